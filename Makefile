@@ -1,0 +1,80 @@
+# Everything a contributor needs. On a fresh machine with Python 3.11+ and make, `make demo` and `make test` set
+# themselves up in .venv; nothing outside this directory is touched.
+
+PYTHON ?= python3
+WORKERS ?= auto
+ROWS ?= 10000000
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+RUNTIME := $(VENV)/.installed-runtime
+DEV := $(VENV)/.installed-dev
+BENCH := out/bench/$(ROWS)/adult.parquet
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-long bench format docs data clean
+
+help:
+	@echo 'make demo       the whole story on bundled data'
+	@echo 'make test       format, lint, types, imports, tests: all that must hold'
+	@echo 'make test-long  the tests too slow for every change'
+	@echo 'make bench      generate ROWS=$(ROWS) Adult-like rows and time the queries on them'
+	@echo 'make format     reformat, and fix what can be fixed'
+	@echo 'make docs       write the generated pages of docs/ again'
+	@echo 'make data       write the bundled clinic table again'
+	@echo 'make clean      remove what this Makefile made'
+
+demo: $(RUNTIME)
+	@$(BIN)/dosimeter demo
+
+test: $(DEV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n $(WORKERS)
+
+test-long: $(DEV)
+	$(BIN)/pytest -m long --hypothesis-profile=long
+
+bench: $(RUNTIME) $(BENCH)
+	$(BIN)/python bench/run.py $(BENCH)
+
+$(BENCH): bench/generate.py | $(RUNTIME)
+	$(BIN)/python bench/generate.py --rows $(ROWS) -o $@
+
+format: $(DEV)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(DEV)
+	$(BIN)/python tools/write_cli_docs.py
+	$(BIN)/python tools/make_pictures.py
+
+data: $(RUNTIME)
+	$(BIN)/python tools/generate_clinic.py
+
+clean:
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---------------------------------------------------------------- set-up: two stamps, renewed when pyproject.toml changes
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'Dosimeter needs Python 3.11 or newer; "$(PYTHON)" is not. Try: make PYTHON=python3.12' >&2; exit 1; }
+	@echo 'Making $(VENV) …'
+	@$(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); echo 'Python cannot make a virtual environment. On Debian: apt-get install python3-venv' >&2; exit 1; }
+
+$(RUNTIME): pyproject.toml | $(BIN)/python
+	@echo 'Installing Dosimeter into $(VENV) (a minute the first time) …'
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --editable .
+	@touch $@
+
+$(DEV): pyproject.toml | $(RUNTIME)
+	@echo 'Installing what the checks need into $(VENV) …'
+	@$(PIP) install --editable '.[postgres]' --group dev
+	@touch $@

@@ -1,0 +1,69 @@
+"""What every test may use: where the Adult data is, how hard Hypothesis tries, and when a skip is not good enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["pytester"]
+
+REPOSITORY = Path(__file__).parents[1]
+SLOW_MACHINE = [HealthCheck.too_slow]
+
+# The same examples on every machine and every run, few enough for each change; `make test-long` looks further.
+settings.register_profile("light", max_examples=40, derandomize=True, deadline=None, suppress_health_check=SLOW_MACHINE)
+settings.register_profile("long", max_examples=1000, deadline=None, suppress_health_check=SLOW_MACHINE)
+settings.load_profile("light")
+
+
+def find_adult(name: str) -> Path:
+    """A file of the UCI Adult data, which is not part of the project."""
+    directory = Path(os.environ.get("DOSIMETER_ADULT_DIR", REPOSITORY.parent / "shared" / "data"))
+    if not (directory / name).is_file():
+        pytest.skip(f"{name} is not there: put it in ../shared/data, or set DOSIMETER_ADULT_DIR to where it is")
+    return directory / name
+
+
+@pytest.fixture(scope="session")
+def adult() -> Path:
+    """The whole of Adult, 48,842 rows."""
+    return find_adult("adult.csv")
+
+
+@pytest.fixture(scope="session")
+def adult_train() -> Path:
+    """Adult's training split, 32,561 rows: the table of the paper."""
+    return find_adult("adult-train.csv")
+
+
+@pytest.fixture(scope="session")
+def clinic() -> Path:
+    """The bundled clinic table; its schema lies beside it as clinic.toml."""
+    return REPOSITORY / "src" / "dosimeter" / "data" / "clinic.csv"
+
+
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Where nothing may be skipped, a skip is a failure that gives its reason. An expected failure is no skip."""
+    if os.environ.get("DOSIMETER_REQUIRE_ALL") != "1" or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = f"{report.nodeid} was skipped, and DOSIMETER_REQUIRE_ALL=1 allows no skips.\n{reason}"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse_skip(report)
+    return report
