@@ -1,0 +1,367 @@
+"""The frozen values that pass between rooms. No logic beyond checking and small arithmetic on themselves.
+
+What depends on private data (Contributions, Sensitivities, RDRs) has a redacted repr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Scalar = int | float | bool | str | Decimal | date | datetime | None
+Norm = Literal[1, 2]
+Indicator = Literal["bound", "exact"]
+Calibration = Literal["zcdp", "classic"]
+
+
+# ---------------------------------------------------------------- the public facts of a table
+
+
+class ColumnType(StrEnum):
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    CATEGORY = "category"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is publicly known of one column. Bounds are numbers for numeric columns, dates for date columns."""
+
+    name: str
+    type: ColumnType
+    bounds: tuple[Decimal, Decimal] | tuple[date, date] | None = None
+    values: tuple[str, ...] | None = None
+    resolution: Decimal | None = None
+    identifying: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What is publicly known of a table. ``individuals`` is None only in a draft made in memory."""
+
+    table: str
+    columns: Mapping[str, Column]
+    individuals: int | None = None
+    unit: str = "row"
+    max_rows_per_unit: int = 1
+    row_key: str | None = None
+    reviewed: bool = False
+
+
+# ---------------------------------------------------------------- what a query measures
+
+
+class MeasureKind(StrEnum):
+    """One noisy number per group each. The last three are measured directly only in a study (S7)."""
+
+    COUNT = "count"
+    SUM = "sum"
+    CENTRED_SUM = "centred sum"
+    CENTRED_SQUARES = "sum of centred squares"
+    COUNT_DISTINCT = "count distinct"
+    BOUNDED_MEAN = "mean with a floor on rows"
+    QUANTILE = "quantile"
+    MEAN = "mean"
+    VARIANCE = "variance"
+    DEVIATION = "standard deviation"
+
+
+ADDITIVE = frozenset({MeasureKind.COUNT, MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES})
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What stands inside an aggregate, as one column of the profile query.
+
+    ``value``: an integer on the grid, NULL where the row contributes nothing; real value = integer × unit.
+    ``presence``: whether the expression is not NULL. ``distinct``: the raw value, counted once.
+    """
+
+    role: Literal["value", "presence", "distinct"]
+    tree: exp.Expression
+    label: str
+    unit: Fraction = Fraction(1)
+    lower: int = 0
+    upper: int = 0
+    finite_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One noisy number per group. ``unit`` is what one step of the exact integer is worth; ``grid`` is where noise lives."""
+
+    kind: MeasureKind
+    argument: int | None
+    label: str
+    unit: Fraction
+    grid: Fraction
+    sensitivity_l1: float
+    sensitivity_l2: float
+    fraction: Fraction | None = None
+    min_rows: int | None = None
+    empty: Fraction = Fraction(0)
+
+    def sensitivity(self, norm: Norm) -> float:
+        return self.sensitivity_l1 if norm == 1 else self.sensitivity_l2
+
+    @property
+    def additive(self) -> bool:
+        return self.kind in ADDITIVE
+
+
+class EstimateKind(StrEnum):
+    """How an aggregate of the SELECT list comes out of noisy measures (post-processing)."""
+
+    IDENTITY = "identity"
+    MEAN = "mean from sums"
+    VARIANCE = "variance from sums"
+    DEVIATION = "standard deviation from sums"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One aggregate as the analyst wrote it. ``centre`` is the middle of the bounds (S2)."""
+
+    kind: EstimateKind
+    measures: tuple[int, ...]
+    label: str
+    integer: bool
+    centre: Fraction = Fraction(0)
+    lower: Fraction | None = None
+    upper: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One GROUP BY expression. ``values``: its declared values (C8), or None when groups are observed."""
+
+    name: str
+    tree: exp.Expression
+    values: tuple[Scalar, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the answer: a group column, or a formula over estimates (columns named e0, e1 …)."""
+
+    name: str
+    group: int | None
+    formula: exp.Expression | None
+
+    @property
+    def is_aggregate(self) -> bool:
+        return self.group is None
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    formula: exp.Expression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """Everything that follows from SQL and schema alone. Trees are of the planner's own making."""
+
+    sql: str
+    table: str
+    columns: tuple[str, ...]
+    where: exp.Expression | None
+    groups: tuple[Group, ...]
+    arguments: tuple[Argument, ...]
+    measures: tuple[Measure, ...]
+    estimates: tuple[Estimate, ...]
+    outputs: tuple[Output, ...]
+    having: exp.Expression | None
+    order: tuple[Ordering, ...]
+    limit: int | None
+    declared: bool
+    hand_sensitivity: float | None
+    schema: Schema
+    digest: str
+
+    @property
+    def additive(self) -> bool:
+        return all(measure.additive for measure in self.measures)
+
+    @property
+    def group_keys(self) -> tuple[tuple[Scalar, ...], ...] | None:
+        """The declared groups in order, or None when they are observed. Ungrouped: one empty key."""
+        keys: tuple[tuple[Scalar, ...], ...] = ((),)
+        for group in self.groups:
+            if group.values is None:
+                return None
+            keys = tuple((*key, value) for key in keys for value in group.values)
+        return keys
+
+    def sensitivity(self, norm: Norm) -> float:
+        """Δ of the whole vector in this norm. Several measures stand scaled by their own (S5)."""
+        if self.hand_sensitivity is not None:
+            return self.hand_sensitivity
+        if len(self.measures) == 1:
+            return self.measures[0].sensitivity(norm)
+        return float(len(self.measures)) if norm == 1 else float(np.sqrt(len(self.measures)))
+
+    def weights(self, norm: Norm) -> FloatArray:
+        """What each measure is multiplied with before it enters the norm: 1 alone, 1/Δ_j among several (S5)."""
+        if len(self.measures) == 1 or self.hand_sensitivity is not None:
+            return np.ones(len(self.measures))
+        return np.array([1.0 / measure.sensitivity(norm) for measure in self.measures])
+
+    def grids(self, norm: Norm) -> FloatArray:
+        """The noise grid of each measure, in the units of the norm."""
+        return self.weights(norm) * np.array([float(measure.grid) for measure in self.measures])
+
+
+# ---------------------------------------------------------------- mechanisms and candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """Which noise. The scale comes from ``dosimeter.mechanism``."""
+
+    kind: Literal["laplace", "gaussian"]
+    delta: float = 0.0
+    calibration: Calibration | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "laplace" and (self.delta != 0.0 or self.calibration is not None):
+            raise OptionError("The Laplace mechanism has no delta and no calibration. Leave both out, or use gaussian.")
+        if self.kind == "gaussian" and not 0.0 < self.delta < 1.0:
+            raise OptionError("delta must lie strictly between 0 and 1.")
+        if self.kind == "gaussian" and self.calibration is None:
+            raise OptionError("The Gaussian mechanism needs a calibration: zcdp or classic.")
+
+    @property
+    def norm(self) -> Norm:
+        return 1 if self.kind == "laplace" else 2
+
+
+def paper_candidates() -> tuple[float, ...]:
+    """F3: 10 … 1, 0.9 … 0.1, 0.09 … 0.01, 0.009 … 0.001. Each is the float nearest its decimal, so that
+    ``Decimal(str(epsilon))`` gives the decimal back."""
+    tail = [float(f"{digit}e-{places}") for places in (1, 2, 3) for digit in range(9, 0, -1)]
+    return tuple([float(whole) for whole in range(10, 0, -1)] + tail)
+
+
+# ---------------------------------------------------------------- private: how people move the answer
+
+
+def _no_attributes() -> Mapping[str, NDArray[np.generic]]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Contributions:
+    """How individuals move the measured vector: a row per distinct contribution, sparse over the k cells.
+
+    Cell = group index × number of measures + measure index. ``changes`` are in the units of the norm.
+    Row r owns ``cells[starts[r]:starts[r + 1]]``. ``attributes`` (FILTER flags, ``--by``) are per row.
+    Empty slots and people outside the WHERE are a row without cells.
+    """
+
+    k: int
+    people: IntArray
+    starts: IntArray
+    cells: IntArray
+    changes: FloatArray
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=_no_attributes)
+
+    @property
+    def n(self) -> int:
+        return int(self.people.sum())
+
+    def __repr__(self) -> str:
+        return f"Contributions(n={self.n}, redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sensitivities:
+    """Per-instance sensitivities by class of equally exposed individuals, ascending.
+
+    Without attributes and vectors a class is a distinct value. ``vectors`` (the class's Contributions rows, in
+    the same order) are kept where the norm alone does not decide the risk (C9).
+    """
+
+    values: FloatArray
+    counts: IntArray
+    k: int
+    vectors: Contributions | None = None
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=_no_attributes)
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    def __repr__(self) -> str:
+        return f"Sensitivities(n={self.n}, redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RDRs:
+    """Relative disclosure risk indicators at one ε, by class, in the order of the Sensitivities they came from.
+
+    ``ceiling`` is RDR* (R9): ``values / ceiling`` is the normalised RDR.
+    """
+
+    epsilon: float
+    values: FloatArray
+    counts: IntArray
+    ceiling: float
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=_no_attributes)
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    def __repr__(self) -> str:
+        return f"RDRs(n={self.n}, redacted)"
+
+
+# ---------------------------------------------------------------- choices
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One ε, what it does to everybody, and how accurate the answer would be."""
+
+    epsilon: float
+    noise_scale: float
+    error_95: tuple[float | None, ...]
+    rdr: Mapping[str, float]
+    value: float | None = None
+    satisfied: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice:
+    """What find-ε-from-RDR came to. ``limit`` is the exact largest ε, where there is such a number (F2)."""
+
+    preference: str
+    epsilon: float | None
+    limit: float | None
+    candidates: tuple[Candidate, ...]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "Choice(redacted)"

@@ -1,0 +1,200 @@
+"""Draw noise. The only source of randomness, and the only room that knows OpenDP.
+
+Everything is in whole steps of the measure's own grid (M1). A scale starts from the formula of M1 or M3 and is enlarged
+until OpenDP's own privacy map certifies it: what backs a release is the map's word, not ours. Comparisons with the
+budget are exact fractions. OpenDP saturates silently at ±2⁶³; what could come near is refused here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from operator import index
+from typing import Any
+
+from dosimeter.errors import DataError, OptionError
+from dosimeter.mechanism import noise_scale
+from dosimeter.model import Mechanism
+
+_LIMIT = 2**62
+"""Totals and noise together stay below this: half of what OpenDP's 64-bit integers hold."""
+
+_REACH = 64
+"""Noise of more than this many scales does not happen: its probability is below e⁻⁶⁴."""
+
+_COARSER = "Declare a coarser resolution or narrower bounds in the schema."
+
+_LAPLACE = Mechanism("laplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """Noise for one measure, certified. ``scale`` (b or σ) and ``sensitivity`` (L1 or L2) are in grid steps.
+
+    ``certified`` is the privacy loss of this one measure by OpenDP's own map: ε for Laplace, zCDP's ρ for Gaussian.
+    """
+
+    mechanism: Mechanism
+    scale: float
+    sensitivity: int | float
+    certified: float
+
+
+def calibrate(
+    mechanism: Mechanism,
+    *,
+    sensitivity: int | Fraction | float,
+    epsilon: Fraction | Decimal | float,
+    shares: int = 1,
+) -> Calibrated:
+    """The noise of one of ``shares`` measures that spend (ε, δ) together in equal parts.
+
+    Laplace measures share ε, Gaussian ones the ρ that OpenDP's conversion certifies at (ε, δ). A float ε or δ stands
+    for itself or for its shortest decimal, whichever is smaller, so that what a ledger charges is never exceeded.
+    """
+    if mechanism.calibration == "classic":
+        raise OptionError(
+            "The classic Gaussian calibration is proven only for epsilon up to 1 and never backs a release. Use zcdp."
+        )
+    if shares < 1:
+        raise OptionError("The number of measures that share a budget must be at least 1.")
+    budget = _read_epsilon(epsilon)
+    steps = _round_up_sensitivity(mechanism, sensitivity)
+    if mechanism.kind == "laplace":
+        share = budget / shares
+        start = Fraction(steps) / share  # M1
+    else:
+        share = Fraction(_certify_rho(budget, mechanism.delta)) / shares
+        start = Fraction(steps) / Fraction(math.sqrt(2 * share))  # M3: ρ = Δ²/2σ²
+    _check_scale(start)
+    scale = _enlarge_until(lambda scale: Fraction(_map_loss(mechanism, scale, steps)) <= share, float(start))
+    return Calibrated(mechanism, scale, steps, _map_loss(mechanism, scale, steps))
+
+
+def certified_epsilon(scale: float, sensitivity: int) -> float:
+    """The ε of integer Laplace noise of this scale, by OpenDP's own map. Both in grid steps."""
+    _check_scale(scale)
+    return _map_loss(_LAPLACE, scale, _round_up_sensitivity(_LAPLACE, sensitivity))
+
+
+def add_noise(totals: Sequence[int], calibrated: Calibrated) -> list[int]:
+    """Each exact total with a fresh draw of the calibrated discrete noise added."""
+    _check_scale(calibrated.scale)
+    exact = [index(total) for total in totals]
+    reach = math.ceil(_REACH * calibrated.scale)
+    if any(abs(total) + reach >= _LIMIT for total in exact):
+        raise DataError(f"A total is too large for exact 64-bit noise. {_COARSER}")
+    return _draw(calibrated.mechanism, calibrated.scale, exact)
+
+
+def draw_discrete_laplace(scale: float, count: int) -> list[int]:
+    """``count`` independent draws of integer Laplace noise, P(z) ∝ e^(−|z|/scale)."""
+    _check_scale(scale)
+    if count < 0:
+        raise OptionError("The number of draws must not be negative.")
+    return _draw(_LAPLACE, scale, [0] * count)
+
+
+# ---------------------------------------------------------------- OpenDP
+
+
+def _load_opendp() -> Any:
+    import opendp.prelude as opendp  # late: 0.3 s
+
+    opendp.enable_features("contrib")
+    return opendp
+
+
+def _make_measurement(mechanism: Mechanism, scale: float) -> Any:
+    """The one measurement that both certifies and draws: independent discrete noise on a vector of 64-bit integers."""
+    opendp = _load_opendp()
+    domain = opendp.vector_domain(opendp.atom_domain(T="i64"))
+    if mechanism.kind == "laplace":
+        return opendp.m.make_laplace(domain, opendp.l1_distance(T="i64"), scale=scale)
+    return opendp.m.make_gaussian(domain, opendp.l2_distance(T="f64"), scale=scale)
+
+
+def _map_loss(mechanism: Mechanism, scale: float, sensitivity: int | float) -> float:
+    """ε (Laplace) or ρ (Gaussian) of this noise, by OpenDP's own map, which rounds up."""
+    return float(_make_measurement(mechanism, scale).map(sensitivity))
+
+
+def _certify_rho(epsilon: Fraction, delta: float) -> float:
+    """The largest ρ, to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
+    opendp = _load_opendp()
+    mechanism = Mechanism("gaussian", delta, "zcdp")
+    rounded_epsilon, allowed = _round_down(epsilon), _read_decimal(delta)
+
+    def certifies(scale: float) -> bool:
+        converted = opendp.c.make_zCDP_to_approxDP(_make_measurement(mechanism, scale))
+        try:
+            return Fraction(converted.map(1.0).delta(rounded_epsilon)) <= allowed
+        except opendp.OpenDPException as error:
+            if error.variant != "Overflow":
+                raise
+            return False  # a bound on δ beyond all floats
+
+    start = noise_scale(mechanism, 1.0, rounded_epsilon)
+    _check_scale(start)
+    scale = _enlarge_until(certifies, start)
+    return _map_loss(mechanism, scale, 1.0)
+
+
+def _draw(mechanism: Mechanism, scale: float, exact: list[int]) -> list[int]:
+    if not exact:
+        return []
+    return [int(noisy) for noisy in _make_measurement(mechanism, scale)(exact)]
+
+
+def _enlarge_until(certified: Callable[[float], bool], scale: float) -> float:
+    """The scale, enlarged by 1, 4, 16 … units in the last place until it is certified: more noise, never less."""
+    step = math.ulp(scale)
+    while not certified(scale):
+        scale += step
+        step *= 4.0
+        _check_scale(scale)
+    return scale
+
+
+# ---------------------------------------------------------------- reading and refusing
+
+
+def _read_decimal(number: Fraction | Decimal | float) -> Fraction:
+    """The exact number; for a float the smaller of itself and its shortest decimal."""
+    if isinstance(number, float):
+        return min(Fraction(number), Fraction(repr(float(number))))
+    return Fraction(number)
+
+
+def _read_epsilon(epsilon: Fraction | Decimal | float) -> Fraction:
+    not_a_number = isinstance(epsilon, Decimal) and epsilon.is_nan()  # the one number a Decimal cannot be compared with
+    if not_a_number or not 0 < epsilon < _LIMIT:
+        raise OptionError("epsilon must be greater than 0 and finite.")
+    return _read_decimal(epsilon)
+
+
+def _round_up_sensitivity(mechanism: Mechanism, sensitivity: int | Fraction | float) -> int | float:
+    """Laplace: to a whole step. Gaussian: to a float of at least one step; a float that is not whole may be a root
+    rounded down once, so the next one is taken."""
+    if not 0 < sensitivity < _LIMIT:  # S7
+        raise OptionError(f"The sensitivity must be greater than 0 and below 2⁶² grid steps. {_COARSER}")
+    if mechanism.kind == "laplace":
+        return math.ceil(sensitivity)
+    rounded = float(sensitivity)
+    may_be_low = not sensitivity.is_integer() if isinstance(sensitivity, float) else Fraction(rounded) < sensitivity
+    return max(1.0, math.nextafter(rounded, math.inf) if may_be_low else rounded)
+
+
+def _round_down(number: Fraction) -> float:
+    rounded = float(number)
+    return rounded if Fraction(rounded) <= number else math.nextafter(rounded, 0.0)
+
+
+def _check_scale(scale: Fraction | float) -> None:
+    if not scale > 0:
+        raise OptionError("The scale of the noise must be greater than 0.")
+    if not _REACH * scale < _LIMIT:
+        raise OptionError(f"The noise is too large for exact 64-bit integers. {_COARSER} Or take a larger epsilon.")

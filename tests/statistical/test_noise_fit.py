@@ -1,0 +1,116 @@
+"""The draws follow the exact discrete distributions, and neighbouring totals stay as close as promised.
+
+Every test states its n and its α; together they fail a correct program with probability at most α = 1e-6. Draws are
+never seeded: OpenDP's source of randomness is the operating system's.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+from dosimeter.model import Mechanism
+from dosimeter.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
+
+N = 100_000
+LAPLACE_SCALES = (0.4, 2.5, 37.0)
+GAUSSIAN_SCALES = (0.45, 3.2, 51.0)
+ALPHA_FIT = 2e-8  # × 6
+ALPHA_CORRELATION = 2e-8  # × 6
+ALPHA_NEIGHBOURS = 1e-7  # × 2; the sum is 4.4e-7, which leaves room for chi-square being an approximation
+
+GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")
+
+CASES = [("laplace", scale) for scale in LAPLACE_SCALES] + [("gaussian", scale) for scale in GAUSSIAN_SCALES]
+
+
+@cache
+def sample(kind: str, scale: float) -> tuple[int, ...]:
+    if kind == "laplace":
+        return tuple(draw_discrete_laplace(scale, N))
+    centre = 1000  # noise is added to the total, wherever that is
+    noisy = add_noise([centre] * N, Calibrated(GAUSSIAN, scale, 1.0, 0.5 / scale**2))
+    return tuple(value - centre for value in noisy)
+
+
+def probability(kind: str, scale: float) -> Callable[[int], float]:
+    """The exact pmf: in closed form for Laplace, divided by the sum of all its weights for Gaussian."""
+    if kind == "laplace":
+        q = math.exp(-1.0 / scale)
+        return lambda z: (1.0 - q) / (1.0 + q) * q ** abs(z)
+    reach = math.ceil(40 * scale)
+    total = math.fsum(math.exp(-0.5 * (z / scale) ** 2) for z in range(-reach, reach + 1))
+    return lambda z: math.exp(-0.5 * (z / scale) ** 2) / total
+
+
+def chi_square_p_value(draws: tuple[int, ...], pmf: Callable[[int], float], scale: float) -> float:
+    """Runs of neighbouring values are pooled until at least 50 draws are expected; each tail goes to its last bin."""
+    observed_counts = Counter(draws)
+    reach = math.ceil(60 * scale) + 2
+    observed, expected = [0], [0.0]
+    for z in range(-reach, reach + 1):
+        observed[-1] += observed_counts.pop(z, 0)
+        expected[-1] += N * pmf(z)
+        if expected[-1] >= 50:
+            observed.append(0)
+            expected.append(0.0)
+    last_observed, last_expected = observed.pop(), expected.pop()
+    observed[-1] += last_observed + sum(observed_counts.values())
+    expected[-1] += last_expected
+    assert math.fsum(expected) == pytest.approx(N, rel=1e-9)
+    assert sum(observed) == N
+    statistic = math.fsum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
+    return float(chi2.sf(statistic, len(observed) - 1))
+
+
+@pytest.mark.parametrize(("kind", "scale"), CASES)
+def test_draws_fit_the_exact_distribution(kind: str, scale: float) -> None:
+    """n = 100,000, α = 2e-8. And the test can tell: a scale 12 % beside the true one is rejected at the same α."""
+    draws = sample(kind, scale)
+    assert chi_square_p_value(draws, probability(kind, scale), scale) > ALPHA_FIT
+    assert chi_square_p_value(draws, probability(kind, scale * 1.12), scale) < ALPHA_FIT
+
+
+@pytest.mark.parametrize(("kind", "scale"), CASES)
+def test_draws_of_one_call_are_uncorrelated(kind: str, scale: float) -> None:
+    """n = 100,000, α = 2e-8: the correlation of signs and that of magnitudes between neighbours in the vector."""
+    draws = np.array(sample(kind, scale))
+    bound = norm.isf(ALPHA_CORRELATION / 4) / math.sqrt(N - 1)  # two statistics, two sides
+    for series in (np.sign(draws), (np.abs(draws) > np.median(np.abs(draws))).astype(int)):
+        assert abs(np.corrcoef(series[:-1], series[1:])[0, 1]) < bound
+
+
+def excess(first: list[int], second: list[int], epsilon: float, delta: float) -> tuple[float, int]:
+    """The largest P₁(E) − e^ε P₂(E) − δ over single values and half-lines E, as counted, and how many E were tried."""
+    values = np.arange(min(first + second), max(first + second) + 1)
+    frequencies = [np.histogram(draws, bins=np.append(values, values[-1] + 1))[0] / N for draws in (first, second)]
+    events = [(p, np.cumsum(p), np.cumsum(p[::-1])) for p in frequencies]
+    worst = max(float((p - math.exp(epsilon) * q).max()) for p, q in zip(*events, strict=True))
+    return worst - delta, 3 * len(values)
+
+
+def hoeffding_slack(epsilon: float, events: int) -> float:
+    """p − e^ε q, as counted, misses its expectation by more than s with probability at most exp(−2ns²/(1 + e^2ε))."""
+    return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * math.log(events / ALPHA_NEIGHBOURS) / (2.0 * N))
+
+
+@pytest.mark.parametrize(("mechanism", "epsilon"), [(Mechanism("laplace"), 0.5), (GAUSSIAN, 1.0)])
+def test_neighbouring_totals_stay_within_epsilon(mechanism: Mechanism, epsilon: float) -> None:
+    """n = 100,000 draws for each of two totals Δ apart, α = 1e-7 over all events within 100 scales, both directions."""
+    sensitivity = 4
+    calibrated = calibrate(mechanism, sensitivity=sensitivity, epsilon=epsilon)
+    here = add_noise([0] * N, calibrated)
+    there = add_noise([sensitivity] * N, calibrated)
+    reach = math.ceil(100 * calibrated.scale)
+    assert max(map(abs, here + there)) < reach
+    events = 2 * 3 * (2 * reach + 1)
+    for first, second in ((here, there), (there, here)):
+        worst, tried = excess(first, second, epsilon, mechanism.delta)
+        assert 2 * tried <= events
+        assert worst <= hoeffding_slack(epsilon, events)
+        # And the test can tell: the same draws break a promise fifty times as strong.
+        assert excess(first, second, epsilon / 50, mechanism.delta)[0] > hoeffding_slack(epsilon / 50, events)
