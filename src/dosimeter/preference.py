@@ -1,0 +1,364 @@
+"""Preferences: text, short name or callable → Preference, evaluated on RDRs.
+
+A preference is one SQL condition over ``rdr`` or ``normalized_rdr``, such as ``MIN(rdr) / MAX(rdr) >= 0.95``.
+Text is translated, through an allow-list of (node class, argument) pairs, into the small terms of
+``preference_terms``; nothing of the parsed tree survives except the predicates of FILTER clauses. Those are over the
+data's own columns: here they are only kept free of ``rdr``, aggregates and subqueries, and the planner resolves and
+rebuilds them like a WHERE.
+
+SQL's meaning is kept: an aggregate over nobody is NULL, LEAST and GREATEST skip NULL, a comparison with NULL is not
+met. Division by zero is NULL. Two sides within 1e-12 relative of each other are equal (F1), so rounding in the RDRs
+never decides a comparison that exact arithmetic calls a tie.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from dosimeter.errors import PreferenceError
+from dosimeter.model import RDRs
+from dosimeter.preference_terms import (
+    Aggregate,
+    Arithmetic,
+    Call,
+    Comparison,
+    Negative,
+    Number,
+    PreferenceFunction,
+    Term,
+    Verdict,
+    constant_of,
+    evaluate_aggregate,
+    evaluate_function,
+    evaluate_term,
+    is_met,
+    is_raw_spread,
+    is_scale_free,
+    is_shift_free,
+    list_aggregates,
+    write_number,
+    write_term,
+)
+
+__all__ = ["Aggregate", "Preference", "PreferenceFunction", "Verdict", "parse_preference"]
+
+Kind = Literal["ratio", "variance", "condition", "callable"]
+
+MAX_DEPTH = 100
+COLUMNS = ("rdr", "normalized_rdr")
+EXAMPLE = "A preference is a condition like MIN(rdr) / MAX(rdr) >= 0.95, or a short name: ratio:0.95, variance:1e-5."
+SUPPORTED = (
+    "Supported: MIN, MAX, AVG, SUM, COUNT, VAR_POP, STDDEV_POP, MEDIAN and QUANTILE_CONT(rdr, p) over rdr or "
+    "normalized_rdr, each with FILTER (WHERE …) if wanted; numbers, + - * /, ABS, LEAST, GREATEST; one comparison "
+    "(>=, <=, >, <, =), or several joined by AND."
+)
+AGGREGATES: Mapping[type[exp.Expr], str] = {
+    exp.Min: "MIN",
+    exp.Max: "MAX",
+    exp.Avg: "AVG",
+    exp.Sum: "SUM",
+    exp.Count: "COUNT",
+    exp.VariancePop: "VAR_POP",
+    exp.StddevPop: "STDDEV_POP",
+    exp.Median: "MEDIAN",
+    exp.PercentileCont: "QUANTILE_CONT",
+}
+ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+CALLS: Mapping[type[exp.Expr], str] = {exp.Abs: "ABS", exp.Least: "LEAST", exp.Greatest: "GREATEST"}
+COMPARISONS: Mapping[type[exp.Expr], str] = {exp.GTE: ">=", exp.LTE: "<=", exp.GT: ">", exp.LT: "<", exp.EQ: "="}
+MIRRORED: Mapping[str, str] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=": "="}
+# Set by the parser, without meaning of their own.
+PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls"})
+
+
+def _no_filters() -> Mapping[str, exp.Expression]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """A condition on the RDRs of everybody in the table.
+
+    ``kind`` is "ratio" for MIN(rdr) / MAX(rdr) >= τ and "variance" for VAR_POP(normalized_rdr) <= τ, however they
+    were written, since these have an exact limit (F2). ``threshold`` is τ, or the constant right side of a single
+    comparison. ``filters`` maps a name to a FILTER's predicate; ``RDRs.attributes`` of that name says, per class,
+    whether it holds (NULL counts as false).
+    """
+
+    text: str
+    kind: Kind
+    threshold: float | None
+    filters: Mapping[str, exp.Expression] = field(default_factory=_no_filters)
+    comparisons: tuple[Comparison, ...] = ()
+    function: PreferenceFunction | None = None
+
+    def evaluate(self, rdrs: RDRs) -> Verdict:
+        if self.function is not None:
+            return evaluate_function(self.function, self.threshold, rdrs)
+        empty = any(a.function != "COUNT" and evaluate_aggregate(a, rdrs) is None for a in self.aggregates if a.filter)
+        sides = [(evaluate_term(c.left, rdrs), c.operator, evaluate_term(c.right, rdrs)) for c in self.comparisons]
+        satisfied = all(is_met(left, operator, right) for left, operator, right in sides)
+        return Verdict(sides[0][0] if len(sides) == 1 else None, satisfied, empty)
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """Every aggregate in the text, each once."""
+        found = (a for c in self.comparisons for side in (c.left, c.right) for a in list_aggregates(side))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def scale_free(self) -> bool:
+        """R10: whether multiplying everybody's RDR by one factor changes nothing. Unknown, so True, for a callable."""
+        return all(is_scale_free(comparison) for comparison in self.comparisons)
+
+    @property
+    def shift_free(self) -> bool:
+        """R8: whether adding one number to everybody's RDR changes nothing, as Laplace noise does with the bound."""
+        return bool(self.comparisons) and all(is_shift_free(comparison) for comparison in self.comparisons)
+
+    @property
+    def unnormalised_variance(self) -> bool:
+        """R10: whether some comparison holds only raw spread, VAR_POP(rdr) or STDDEV_POP(rdr), against a constant."""
+        return any(is_raw_spread(comparison) for comparison in self.comparisons)
+
+    def write_aggregate(self, aggregate: Aggregate) -> str:
+        return write_term(aggregate, _write_filters(self.filters))
+
+
+# ---------------------------------------------------------------- text → Preference
+
+
+def parse_preference(source: str | PreferenceFunction, *, threshold: float | None = None) -> Preference:
+    """Read a preference. A ``threshold`` belongs to a callable that returns a number: met when it is at least that."""
+    if isinstance(source, str):
+        if threshold is not None:
+            raise PreferenceError("A threshold goes with a Python callable. In text, write it into the condition.")
+        return _parse_short_name(source) or _parse_condition(source)
+    if not callable(source):
+        raise PreferenceError(f"A preference is text or a callable, not {type(source).__name__}. {EXAMPLE}")
+    if threshold is not None and not math.isfinite(threshold):
+        raise PreferenceError("The threshold of a preference must be a finite number.")
+    name = getattr(source, "__name__", type(source).__name__)
+    text = f"{name}(values, counts)" + ("" if threshold is None else f" >= {write_number(threshold)}")
+    return Preference(text, "callable", threshold, function=source)
+
+
+def _parse_short_name(source: str) -> Preference | None:
+    match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*:\s*([^\s:=]*)\s*", source)
+    if match is None:
+        return None
+    name, number = match[1].lower(), match[2]
+    if name not in ("ratio", "variance"):
+        raise PreferenceError(f"There is no short name {match[1]}. The short names are ratio:0.95 and variance:1e-5.")
+    try:
+        value = float(number)
+    except ValueError:
+        raise PreferenceError(f"{name}: needs a number, as in {name}:0.95, not {number!r}.") from None
+    if name == "ratio" and not 0.0 < value <= 1.0:
+        raise PreferenceError(f"ratio: takes a number above 0 and at most 1, not {number}.")
+    if name == "variance" and not 0.0 < value < math.inf:
+        raise PreferenceError(f"variance: takes a positive number, not {number}.")
+    left, operator = (_RATIO, ">=") if name == "ratio" else (_VARIANCE, "<=")
+    return _build((Comparison(left, operator, Number(value)),), {})
+
+
+_RATIO = Arithmetic("/", Aggregate("MIN", "rdr"), Aggregate("MAX", "rdr"))
+_NORMALISED_RATIO = Arithmetic("/", Aggregate("MIN", "normalized_rdr"), Aggregate("MAX", "normalized_rdr"))
+_VARIANCE = Aggregate("VAR_POP", "normalized_rdr")
+
+
+def _parse_condition(source: str) -> Preference:
+    filters: dict[str, exp.Expression] = {}
+    comparisons = tuple(_translate_condition(_read(source), filters))
+    return _build(comparisons, filters)
+
+
+def _build(comparisons: tuple[Comparison, ...], filters: Mapping[str, exp.Expression]) -> Preference:
+    texts = _write_filters(filters)
+    text = " AND ".join(f"{write_term(c.left, texts)} {c.operator} {write_term(c.right, texts)}" for c in comparisons)
+    kind: Kind = "condition"
+    threshold = constant_of(comparisons[0].right) if len(comparisons) == 1 else None
+    if threshold is not None:
+        left, operator = comparisons[0].left, comparisons[0].operator
+        if left in (_RATIO, _NORMALISED_RATIO) and operator == ">=" and 0.0 < threshold <= 1.0:
+            kind = "ratio"
+        elif left == _VARIANCE and operator == "<=" and threshold > 0.0:
+            kind = "variance"
+    return Preference(text, kind, threshold, filters, comparisons)
+
+
+def _read(source: str) -> exp.Expr:
+    """One parsed tree, not too deep to walk. The parser lets an unclosed call pass, so parentheses are counted."""
+    try:
+        tokens = [token.token_type for token in sqlglot.tokenize(source, read="duckdb")]
+        trees = [tree for tree in sqlglot.parse(source, read="duckdb") if tree is not None]
+    except (SqlglotError, RecursionError) as error:
+        raise PreferenceError(f"The preference cannot be read as SQL. {EXAMPLE}") from error
+    if tokens.count(sqlglot.TokenType.L_PAREN) != tokens.count(sqlglot.TokenType.R_PAREN):
+        raise PreferenceError(f"A parenthesis of the preference is not closed. {EXAMPLE}")
+    if not trees:
+        raise PreferenceError(f"The preference is empty. {EXAMPLE}")
+    if len(trees) > 1:
+        raise PreferenceError(f"The preference holds {len(trees)} statements. Join conditions with AND.")
+    (tree,) = trees
+    level: list[exp.Expr] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in node.iter_expressions()]
+    if level:
+        raise PreferenceError(f"The preference is nested too deeply (more than {MAX_DEPTH} levels).")
+    return tree
+
+
+def _write_sql(node: exp.Expr) -> str | None:
+    """The node as SQL, or None where it cannot be written without loss."""
+    try:
+        return node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+    except (SqlglotError, ValueError, AttributeError, TypeError):  # a half-filled node fails in many ways
+        return None
+
+
+def _write_filters(filters: Mapping[str, exp.Expression]) -> dict[str, str]:
+    return {name: _write_sql(predicate) or "…" for name, predicate in filters.items()}
+
+
+def _refuse(node: exp.Expr, why: str) -> NoReturn:
+    piece = _write_sql(node) or type(node).__name__
+    piece = piece if len(piece) <= 80 else piece[:79] + "…"
+    raise PreferenceError(f"{piece}: {why}")
+
+
+def _allow(node: exp.Expr, *arguments: str) -> None:
+    """Refuse any argument of the node that is set and not on the list."""
+    for name, value in node.args.items():
+        if name not in arguments and name not in PARSER_MARKS and value not in (None, False, []):
+            _refuse(node, f"this form ({name}) is not supported. {SUPPORTED}")
+
+
+def _translate_condition(node: exp.Expr, filters: dict[str, exp.Expression]) -> Iterator[Comparison]:
+    match node:
+        case exp.Paren():
+            _allow(node, "this")
+            yield from _translate_condition(node.this, filters)
+        case exp.And():
+            _allow(node, "this", "expression")
+            yield from _translate_condition(node.this, filters)
+            yield from _translate_condition(node.expression, filters)
+        case _ if type(node) in COMPARISONS:
+            _allow(node, "this", "expression")
+            for side in (node.this, node.expression):
+                if type(side.unnest()) in COMPARISONS:
+                    _refuse(node, "comparisons cannot be chained. Join two of them with AND.")
+            left, right = _translate(node.this, filters), _translate(node.expression, filters)
+            operator = COMPARISONS[type(node)]
+            if not any((*list_aggregates(left), *list_aggregates(right))):
+                _refuse(node, f"nothing here is about the RDRs. {EXAMPLE}")
+            if constant_of(left) is not None:  # a constant reads better on the right
+                left, operator, right = right, MIRRORED[operator], left
+            yield Comparison(left, operator, right)
+        case exp.Or() | exp.Not() | exp.NEQ() | exp.Between() | exp.In():
+            _refuse(node, "OR, NOT, <>, BETWEEN and IN belong into a FILTER. Here use comparisons joined by AND.")
+        case exp.Alias() | exp.Query():
+            _refuse(node, f"this is not a condition. {EXAMPLE}")
+        case _:
+            _translate(node, filters)
+            _refuse(node, f"this is a number, and a preference compares it with something. {EXAMPLE}")
+
+
+def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
+    kind = type(node)
+    match node:
+        case exp.Paren():
+            _allow(node, "this")
+            return _translate(node.this, filters)
+        case exp.Literal():
+            return Number(_read_number(node))
+        case exp.Neg():
+            _allow(node, "this")
+            return Negative(_translate(node.this, filters))
+        case exp.Filter():
+            return _translate_filter(node, filters)
+        case exp.Column() if node.name.lower() in COLUMNS:
+            _refuse(node, f"this stands for everybody's RDR at once; put it into an aggregate. {EXAMPLE}")
+        case exp.Column():
+            _refuse(node, "the data's own columns belong into a FILTER (WHERE …). Here use MIN(rdr), AVG(rdr), …")
+        case exp.Window():
+            _refuse(node, f"OVER is not supported. {SUPPORTED}")
+        case _ if kind in ARITHMETIC:
+            _allow(node, "this", "expression")
+            return Arithmetic(ARITHMETIC[kind], _translate(node.this, filters), _translate(node.expression, filters))
+        case _ if kind in CALLS:
+            _allow(node, *(("this",) if kind is exp.Abs else ("this", "expressions")))
+            return Call(CALLS[kind], tuple(_translate(part, filters) for part in (node.this, *node.expressions)))
+        case _ if kind in AGGREGATES:
+            return _translate_aggregate(node)
+        case _:
+            _refuse(node, f"this is not supported. {SUPPORTED}")
+
+
+def _read_number(node: exp.Expr) -> float:
+    if not isinstance(node, exp.Literal) or node.is_string:
+        _refuse(node, "a number is needed here, without quotes.")
+    try:
+        value = float(node.this)
+    except ValueError:
+        _refuse(node, "this is not a number. Write it like 0.95 or 1e-5.")
+    if not math.isfinite(value):
+        _refuse(node, "this number is too large.")
+    return value
+
+
+def _translate_aggregate(node: exp.Expr) -> Aggregate:
+    function = AGGREGATES[type(node)]
+    quantile = function == "QUANTILE_CONT"
+    _allow(node, *(("this", "expression") if quantile else ("this",)))
+    fraction = 0.5 if function == "MEDIAN" else None
+    if quantile:
+        if node.expression is None:
+            _refuse(node, "QUANTILE_CONT takes the fraction too, as in QUANTILE_CONT(rdr, 0.99).")
+        fraction = _read_number(node.expression)
+        if not 0.0 <= fraction <= 1.0:
+            _refuse(node, "the fraction of a quantile lies between 0 and 1.")
+    argument = node.args.get("this")
+    if isinstance(argument, exp.Star) and function == "COUNT":
+        _allow(argument)
+        return Aggregate(function, "*")
+    if not isinstance(argument, exp.Column) or argument.name.lower() not in COLUMNS:
+        star = ", or *" if function == "COUNT" else ""
+        _refuse(node, f"{function} takes rdr or normalized_rdr{star}, and nothing else.")
+    _allow(argument, "this")
+    return Aggregate(function, argument.name.lower(), fraction)
+
+
+def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> Aggregate:
+    _allow(node, "this", "expression")
+    if type(node.this) not in AGGREGATES:
+        _refuse(node, f"FILTER belongs to an aggregate. {SUPPORTED}")
+    aggregate = _translate_aggregate(node.this)
+    _allow(node.expression, "this")
+    predicate = node.expression.this
+    for part in predicate.walk():
+        if isinstance(part, exp.Column) and part.name.lower() in COLUMNS:
+            _refuse(predicate, "a FILTER is over the data's own columns; rdr cannot stand in it.")
+        if isinstance(part, (exp.AggFunc, exp.Query, exp.Window, exp.Placeholder, exp.Parameter)):
+            _refuse(part, "this cannot stand in a FILTER. Write a condition on the data's columns.")
+    if _write_sql(predicate) is None:
+        _refuse(predicate, "this cannot stand in a FILTER. Write a condition on the data's columns.")
+    name = next((name for name, known in filters.items() if known == predicate), f"filter{len(filters)}")
+    filters.setdefault(name, _bare(predicate))
+    return Aggregate(aggregate.function, aggregate.column, aggregate.fraction, name)
+
+
+def _bare(predicate: exp.Expression) -> exp.Expression:
+    """A copy that stands alone: no parent, no comments."""
+    copy = predicate.copy()
+    for node in copy.walk():
+        node.comments = None
+    return copy

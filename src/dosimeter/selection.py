@@ -1,0 +1,442 @@
+"""Find ε privately. Takes a SelectionProblem; gives an ε or a denial, and for the controller what to expect (V1–V5).
+
+Every test has one shape. With r = PIS/Δ, a slot's normalised RDR (R9) is ``low + w·u``: its *unit risk* u lies in
+[0, 1] and w is public, so that q_svt(ε) = w²·Var(u) over the n slots. For Laplace u = r whatever ε is, and
+w = ε/(ε + k); for Gaussian, with s = √k·σ/Δ,
+
+    u = r²·(√(1 + s²) + s)/(√(r² + s²) + s),      w = 1 − s/√(1 + s²).
+
+A unit risk is a function of the slot's own rows, so Var(u) moves by at most Δ_svt = (n − 1)/n² when an individual's
+rows vanish (V2), for Gaussian as for Laplace. Candidates are tried in descending order; the first is taken with
+
+    level + shared noise − own noise ≤ threshold.
+
+    paper              w²·Var(u)  against τ        shared ~ Lap(Δ_svt/ε₁), own ~ Lap(2Δ_svt/ε₂), ε₁ + ε₂ = ε_svt
+    sharp, Gaussian    Var(u)     against τ/w²     the same
+    sharp, Laplace     Var(u)     against τ/w²     shared ~ Lap(Δ_svt/ε_svt), no own noise: one noisy number, then F2
+
+**Integers.** One step is Δ_svt/2³⁰. Unit risks are rounded to multiples of 2⁻³⁰, each from its own slot's PIS by
+operations that IEEE 754 rounds correctly; their variance is then an exact fraction. So the floats' error moves a slot's
+value inside [0, 1] and adds nothing to the sensitivity: what V2 bounds is what is computed. Nor does rounding a level
+down to a whole step: ``|a − b| ≤ m`` gives ``|⌊a⌋ − ⌊b⌋| ≤ m`` for the whole number m = 2³⁰. All this rests on a PIS
+that is a function of the individual's own rows, to the bit; ``require_additive`` refuses queries where it is not.
+Thresholds, weights, scales and the number of draws are public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Literal, get_args
+
+import numpy as np
+
+from dosimeter.errors import DataError, OptionError, QueryError
+from dosimeter.mechanism import noise_scale
+from dosimeter.model import FloatArray, IntArray, MeasureKind, Mechanism, QueryPlan
+from dosimeter.noise import certified_epsilon, draw_discrete_laplace
+
+Method = Literal["sharp", "paper"]
+
+_STEP_BITS = 30  # Δ_svt is 2³⁰ steps
+_RISK_BITS = 30  # unit risks are multiples of 2⁻³⁰
+_HALF_BITS = _RISK_BITS // 2
+_STEPS = 1 << _STEP_BITS
+_MOST_SLOTS = 1 << 32  # sums of 2³⁰ over the slots stay below 2⁶³
+_EPSILON_SVT_RANGE = (1e-6, 100.0)  # below: noise near OpenDP's ±2⁶³; above: steps too coarse against the noise
+_HIGHEST_THRESHOLD = 1 << 100  # no noise reaches it; keeps floats finite for tiny candidates
+_ROUNDING = 1e-9  # how far above Δ a PIS may come out of floats
+_MET = 1e-12  # F1
+_SPLIT = 2.0 ** (2.0 / 3.0)  # V1: ε₂/ε₁
+_REACH = 45.0  # scales on each side of 0 that quadrature covers; e⁻⁴⁵ < 3e-20 is beyond
+_NODES = 16
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class SelectionProblem:
+    """What find-and-release works on. ``values`` and ``counts`` are private: the PIS of all n declared slots (N2)."""
+
+    n: int
+    k: int
+    sensitivity: float
+    mechanism: Mechanism
+    values: FloatArray
+    counts: IntArray
+    candidates: tuple[float, ...]
+    threshold: float
+    epsilon_svt: float
+
+    def __post_init__(self) -> None:
+        _check_options(self)
+        if self.values.shape != self.counts.shape or self.values.ndim != 1:
+            raise DataError("Per-instance sensitivities need one count each.")
+        if (self.counts < 0).any() or int(self.counts.sum()) != self.n:
+            raise DataError("The slots do not add up to the declared number of individuals. Correct the schema.")
+        if not ((self.values >= 0.0) & (self.values <= self.sensitivity * (1.0 + _ROUNDING))).all():
+            raise DataError(
+                "A per-instance sensitivity is not in [0, Δ]. Check bounds and max_rows_per_unit in the schema."
+            )
+
+    def __repr__(self) -> str:
+        return f"SelectionProblem(n={self.n}, redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NoisyTest:
+    """A problem as integers, ready for noise. ``levels`` are private; all else is public.
+
+    Candidate j passes when ``levels[j] + shared − own[j] <= thresholds[j]``. ``own_epsilon`` is None without own noise.
+    """
+
+    levels: tuple[int, ...]
+    thresholds: tuple[int, ...]
+    shared_epsilon: float
+    own_epsilon: float | None
+
+    @property
+    def shared_scale(self) -> float:
+        return _STEPS / self.shared_epsilon
+
+    @property
+    def own_scale(self) -> float | None:
+        return None if self.own_epsilon is None else 2 * _STEPS / self.own_epsilon
+
+    def first_passing(self, shared: int, own: Sequence[int] | None = None) -> int | None:
+        """The index of the first candidate that passes with these draws, or None."""
+        draws = own if own is not None else (0,) * len(self.levels)
+        for index, (level, threshold, draw) in enumerate(zip(self.levels, self.thresholds, draws, strict=True)):
+            if level + shared - draw <= threshold:
+                return index
+        return None
+
+    def __repr__(self) -> str:
+        return f"NoisyTest(candidates={len(self.levels)}, redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Outcome:
+    """How likely each candidate is to be released, and a denial. From private data: the controller's eyes only."""
+
+    probabilities: tuple[float, ...]
+    denial: float
+
+    def __repr__(self) -> str:
+        return "Outcome(redacted)"
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """With probability 1 − β a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
+
+    ``by_candidate``: an α for each ε, since the sharp method's noise shrinks with w²; ``exact_alpha`` is the largest.
+    ``warning``: τ is below it, so that the noise alone may let an ε through. All of it is public.
+    """
+
+    beta: float
+    paper_alpha: float
+    exact_alpha: float
+    by_candidate: tuple[float, ...]
+    warning: bool
+
+
+def svt_sensitivity(n: int) -> Fraction:
+    """Δ_svt: how far the variance of n values in [0, 1] moves when one of them does."""
+    return Fraction(n - 1, n * n)  # V2
+
+
+def split_budget(epsilon_svt: float) -> tuple[float, float]:
+    """(ε₁, ε₂) at 1 : 2^(2/3). Their exact sum never exceeds ε_svt, read as a float or as the decimal it prints as."""
+    whole = _exact_budget(epsilon_svt)
+    first = epsilon_svt / (1.0 + _SPLIT)  # V1
+    second = epsilon_svt - first
+    while Fraction(first) + Fraction(second) > whole:
+        second = math.nextafter(second, 0.0)  # more noise, never less
+    return first, second
+
+
+def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
+    """q_svt(ε): the variance of RDR_i/RDR* over the n slots (V1, R9), from the true data."""
+    risks = _unit_risks(problem, epsilon)
+    mean = float(risks @ problem.counts) / problem.n
+    spread = float((risks - mean) ** 2 @ problem.counts) / problem.n
+    return float(_weight(problem, epsilon)) ** 2 * spread
+
+
+def prepare_test(problem: SelectionProblem, *, method: Method) -> NoisyTest:
+    """The problem as integers: levels rounded down to steps of Δ_svt/2³⁰, thresholds likewise."""
+    _check_method(method)
+    step = svt_sensitivity(problem.n) / _STEPS
+    weights = [_weight(problem, epsilon) ** 2 for epsilon in problem.candidates]
+    spreads = _exact_spreads(problem)
+    threshold = Fraction(problem.threshold)
+    if method == "paper":
+        levels = [weight * spread for weight, spread in zip(weights, spreads, strict=True)]  # V1
+        thresholds = [threshold] * len(weights)
+    else:
+        levels = spreads  # V5
+        thresholds = [threshold / weight for weight in weights]
+    if method == "sharp" and problem.mechanism.kind == "laplace":
+        shared, own = _rounded_budget(problem.epsilon_svt), None
+    else:
+        shared, own = split_budget(problem.epsilon_svt)
+    return NoisyTest(
+        tuple(math.floor(level / step) for level in levels),
+        tuple(min(math.floor(limit / step), _HIGHEST_THRESHOLD) for limit in thresholds),
+        shared,
+        own,
+    )
+
+
+def select_epsilon(problem: SelectionProblem, *, method: Method) -> float | None:
+    """Run the noisy test once, for real: the ε to release, or None for a denial. Costs ε_svt either way (O1).
+
+    All noise is drawn before anything is compared: neither how many draws there are nor their time depends on the data.
+    """
+    test = prepare_test(problem, method=method)
+    shared = draw_discrete_laplace(_certified_scale(_STEPS, test.shared_epsilon), 1)[0]
+    own = None
+    if test.own_epsilon is not None:
+        own = draw_discrete_laplace(_certified_scale(2 * _STEPS, test.own_epsilon), len(problem.candidates))
+    index = test.first_passing(shared, own)
+    return None if index is None else problem.candidates[index]
+
+
+def outcome_distribution(problem: SelectionProblem, *, method: Method) -> Outcome:
+    """V3, from the very integers that are run, with continuous noise in place of integer noise.
+
+    One step moves a comparison's chance by at most its density, ε_svt/2³⁰; over all candidates it stays below
+    |E|·ε_svt/2³⁰: 4e-8 for 37 candidates at ε_svt = 1.
+    """
+    test = prepare_test(problem, method=method)
+    gaps = np.array([float(threshold - level) for threshold, level in zip(test.thresholds, test.levels, strict=True)])
+    if test.own_scale is None:
+        return _one_number_outcome(gaps / test.shared_scale)
+    return _sparse_vector_outcome(gaps / test.shared_scale, test.own_scale / test.shared_scale)
+
+
+def violation_probability(problem: SelectionProblem, outcome: Outcome) -> float:
+    """P(an ε is released and q_svt(ε) > τ), from the true data."""
+    limit = problem.threshold * (1.0 + _MET)  # F1
+    pairs = zip(problem.candidates, outcome.probabilities, strict=True)
+    return math.fsum(chance for epsilon, chance in pairs if normalised_variance(problem, epsilon) > limit)
+
+
+def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
+    """The share of violations among releases; 0 when nothing is ever released."""
+    released = math.fsum(outcome.probabilities)
+    return violation_probability(problem, outcome) / released if released > 0.0 else 0.0
+
+
+def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Method = "sharp") -> Accuracy:
+    """V4: the paper's α (for its split 1/3 : 2/3), and the exact tail of the noise in use. Public: it reads no PIS.
+
+    Noise on Var(u) counts w² times in q_svt, so the sharp α of a candidate carries its w².
+    """
+    _check_method(method)
+    if not 0.0 < beta < 1.0:
+        raise OptionError("beta must lie strictly between 0 and 1.")
+    unit = float(svt_sensitivity(problem.n))
+    tests = len(problem.candidates)
+    paper = 6.0 / (problem.n * problem.epsilon_svt) * math.log(2.0 * tests / beta)
+    if method == "sharp" and problem.mechanism.kind == "laplace":
+        reach = unit / problem.epsilon_svt * math.log(1.0 / beta)
+    else:
+        first, second = split_budget(problem.epsilon_svt)
+        reach = unit * _tail_quantile(1.0 / first, 2.0 / second, beta / tests)
+    weights = [1.0 if method == "paper" else float(_weight(problem, epsilon)) ** 2 for epsilon in problem.candidates]
+    alphas = tuple(reach * weight for weight in weights)
+    return Accuracy(beta, paper, max(alphas), alphas, problem.threshold < max(alphas))
+
+
+def difference_tail(distance: float, first: float, second: float) -> float:
+    """P(|X − Y| > distance) for independent Laplace X, Y of these scales (V4)."""
+    if math.isclose(first, second, rel_tol=1e-6):
+        scale = max(first, second)
+        return (1.0 + distance / (2.0 * scale)) * math.exp(-distance / scale)
+    near, far = first * first * math.exp(-distance / first), second * second * math.exp(-distance / second)
+    return (near - far) / (first * first - second * second)
+
+
+def require_additive(plan: QueryPlan) -> None:
+    """Refuse what V2 does not cover: it needs a PIS that depends on the individual's own rows only."""
+    for measure in plan.measures:
+        if measure.additive:
+            continue
+        reason, instead = _REFUSALS[measure.kind]
+        raise QueryError(
+            f"ε cannot be found privately for {measure.label}: {reason} The noise that hides one individual in the "
+            "variance of the RDRs is enough only where each individual's sensitivity depends on their own rows. "
+            f"{instead} Or release at a fixed --epsilon.",
+            clause=measure.label,
+        )
+
+
+_RANGES = "Count per range instead, SELECT COUNT(*) … GROUP BY CASE WHEN … THEN … END, and read it off the counts."
+_SUMS = "Leave out --min-rows and any sensitivity given by hand: it is then measured through sums, and can be."
+_REFUSALS: Mapping[MeasureKind, tuple[str, str]] = {
+    MeasureKind.QUANTILE: (
+        "how far one individual moves it depends on everybody else's values. With 501 zeros and 500 ones, taking one "
+        "zero away moves the variance of a median's sensitivities by 1/16, and a larger table does not help.",
+        _RANGES,
+    ),
+    MeasureKind.COUNT_DISTINCT: (
+        "an individual counts only while nobody else holds the same value, so that when one holder goes, another's "
+        "sensitivity changes too. With two rows each, among ten people, the variance can move by 0.12; 0.09 is hidden.",
+        _RANGES,
+    ),
+    MeasureKind.BOUNDED_MEAN: ("one individual's pull on a mean changes when anybody else's rows go.", _SUMS),
+    MeasureKind.MEAN: ("one individual's pull on a mean changes when anybody else's rows go.", _SUMS),
+    MeasureKind.VARIANCE: ("one individual's pull on a variance changes when anybody else's rows go.", _SUMS),
+    MeasureKind.DEVIATION: ("one individual's pull on a deviation changes when anybody else's rows go.", _SUMS),
+}
+
+
+# ---------------------------------------------------------------- unit risks, and their variance
+
+
+def _check_options(problem: SelectionProblem) -> None:
+    lowest, highest = _EPSILON_SVT_RANGE
+    candidates = problem.candidates
+    if not 2 <= problem.n <= _MOST_SLOTS:
+        raise OptionError(f"Finding ε privately needs between 2 and {_MOST_SLOTS:,} declared individuals.")
+    if problem.k < 1:
+        raise OptionError("A query measures at least one number.")
+    if not (math.isfinite(problem.sensitivity) and problem.sensitivity > 0.0):
+        raise OptionError("The sensitivity must be a positive number.")
+    if not (math.isfinite(problem.threshold) and problem.threshold > 0.0):
+        raise OptionError("The variance threshold must be a positive number, such as --variance 1e-5.")
+    if not lowest <= problem.epsilon_svt <= highest:
+        raise OptionError(f"The budget for finding ε (--svt) must lie between {lowest:g} and {highest:g}.")
+    if not candidates or not all(math.isfinite(epsilon) and epsilon > 0.0 for epsilon in candidates):
+        raise OptionError("Candidates for ε must be positive numbers, at least one.")
+    if any(higher <= lower for higher, lower in pairwise(candidates)):
+        raise OptionError("Candidates for ε must be in descending order, each once.")
+
+
+def _check_method(method: str) -> None:
+    if method not in get_args(Method):
+        raise OptionError("The selection is sharp or paper.")
+
+
+def _noise_ratio(problem: SelectionProblem, epsilon: float) -> float:
+    """s = √k·σ/Δ, for Gaussian."""
+    return math.sqrt(problem.k) * noise_scale(problem.mechanism, problem.sensitivity, epsilon) / problem.sensitivity
+
+
+def _weight(problem: SelectionProblem, epsilon: float) -> Fraction:
+    """w: the length of the interval that normalised RDRs lie in."""
+    if problem.mechanism.kind == "laplace":
+        exact = Fraction(epsilon)
+        return exact / (exact + problem.k)  # V5
+    ratio = _noise_ratio(problem, epsilon)
+    root = math.hypot(1.0, ratio)
+    return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
+
+
+def _unit_risks(problem: SelectionProblem, epsilon: float) -> FloatArray:
+    """u per class. Only +, ×, /, √: correctly rounded, so equal PIS give equal bits wherever they stand."""
+    relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
+    if problem.mechanism.kind == "laplace":
+        return relative
+    ratio = _noise_ratio(problem, epsilon)
+    squares = relative * relative
+    top = math.sqrt(1.0 + ratio * ratio) + ratio
+    risks = squares * (top / (np.sqrt(squares + ratio * ratio) + ratio))
+    return np.minimum(risks, 1.0)
+
+
+def _exact_spreads(problem: SelectionProblem) -> list[Fraction]:
+    """Var(u) for every candidate, exact for the rounded unit risks. For Laplace it is one number."""
+    if problem.mechanism.kind == "laplace":
+        return [_exact_variance(_unit_risks(problem, 1.0), problem.counts)] * len(problem.candidates)
+    return [_exact_variance(_unit_risks(problem, epsilon), problem.counts) for epsilon in problem.candidates]
+
+
+def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
+    """The population variance of the risks rounded to 2⁻³⁰. Halves of 15 bits keep every sum inside 64 bits."""
+    whole = np.rint(risks * float(1 << _RISK_BITS)).astype(np.int64)
+    people = counts.astype(np.int64)
+    high, low = whole >> _HALF_BITS, whole & ((1 << _HALF_BITS) - 1)
+    total = int(people @ whole)
+    squares = (
+        (int(people @ (high * high)) << _RISK_BITS)
+        + (int(people @ (high * low)) << (_HALF_BITS + 1))
+        + int(people @ (low * low))
+    )
+    n = int(people.sum())
+    return Fraction(n * squares - total * total, n * n << (2 * _RISK_BITS))
+
+
+# ---------------------------------------------------------------- budgets and scales
+
+
+def _exact_budget(epsilon: float) -> Fraction:
+    """ε as a float, or as the decimal the ledger charges, whichever is less."""
+    return min(Fraction(epsilon), Fraction(repr(float(epsilon))))
+
+
+def _rounded_budget(epsilon: float) -> float:
+    """The largest float that spends no more than ε."""
+    return epsilon if Fraction(epsilon) <= _exact_budget(epsilon) else math.nextafter(epsilon, 0.0)
+
+
+def _certified_scale(sensitivity: int, epsilon: float) -> float:
+    """The scale of integer noise that OpenDP's own map certifies at ε."""
+    scale = sensitivity / epsilon
+    while certified_epsilon(scale, sensitivity) > epsilon:
+        scale = math.nextafter(scale, math.inf)  # more noise, never less
+    return scale
+
+
+# ---------------------------------------------------------------- V3, in units of the shared scale
+
+
+def _one_number_outcome(gaps: FloatArray) -> Outcome:
+    """Thresholds rise as ε falls, so candidate j is taken when the noise lies between its gap and the one before."""
+    below, above = _laplace_below(gaps), _laplace_below(-gaps)
+    steps = np.where(gaps[1:] < 0.0, below[1:] - below[:-1], above[:-1] - above[1:])  # subtract the small ones
+    return Outcome((float(below[0]), *(float(step) for step in steps)), float(above[-1]))
+
+
+def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> Outcome:
+    """P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), piece by piece between the kinks."""
+    kinks = np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH)
+    longest = 2.0 * min(1.0, own_scale) / max(1.0, len(gaps) / 8.0)  # a product of |E| factors bends |E| times as fast
+    nodes, weights = _quadrature(np.unique(kinks), longest)
+    survival = weights * 0.5 * np.exp(-np.abs(nodes))
+    chances = []
+    for gap in gaps:
+        passing = _laplace_below((gap - nodes) / own_scale)
+        chances.append(float(survival @ passing))
+        survival = survival * _laplace_below((nodes - gap) / own_scale)
+    return Outcome(tuple(chances), float(survival.sum()))
+
+
+def _laplace_below(points: FloatArray) -> FloatArray:
+    """P(X ≤ point) for the Laplace of scale 1."""
+    tail = 0.5 * np.exp(-np.abs(points))
+    return np.where(points < 0.0, tail, 1.0 - tail)
+
+
+def _quadrature(kinks: FloatArray, longest: float) -> tuple[FloatArray, FloatArray]:
+    """Gauss–Legendre nodes and weights on pieces that end at every kink and are no longer than ``longest``."""
+    pieces = np.maximum(1, np.ceil(np.diff(kinks) / longest)).astype(int)
+    starts = [np.linspace(a, b, count + 1)[:-1] for (a, b), count in zip(pairwise(kinks), pieces, strict=True)]
+    edges = np.append(np.concatenate(starts), kinks[-1])
+    points, weights = np.polynomial.legendre.leggauss(_NODES)
+    half = np.diff(edges)[:, None] / 2.0
+    middle = (edges[:-1] + edges[1:])[:, None] / 2.0
+    return (middle + half * points).ravel(), (half * weights).ravel()
+
+
+def _tail_quantile(first: float, second: float, chance: float) -> float:
+    """The distance that |X − Y| exceeds with this chance, by bisection; rounded up."""
+    low, high = 0.0, first + second
+    while difference_tail(high, first, second) > chance:
+        high *= 2.0
+    while (middle := (low + high) / 2.0) not in (low, high):
+        low, high = (middle, high) if difference_tail(middle, first, second) > chance else (low, middle)
+    return high

@@ -1,0 +1,235 @@
+"""V3 against frequencies: the integers that are really run, and the paper's algorithm simulated in floats.
+
+χ² tests of goodness of fit. Draws from OpenDP cannot be seeded, so those tests use α = 1e-6; simulations in NumPy are
+seeded and use α = 1e-3. Each says its n. Cells with fewer than 10 expected runs are pooled.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dosimeter.mechanism import noise_scale
+from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.noise import draw_discrete_laplace
+from dosimeter.selection import (
+    Method,
+    Outcome,
+    SelectionProblem,
+    accuracy,
+    outcome_distribution,
+    prepare_test,
+    select_epsilon,
+    violation_probability,
+    violation_share,
+)
+
+ADULT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "adult-train.csv"
+LAPLACE = Mechanism("laplace")
+GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")
+CASES: list[tuple[Mechanism, Method]] = [
+    (LAPLACE, "paper"),
+    (LAPLACE, "sharp"),
+    (GAUSSIAN, "paper"),
+    (GAUSSIAN, "sharp"),
+]
+IDS = ["laplace-paper", "laplace-sharp", "gaussian-paper", "gaussian-sharp"]
+
+
+def make_problem(mechanism: Mechanism, method: Method) -> SelectionProblem:
+    """400 slots, eight candidates; thresholds at which several candidates and a denial all happen."""
+    threshold, epsilon_svt = {
+        ("laplace", "paper"): (0.02, 1.0),
+        ("laplace", "sharp"): (0.004, 0.03),
+        ("gaussian", "paper"): (0.006, 0.5),
+        ("gaussian", "sharp"): (0.0004, 0.05),
+    }[mechanism.kind, method]
+    return SelectionProblem(
+        n=400,
+        k=2,
+        sensitivity=4.0,
+        mechanism=mechanism,
+        values=np.array([0.0, 1.0, 2.5, 4.0]),
+        counts=np.array([300, 20, 20, 60]),
+        candidates=(8.0, 5.0, 3.0, 2.0, 1.5, 1.0, 0.8, 0.6),
+        threshold=threshold,
+        epsilon_svt=epsilon_svt,
+    )
+
+
+def fit(counts: Sequence[int], outcome: Outcome) -> float:
+    """The χ² p-value of counts per candidate, denial last."""
+    expected = np.array([*outcome.probabilities, outcome.denial]) * sum(counts)
+    order = np.argsort(expected)
+    observed, expected = np.array(counts)[order], expected[order]
+    small = int(np.searchsorted(np.cumsum(expected), 10.0)) + 1
+    observed = np.array([observed[:small].sum(), *observed[small:]])
+    expected = np.array([expected[:small].sum(), *expected[small:]])
+    assert len(expected) >= 3, "too few outcomes to test anything"
+    return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1))
+
+
+def run_integers(problem: SelectionProblem, method: Method, runs: int) -> list[int]:
+    """How often each outcome came, by the integer test itself and OpenDP's noise, drawn in bulk."""
+    test, size = prepare_test(problem, method=method), len(problem.candidates)
+    counts = [0] * (size + 1)
+    shared = draw_discrete_laplace(test.shared_scale, runs)
+    own = draw_discrete_laplace(test.own_scale, runs * size) if test.own_scale is not None else None
+    for run in range(runs):
+        index = test.first_passing(shared[run], own[run * size : (run + 1) * size] if own is not None else None)
+        counts[size if index is None else index] += 1
+    return counts
+
+
+def simulate_floats(problem: SelectionProblem, method: Method, runs: int, seed: int) -> list[int]:
+    """V1 and V5 as written, on n slots one by one, with NumPy's Laplace noise: another road than the integers."""
+    generator = np.random.default_rng(seed)
+    slots = np.repeat(problem.values, problem.counts)
+    n, k, top = problem.n, problem.k, problem.sensitivity
+    unit = (n - 1) / n**2
+    q, w = [], []
+    for epsilon in problem.candidates:
+        scale = noise_scale(problem.mechanism, top, epsilon)
+        if problem.mechanism.kind == "laplace":
+            q.append(np.var((slots + k * scale) / (top + k * scale)))
+            w.append(epsilon / (epsilon + k))
+        else:
+            ceiling = math.sqrt(top**2 + k * scale**2)
+            q.append(np.var(np.sqrt(slots**2 + k * scale**2) / ceiling))
+            w.append(1.0 - math.sqrt(k) * scale / ceiling)
+    variances, weights = np.array(q), np.array(w)
+    if method == "sharp" and problem.mechanism.kind == "laplace":
+        noisy = np.var(slots / top) + generator.laplace(scale=unit / problem.epsilon_svt, size=runs)
+        passing = noisy[:, None] * weights**2 <= problem.threshold
+    else:
+        first = problem.epsilon_svt / (1 + 2 ** (2 / 3))
+        rho = generator.laplace(scale=unit / first, size=(runs, 1))
+        nu = generator.laplace(scale=2 * unit / (problem.epsilon_svt - first), size=(runs, len(weights)))
+        divisor = weights**2 if method == "sharp" else np.ones_like(weights)
+        passing = -variances / divisor + nu >= -problem.threshold / divisor + rho
+    index = np.where(passing.any(axis=1), passing.argmax(axis=1), len(weights))
+    return np.bincount(index, minlength=len(weights) + 1).tolist()
+
+
+# ---------------------------------------------------------------- V3
+
+
+@pytest.mark.parametrize(("mechanism", "method"), CASES, ids=IDS)
+def test_floats_follow_the_distribution(mechanism: Mechanism, method: Method) -> None:
+    """n = 200,000, α = 1e-3, seeded."""
+    problem = make_problem(mechanism, method)
+    counts = simulate_floats(problem, method, 200_000, seed=5)
+    assert fit(counts, outcome_distribution(problem, method=method)) > 1e-3
+
+
+@pytest.mark.parametrize(("mechanism", "method"), CASES[:2], ids=IDS[:2])
+def test_integers_follow_the_distribution(mechanism: Mechanism, method: Method) -> None:
+    """n = 20,000, α = 1e-6. The same counts do not fit a budget 15 % larger: the test has power."""
+    problem = make_problem(mechanism, method)
+    counts = run_integers(problem, method, 20_000)
+    assert fit(counts, outcome_distribution(problem, method=method)) > 1e-6
+    other = replace(problem, epsilon_svt=1.15 * problem.epsilon_svt)
+    assert fit(counts, outcome_distribution(other, method=method)) < 1e-6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("mechanism", "method"), CASES[2:], ids=IDS[2:])
+def test_integers_follow_the_distribution_gaussian(mechanism: Mechanism, method: Method) -> None:
+    """n = 50,000, α = 1e-6."""
+    problem = make_problem(mechanism, method)
+    counts = run_integers(problem, method, 50_000)
+    assert fit(counts, outcome_distribution(problem, method=method)) > 1e-6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("mechanism", "method"), CASES, ids=IDS)
+def test_the_real_thing_follows_the_distribution(mechanism: Mechanism, method: Method) -> None:
+    """``select_epsilon`` itself, certification included. n = 20,000, α = 1e-6."""
+    problem = make_problem(mechanism, method)
+    index = {epsilon: j for j, epsilon in enumerate(problem.candidates)}
+    counts = [0] * (len(index) + 1)
+    for _ in range(20_000):
+        epsilon = select_epsilon(problem, method=method)
+        counts[len(index) if epsilon is None else index[epsilon]] += 1
+    assert fit(counts, outcome_distribution(problem, method=method)) > 1e-6
+
+
+# ---------------------------------------------------------------- V5, on Adult
+
+
+@pytest.fixture(scope="module")
+def adult() -> SelectionProblem:
+    """COUNT(*) WHERE income = '>50K' AND education_num = 13 AND age = 25, at τ = 1e-5, ε_svt = 1."""
+    if not ADULT.exists():
+        pytest.skip("Adult is not at ../shared/data/adult-train.csv")
+    with ADULT.open(newline="") as file:
+        matches = [
+            row["income"] == ">50K" and row["education_num"] == "13" and row["age"] == "25"
+            for row in csv.DictReader(file)
+        ]
+    n, inside = len(matches), sum(matches)
+    assert n == 32_561
+    assert 0 < inside < 100
+    return SelectionProblem(
+        n=n,
+        k=1,
+        sensitivity=1.0,
+        mechanism=LAPLACE,
+        values=np.array([0.0, 1.0]),
+        counts=np.array([n - inside, inside]),
+        candidates=paper_candidates(),
+        threshold=1e-5,
+        epsilon_svt=1.0,
+    )
+
+
+def share_of_violations(problem: SelectionProblem, counts: Sequence[int]) -> float:
+    slots = np.repeat(problem.values, problem.counts)
+    bad = [
+        np.var((slots + 1 / epsilon) / (1 + 1 / epsilon)) > problem.threshold * (1 + 1e-12)
+        for epsilon in problem.candidates
+    ]
+    released = counts[:-1]
+    return sum(count for count, violates in zip(released, bad, strict=True) if violates) / sum(released)
+
+
+def test_most_of_what_the_printed_test_releases_violates_the_preference(adult: SelectionProblem) -> None:
+    outcome = outcome_distribution(adult, method="paper")
+    share = violation_share(adult, outcome)
+    assert round(share, 2) == 0.87
+    assert 0.82 < violation_probability(adult, outcome) < 0.87
+    runs = 100_000
+    counts = simulate_floats(adult, "paper", runs, seed=3)
+    deviation = math.sqrt(share * (1 - share) / sum(counts[:-1]))
+    assert abs(share_of_violations(adult, counts) - share) < 3.9 * deviation  # n = 100,000, α = 1e-4, seeded
+    assert fit(counts, outcome) > 1e-3
+    assert accuracy(adult, method="paper").warning
+
+
+def test_almost_nothing_that_the_sharp_test_releases_violates_it(adult: SelectionProblem) -> None:
+    """Exact: 0.035 %. The integers, n = 20,000: more than 30 violations would have a chance below 1e-8."""
+    outcome = outcome_distribution(adult, method="sharp")
+    share = violation_share(adult, outcome)
+    assert share < 5e-4
+    runs = 20_000
+    counts = run_integers(adult, "sharp", runs)
+    assert share_of_violations(adult, counts) <= 30 / runs
+    assert stats.binom.sf(30, runs, share) < 1e-8
+
+
+@pytest.mark.long
+def test_printed_test_on_adult_with_the_integers(adult: SelectionProblem) -> None:
+    """n = 20,000, α = 1e-6."""
+    outcome = outcome_distribution(adult, method="paper")
+    counts = run_integers(adult, "paper", 20_000)
+    assert fit(counts, outcome) > 1e-6
+    share = violation_share(adult, outcome)
+    deviation = math.sqrt(share * (1 - share) / sum(counts[:-1]))
+    assert abs(share_of_violations(adult, counts) - share) < 4.9 * deviation
