@@ -1,0 +1,181 @@
+"""Account for privacy loss. Takes charges and a policy; gives the reading and which candidates remain (O1-O3).
+
+Pure and exact: every number is a ``decimal.Decimal``, floats enter through ``exact_decimal`` as the decimal they
+print as (0.3 is 0.3), and sums never round. Never opens a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+
+from dosimeter.errors import OptionError
+
+Number = Decimal | float | int | str
+
+INFINITY = Decimal("Infinity")
+ZERO = Decimal(0)
+
+# Every double lies between 5e-324 and 1.8e308. With numbers kept in this range, no sum of fewer than 10^300 of them
+# needs more than 1,000 digits, so that additions are exact and need no rounding rule.
+_SMALLEST_EXPONENT = -340
+_LARGEST_MAGNITUDE = 320
+_DIGITS = 1000
+
+
+def _exact_context() -> Context:
+    """Arithmetic that raises rather than rounds."""
+    return Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
+
+
+def exact_decimal(value: Number, *, name: str = "the number") -> Decimal:
+    """The decimal that ``value`` prints as, without trailing zeros: finite, and not negative."""
+    text = str(value).strip()
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise OptionError(f"{name} must be a number, not {text!r}.") from None
+    if not number.is_finite() or number < 0:
+        raise OptionError(f"{name} must be finite and not negative, not {text}.")
+    if number == 0:
+        return ZERO
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < _SMALLEST_EXPONENT or number.adjusted() > _LARGEST_MAGNITUDE:
+        raise OptionError(f"{name} is out of range: use a number that a double can hold.")
+    return _exact_context().normalize(number)
+
+
+def write_decimal(number: Decimal) -> str:
+    """One text per number: ``2.0`` and ``2`` are both written ``2``. ``exact_decimal`` reads it back."""
+    canonical = exact_decimal(number)
+    if canonical == 0:
+        return "0"
+    return format(canonical, "f") if -7 < canonical.adjusted() < 16 else str(canonical)
+
+
+def default_delta_total(individuals: int) -> Decimal:
+    """O1: δ_g = 100/n², as one hundred times the *printed* default δ = 1/n², so that exactly 100 of them fit."""
+    if individuals < 1:
+        raise OptionError("individuals must be at least 1.")
+    return min(_exact_context().multiply(Decimal(100), exact_decimal(1.0 / individuals**2)), Decimal(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How an account may be spent (O2). ``budget`` is E of ``budget:E``; None is the paper's rule."""
+
+    budget: Decimal | None
+
+    def __post_init__(self) -> None:
+        if self.budget is None:
+            return
+        budget = exact_decimal(self.budget, name="the budget")
+        if budget == 0:
+            raise OptionError("The budget must be larger than 0, as in budget:2.0.")
+        object.__setattr__(self, "budget", budget)
+
+    @classmethod
+    def parse(cls, text: str) -> Policy:
+        match text.strip().partition(":"):
+            case ("paper", "", ""):
+                return cls(budget=None)
+            case ("budget", ":", amount):
+                return cls(budget=exact_decimal(amount, name="the budget"))
+            case _:
+                raise OptionError(
+                    f"Unknown policy {text!r}. Use paper, or budget:E with E the epsilon to spend in all."
+                )
+
+    def __str__(self) -> str:
+        return "paper" if self.budget is None else f"budget:{write_decimal(self.budget)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one entry costs: ε for an answer, ε_svt where ε was found privately, and δ (O1)."""
+
+    epsilon: Decimal
+    epsilon_svt: Decimal = ZERO
+    delta: Decimal = ZERO
+
+    def __post_init__(self) -> None:
+        for part in ("epsilon", "epsilon_svt", "delta"):
+            object.__setattr__(self, part, exact_decimal(getattr(self, part), name=part))
+
+    @property
+    def total(self) -> Decimal:
+        return _exact_context().add(self.epsilon, self.epsilon_svt)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the odometer shows: the sum of all charges, and infinity once Σδ > δ_g (O1)."""
+
+    epsilon: Decimal = ZERO
+    delta: Decimal = ZERO
+    delta_total: Decimal = field(kw_only=True)
+
+    @property
+    def infinite(self) -> bool:
+        return self.epsilon.is_infinite()
+
+    def after(self, charge: Charge) -> Reading:
+        """The reading once this charge is added: what an approval would cost."""
+        context = _exact_context()
+        delta = context.add(self.delta, charge.delta)
+        overspent = self.infinite or delta > self.delta_total
+        epsilon = INFINITY if overspent else context.add(self.epsilon, charge.total)  # O1
+        return Reading(epsilon, delta, delta_total=self.delta_total)
+
+
+def read_odometer(charges: Iterable[Charge], delta_total: Number) -> Reading:
+    """O1: the sum of every charge, exactly."""
+    reading = Reading(delta_total=exact_decimal(delta_total, name="delta_total"))
+    for charge in charges:
+        reading = reading.after(charge)
+    return reading
+
+
+def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
+    """O2: may this charge be added to this reading? ``max_epsilon`` caps the ε of one answer, without its ε_svt."""
+    after = reading.after(charge)
+    if after.infinite:
+        return False  # δ does not fit, or no longer did
+    if max_epsilon is not None and charge.epsilon > exact_decimal(max_epsilon, name="max_epsilon"):
+        return False
+    if policy.budget is None:
+        return charge.epsilon == 0 or charge.epsilon > reading.epsilon
+    return after.epsilon <= policy.budget
+
+
+def admits_fixed(
+    policy: Policy, reading: Reading, epsilon: Number, *, delta: Number, max_epsilon: Number | None
+) -> bool:
+    """O2 for an ε that was fixed beforehand (G0)."""
+    charge = Charge(exact_decimal(epsilon, name="epsilon"), delta=exact_decimal(delta, name="delta"))
+    if charge.epsilon == 0:
+        raise OptionError("epsilon must be larger than 0.")
+    return admits_charge(policy, reading, charge, max_epsilon=max_epsilon)
+
+
+def remaining_candidates(
+    policy: Policy,
+    reading: Reading,
+    candidates: Sequence[float],
+    *,
+    epsilon_svt: Number,
+    delta: Number,
+    max_epsilon: Number | None,
+) -> tuple[float, ...]:
+    """O2: the candidates that may still be granted, in the order given. Empty: deny without test and without charge."""
+    svt = exact_decimal(epsilon_svt, name="epsilon_svt")
+    each_delta = exact_decimal(delta, name="delta")
+    remaining = []
+    for candidate in candidates:
+        epsilon = exact_decimal(candidate, name="a candidate")
+        if epsilon == 0:
+            raise OptionError("A candidate epsilon must be larger than 0.")
+        if admits_charge(policy, reading, Charge(epsilon, svt, each_delta), max_epsilon=max_epsilon):
+            remaining.append(candidate)
+    return tuple(remaining)

@@ -1,0 +1,38 @@
+"""The ledger: an append-only, hash-chained store of accounts and charges. Nothing else persists.
+
+    book.py      Ledger: what the controller calls
+    replay.py    records → Account and Entry, or the reason why a record cannot stand
+    values.py    the frozen values that go in and come out
+    records.py   one record: kinds, canonical JSON, digest
+    store.py     transactions on SQLite and PostgreSQL; backends.py: what differs between the two
+
+Reserve before release: a charge is committed before any noise is drawn, and settled afterwards. A crash in between
+counts too much, never too little. A record never holds rows of the data or RDRs.
+"""
+
+from dosimeter.ledger.book import Ledger
+from dosimeter.ledger.records import GENESIS, Record
+from dosimeter.ledger.values import (
+    Account,
+    AccountOpening,
+    Algorithm,
+    Continuation,
+    Entry,
+    Request,
+    Reservation,
+    Verification,
+)
+
+__all__ = [
+    "GENESIS",
+    "Account",
+    "AccountOpening",
+    "Algorithm",
+    "Continuation",
+    "Entry",
+    "Ledger",
+    "Record",
+    "Request",
+    "Reservation",
+    "Verification",
+]

@@ -1,0 +1,308 @@
+"""The ledger as the controller uses it: read accounts, reserve, settle, verify. Takes values; gives values.
+
+Every reading follows the whole chain from the first record: nothing is granted on the strength of an altered ledger.
+SQLAlchemy is imported when a ledger is opened, not before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
+
+from dosimeter.accounting import ZERO, Charge, admits_charge
+from dosimeter.errors import LedgerError
+from dosimeter.ledger.records import GENESIS, BadRecord, Record, check_text, derive_entry_id, follow_chain, seal_record
+from dosimeter.ledger.replay import DatasetReplay
+from dosimeter.ledger.values import (
+    Account,
+    Entry,
+    Reservation,
+    Verification,
+    tabulate_answer,
+    write_charge,
+)
+
+if TYPE_CHECKING:
+    from dosimeter.ledger.store import Store, Transaction
+
+View = Literal["risk", "dry-run"]
+
+
+def read_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+class Ledger:
+    """An open ledger. Safe to use from several threads and processes; a context manager."""
+
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    @classmethod
+    def open(
+        cls,
+        target: str | Path,
+        *,
+        busy_timeout: float = 30.0,
+        create: bool = True,
+        clock: Callable[[], datetime] = read_clock,
+    ) -> Ledger:
+        """Open the ledger at a path or postgresql:// URL. Where there is none, create it, or refuse if not ``create``.
+
+        A writer waits at most ``busy_timeout`` seconds for another. A write-protected file can be read.
+        """
+        from dosimeter.ledger.store import Store
+
+        return cls(Store.open(target, busy_timeout=busy_timeout, create=create), clock)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.label!r})"
+
+    # ------------------------------------------------------------ reading
+
+    def account(self, dataset: str) -> Account | None:
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).account
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Every account, in the order in which their datasets first appear."""
+        with self._store.reading() as transaction:
+            pages = _Pages.read(transaction)
+        return tuple(page.account for page in pages.by_dataset.values() if page.account is not None)
+
+    def datasets(self) -> tuple[str, ...]:
+        return tuple(account.dataset for account in self.accounts())
+
+    def entry(self, entry_id: str) -> Entry | None:
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).find_entry(entry_id)
+
+    def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
+        """The latest released entry of the same request."""
+        account = self.account(dataset)
+        entries = () if account is None else account.entries
+        released = (e for e in reversed(entries) if e.status == "released" and e.request_digest == request_digest)
+        return next(released, None)
+
+    def viewed(self, dataset: str, request_digest: str) -> bool:
+        """Whether risk or a dry run was looked at for this request (G1)."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).has_view(request_digest)
+
+    def describe(self) -> dict[str, Any]:
+        """Readings and entries as JSON values. An infinite reading is null: JSON has no infinity."""
+        return {"datasets": [account.describe() for account in self.accounts()]}
+
+    def export(self, stream: TextIO) -> None:
+        """Every record as one line of JSON."""
+        with self._store.reading() as transaction, _refusing_bad_records(), closing(transaction.rows()) as rows:
+            for record in follow_chain(rows):
+                stream.write(record.to_json_line() + "\n")
+
+    def verify(self, head: str | None = None) -> Verification:
+        """Whether nothing was altered. A chain cannot show that its tail was cut off: a ``head`` noted earlier can."""
+        wanted = GENESIS if head is None else head.strip().lower()
+        if not re.fullmatch(r"[0-9a-f]{64}", wanted):
+            raise LedgerError("A head is a digest of 64 hexadecimal digits, as verify prints it.")
+        found = wanted == GENESIS
+        pages = _Pages()
+        with self._store.reading() as transaction:
+            try:
+                with closing(transaction.rows()) as rows:
+                    for record in follow_chain(rows):
+                        pages.add(record)
+                        found = found or record.digest == wanted
+            except BadRecord as bad:
+                return Verification(False, transaction.count(), pages.head, (bad.seq, bad.reason))
+        count = pages.next_seq - 1
+        if not found:
+            reason = "no record has the head that was asked for: the tail was cut off, or it is another ledger's"
+            return Verification(False, count, pages.head, (count + 1, reason))
+        return Verification(True, count, pages.head)
+
+    # ------------------------------------------------------------ writing
+
+    def reserve(self, dataset: str, decide: Callable[[Account | None], Reservation]) -> Entry:
+        """Read the account, decide, and charge: one transaction, in which nobody else can write.
+
+        ``decide`` gets the account as it is now. What it returns is written and on disk when this returns; what it
+        raises is raised here, and nothing is written. It must not use the ledger itself, and should be quick: every
+        other writer waits. The ledger refuses a charge that the account's own terms do not admit.
+        """
+        check_text(dataset, "A dataset's name")
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            page = pages.of(dataset)
+            account = page.account
+            reservation = decide(account)
+            request = reservation.request
+            writer = _Writer(transaction, pages, dataset, self._now())
+            if reservation.opening is not None:
+                if account is not None:
+                    raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
+                writer.append("account", reservation.opening.to_payload())
+            if reservation.continuation is not None:
+                if account is None:
+                    raise LedgerError(f"The dataset {dataset!r} has no account that could be continued.")
+                writer.append("continue", reservation.continuation.to_payload())
+            _check_reservation(dataset, page.account, reservation)
+            payload = {
+                "status": reservation.status,
+                "charge": write_charge(reservation.charge),
+                "request": request.to_payload(),
+                "viewed": reservation.viewed or page.has_view(request.request_digest),
+            }
+            entry_id = derive_entry_id(pages.next_seq, pages.head)
+            writer.append("reserve", payload, entry_id)
+            return _require_entry(pages, entry_id)  # leaving the block commits, or raises
+
+    def settle(
+        self,
+        entry_id: str,
+        *,
+        status: Literal["released", "denied"],
+        answer: Sequence[Mapping[str, object]] | None = None,
+        guarantee: str | None = None,
+        error_95: Sequence[float | None] | None = None,
+    ) -> Entry:
+        """Write what became of a reserved entry. The charge stays what it was, also for a denial.
+
+        The entry's ``answer`` is what the ledger will give on every later request: hand out that one.
+        """
+        if status not in ("released", "denied"):
+            raise LedgerError("An entry is settled as released or denied.")
+        if (status == "released") != (answer is not None):
+            raise LedgerError("A released entry has an answer, and a denied one has none.")
+        payload = {
+            "status": status,
+            "answer": None if answer is None else tabulate_answer(answer),
+            "guarantee": guarantee,
+            "error_95": None if error_95 is None else list(error_95),
+        }
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            entry = _require_entry(pages, entry_id)
+            if entry.status != "reserved":
+                raise LedgerError(f"Entry {entry_id} is {entry.status} already; an entry is settled once.")
+            _Writer(transaction, pages, entry.dataset, self._now()).append("settle", payload, entry_id)
+            return _require_entry(pages, entry_id)
+
+    def record_view(self, dataset: str, request_digest: str, what: View) -> None:
+        """Note that risk or a dry run was looked at for this request. The first time counts; later ones add nothing."""
+        check_text(dataset, "A dataset's name")
+        check_text(request_digest, "request_digest")
+        if what not in ("risk", "dry-run"):
+            raise LedgerError("What was viewed is risk or dry-run.")
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            if not pages.of(dataset).has_view(request_digest, what):
+                payload = {"request_digest": request_digest, "what": what}
+                _Writer(transaction, pages, dataset, self._now()).append("view", payload)
+
+    def _now(self) -> str:
+        return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _Pages:
+    """The whole ledger, replayed: a page per dataset, and where the chain ends."""
+
+    def __init__(self) -> None:
+        self.by_dataset: dict[str, DatasetReplay] = {}
+        self.next_seq = 1
+        self.head = GENESIS
+
+    @classmethod
+    def read(cls, transaction: Transaction) -> _Pages:
+        pages = cls()
+        with _refusing_bad_records(), closing(transaction.rows()) as rows:
+            for record in follow_chain(rows):
+                pages.add(record)
+        return pages
+
+    def add(self, record: Record) -> None:
+        self.of(record.dataset).apply(record)
+        self.next_seq, self.head = record.seq + 1, record.digest
+
+    def of(self, dataset: str) -> DatasetReplay:
+        return self.by_dataset.setdefault(dataset, DatasetReplay())
+
+    def find_entry(self, entry_id: str) -> Entry | None:
+        found = (page.find_entry(entry_id) for page in self.by_dataset.values())
+        return next((entry for entry in found if entry is not None), None)
+
+
+class _Writer:
+    """Appends to the chain, and to the pages by the same road on which they will be read again."""
+
+    def __init__(self, transaction: Transaction, pages: _Pages, dataset: str, at: str) -> None:
+        self._transaction = transaction
+        self._pages = pages
+        self._dataset = dataset
+        self._at = at
+
+    def append(self, kind: str, payload: dict[str, Any], entry: str = "") -> None:
+        record = seal_record(
+            seq=self._pages.next_seq,
+            dataset=self._dataset,
+            kind=kind,
+            at=self._at,
+            entry=entry,
+            payload=payload,
+            previous=self._pages.head,
+        )
+        self._pages.add(record)
+        self._transaction.append(record)
+
+
+@contextmanager
+def _refusing_bad_records() -> Iterator[None]:
+    """For those who build on the records: the first bad one is an error."""
+    try:
+        yield
+    except BadRecord as bad:
+        raise LedgerError(
+            f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. "
+            "Run `dosimeter ledger LEDGER verify`, and restore a backup."
+        ) from None
+
+
+def _require_entry(pages: _Pages, entry_id: str) -> Entry:
+    entry = pages.find_entry(entry_id)
+    if entry is None:
+        raise LedgerError(f"The ledger has no entry {entry_id!r}.")
+    return entry
+
+
+def _check_reservation(dataset: str, account: Account | None, reservation: Reservation) -> None:
+    """The ledger's own check, whatever the caller decided: the terms of the account hold (O2, O3)."""
+    if account is None:
+        raise LedgerError(f"The dataset {dataset!r} has no account yet. Say with --policy on which terms to open one.")
+    request = reservation.request
+    account.check_terms(algorithm=request.algorithm)
+    if not account.is_of(request.schema_digest, request.source_digest):
+        raise LedgerError(
+            f"The data or the schema of {dataset!r} changed since its account was last used. If the people in it are "
+            "the same, say --continue: the account and its reading go on. Otherwise give the dataset another name."
+        )
+    charged = reservation.charge != Charge(ZERO)
+    if charged and not admits_charge(
+        account.policy, account.reading, reservation.charge, max_epsilon=account.max_epsilon
+    ):
+        raise LedgerError(f"The account of {dataset!r} does not admit this charge under its policy {account.policy}.")

@@ -1,0 +1,179 @@
+"""One record of the ledger: its kinds, its canonical text and its digest. Never touches a database."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import numbers
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from dosimeter.errors import LedgerError
+
+GENESIS = "0" * 64
+"""What the first record names as the digest before it, and the head of an empty ledger."""
+
+KINDS = {"account": 1, "continue": 1, "reserve": 1, "settle": 1, "view": 1}
+"""Every kind of record this program can read, and the newest version of each."""
+
+
+class BadRecord(Exception):
+    """A record that cannot stand where it is: its number, and the reason."""
+
+    def __init__(self, seq: int, reason: str) -> None:
+        super().__init__(f"record {seq}: {reason}")
+        self.seq = seq
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of the chain. ``entry`` is empty where a record belongs to no entry; ``payload`` is canonical JSON."""
+
+    seq: int
+    dataset: str
+    kind: str
+    version: int
+    at: str
+    entry: str
+    payload: str
+    previous: str
+    digest: str
+
+    def compute_digest(self) -> str:
+        """SHA-256 over every other field. A JSON array is unambiguous: no two records have the same text."""
+        parts = [
+            "dosimeter-ledger-record",
+            self.seq,
+            self.dataset,
+            self.kind,
+            self.version,
+            self.at,
+            self.entry,
+            self.payload,
+            self.previous,
+        ]
+        text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    def to_json_line(self) -> str:
+        """The record as one JSON object. The payload stands in it exactly as it was digested."""
+        head = {
+            "seq": self.seq,
+            "dataset": self.dataset,
+            "kind": self.kind,
+            "version": self.version,
+            "at": self.at,
+            "entry": self.entry,
+        }
+        tail = {"previous": self.previous, "digest": self.digest}
+        opening = json.dumps(head, ensure_ascii=False, separators=(",", ":"))[:-1]
+        closing = json.dumps(tail, separators=(",", ":"))[1:]
+        return f'{opening},"payload":{self.payload},{closing}'
+
+
+COLUMNS = tuple(column.name for column in fields(Record))
+
+
+def seal_record(
+    *, seq: int, dataset: str, kind: str, at: str, entry: str, payload: dict[str, Any], previous: str
+) -> Record:
+    """A new record with its digest."""
+    text = write_canonical_json(payload)
+    unsealed = Record(seq, dataset, kind, KINDS[kind], at, entry, text, previous, "")
+    return Record(seq, dataset, kind, KINDS[kind], at, entry, text, previous, unsealed.compute_digest())
+
+
+def derive_entry_id(seq: int, previous: str) -> str:
+    """An entry's name: a digest of its place in the chain, so that it needs no randomness and never repeats."""
+    return hashlib.sha256(f"dosimeter-ledger-entry:{seq}:{previous}".encode()).hexdigest()[:16]
+
+
+def follow_chain(rows: Iterable[Sequence[object]]) -> Iterator[Record]:
+    """Rows in the order of their numbers, each proven to be the one that was written after the one before it."""
+    expected, previous = 1, GENESIS
+    for row in rows:
+        record = _read_row(expected, row)
+        if record.seq != expected:
+            raise BadRecord(expected, f"it is missing, and record {record.seq} stands in its place")
+        if record.compute_digest() != record.digest:
+            raise BadRecord(expected, "its content does not match its digest")
+        if record.previous != previous:
+            raise BadRecord(expected, "it does not follow the record before it")
+        _check_kind(record)
+        yield record
+        expected, previous = expected + 1, record.digest
+
+
+def _read_row(expected: int, row: Sequence[object]) -> Record:
+    """A row as the database holds it: texts may come as bytes, and after tampering as anything."""
+    values: list[Any] = []
+    for value, column in zip(row, COLUMNS, strict=True):
+        if isinstance(value, bytes):
+            try:
+                value = value.decode("utf-8")
+            except UnicodeDecodeError:
+                raise BadRecord(expected, f"its {column} is not valid text") from None
+        if type(value) is not (int if column in ("seq", "version") else str):
+            raise BadRecord(expected, f"its {column} is not of the right type")
+        values.append(value)
+    return Record(*values)
+
+
+def _check_kind(record: Record) -> None:
+    """A sound record that this program cannot interpret was written by a newer one."""
+    if not 1 <= record.version <= KINDS.get(record.kind, 0):
+        raise LedgerError(
+            f"Record {record.seq} of the ledger is of a kind or version this program does not know "
+            f"({record.kind!r}, version {record.version}). Use the version of dosimeter that wrote it, or a newer one."
+        )
+
+
+def read_payload(record: Record) -> dict[str, Any]:
+    try:
+        payload = json.loads(record.payload)
+    except ValueError:
+        raise BadRecord(record.seq, "its payload is not JSON") from None
+    if not isinstance(payload, dict):
+        raise BadRecord(record.seq, "its payload is not a JSON object")
+    return payload
+
+
+def write_canonical_json(value: object) -> str:
+    """Sorted keys, no spaces, text as it is, decimals as strings: one text per value."""
+    try:
+        text = json.dumps(
+            value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_simplify
+        )
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise LedgerError("The ledger can only hold valid text: a value contains bytes that are not UTF-8.") from None
+    except (TypeError, ValueError):
+        raise LedgerError(
+            "The ledger can only hold finite numbers, texts, dates and truth values, in lists and named fields."
+        ) from None
+    return text
+
+
+def _simplify(value: object) -> object:
+    match value:
+        case Decimal() if value.is_finite():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case numbers.Integral():
+            return int(value)
+        case numbers.Real():
+            return float(value)
+        case _:
+            raise TypeError
+
+
+def check_text(value: object, name: str) -> str:
+    """A short text that every database can hold and compare: not empty, no control characters, valid UTF-8."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise LedgerError(f"{name} must be a text without line breaks or control characters, and not empty.")
+    return value

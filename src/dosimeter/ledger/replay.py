@@ -1,0 +1,120 @@
+"""Replay the records of one dataset. Takes records in order; gives its Account, entries and views.
+
+A record that contradicts the ones before it raises BadRecord with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dosimeter.accounting import Reading
+from dosimeter.errors import InputError
+from dosimeter.ledger.records import BadRecord, Record, read_payload
+from dosimeter.ledger.values import Account, AccountOpening, Continuation, Entry, Request, read_charge
+
+
+class DatasetReplay:
+    """What the records of one dataset amount to, one record after the other."""
+
+    def __init__(self) -> None:
+        self._opening: AccountOpening | None = None
+        self._opened: Record | None = None
+        self._digests = ("", "")
+        self._reading: Reading | None = None
+        self._entries: dict[str, Entry] = {}
+        self._views: set[tuple[str, str]] = set()
+
+    def apply(self, record: Record) -> None:
+        payload = read_payload(record)
+        try:
+            match record.kind:
+                case "account":
+                    self._open(record, payload)
+                case "continue":
+                    self._continue(record, payload)
+                case "reserve":
+                    self._reserve(record, payload)
+                case "settle":
+                    self._settle(record, payload)
+                case "view":
+                    self._views.add((str(payload["request_digest"]), str(payload["what"])))
+        except (KeyError, TypeError, ValueError, InputError):
+            raise BadRecord(record.seq, f"its payload is not that of a record of kind {record.kind}") from None
+
+    def _open(self, record: Record, payload: dict[str, Any]) -> None:
+        if self._opening is not None:
+            raise BadRecord(record.seq, "it opens an account that is already open")
+        self._opening = AccountOpening.from_payload(payload)
+        self._opened = record
+        self._digests = (self._opening.schema_digest, self._opening.source_digest)
+        self._reading = Reading(delta_total=self._opening.delta_total)
+
+    def _continue(self, record: Record, payload: dict[str, Any]) -> None:
+        if self._opening is None:
+            raise BadRecord(record.seq, "it continues an account that was never opened")
+        continuation = Continuation.from_payload(payload)
+        self._digests = (continuation.schema_digest, continuation.source_digest)
+
+    def _reserve(self, record: Record, payload: dict[str, Any]) -> None:
+        if self._reading is None:
+            raise BadRecord(record.seq, "it charges an account that was never opened")
+        if not record.entry or record.entry in self._entries:
+            raise BadRecord(record.seq, "its entry has no name of its own")
+        if payload["status"] not in ("reserved", "denied"):
+            raise BadRecord(record.seq, "it reserves with an unknown status")
+        charge = read_charge(payload["charge"])
+        entry = Entry(
+            id=record.entry,
+            dataset=record.dataset,
+            at=record.at,
+            status=payload["status"],
+            spent=charge,
+            reading=self._reading.after(charge).epsilon,
+            request=Request.from_payload(payload["request"]),
+            viewed=bool(payload["viewed"]),
+        )
+        self._reading = self._reading.after(charge)
+        self._entries[entry.id] = entry
+
+    def _settle(self, record: Record, payload: dict[str, Any]) -> None:
+        entry = self._entries.get(record.entry)
+        if entry is None or entry.status != "reserved":
+            raise BadRecord(record.seq, "it settles an entry that is not reserved")
+        if payload["status"] not in ("released", "denied"):
+            raise BadRecord(record.seq, "it settles with an unknown status")
+        settled = replace(entry, status=payload["status"], settled_at=record.at, guarantee=payload["guarantee"])
+        if settled.status == "released":
+            answer, error = payload["answer"], payload["error_95"]
+            settled = replace(
+                settled,
+                columns=tuple(answer["columns"]),
+                rows=tuple(tuple(row) for row in answer["rows"]),
+                error_95=None if error is None else tuple(error),
+            )
+        self._entries[entry.id] = settled
+
+    @property
+    def account(self) -> Account | None:
+        if self._opening is None or self._opened is None or self._reading is None:
+            return None
+        return Account(
+            dataset=self._opened.dataset,
+            opened_at=self._opened.at,
+            policy=self._opening.policy,
+            algorithm=self._opening.algorithm,
+            delta_total=self._opening.delta_total,
+            max_epsilon=self._opening.max_epsilon,
+            individuals=self._opening.individuals,
+            schema_digest=self._digests[0],
+            source_digest=self._digests[1],
+            reading=self._reading,
+            entries=tuple(self._entries.values()),
+        )
+
+    def find_entry(self, entry_id: str) -> Entry | None:
+        return self._entries.get(entry_id)
+
+    def has_view(self, request_digest: str, what: str | None = None) -> bool:
+        """Whether risk or a dry run was looked at for this request; with ``what``, that one of them."""
+        return any(request_digest == viewed and what in (None, looked_at) for viewed, looked_at in self._views)

@@ -1,0 +1,166 @@
+"""Transactions on the table of records. Takes a target; gives rows out and appends sealed records. Knows no kinds.
+
+Every error of a driver becomes one LedgerError here. What a caller's own code raises inside a transaction passes
+through untouched, and rolls it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger.backends import FORMAT, METADATA, RECORDS, Backend, choose_backend
+from dosimeter.ledger.records import COLUMNS, Record
+
+FORMAT_VERSION = 1
+
+
+class Transaction:
+    """One open transaction. Reading sees one state of the ledger; writing excludes every other writer."""
+
+    def __init__(self, connection: sa.Connection, backend: Backend, *, writing: bool) -> None:
+        self._connection = connection
+        self._backend = backend
+        self._writing = writing
+
+    def rows(self) -> Generator[Sequence[object], None, None]:
+        """Every record, as it is stored, by number."""
+        columns = [self._raw(RECORDS.c[name]) for name in COLUMNS]
+        query = sa.select(*columns).order_by(RECORDS.c.seq).execution_options(yield_per=1000)
+        with _translated(self._backend, writing=self._writing), self._connection.execute(query) as result:
+            for row in result:
+                yield tuple(row)
+
+    def _raw(self, column: sa.Column[object]) -> sa.ColumnElement[object]:
+        if self._backend.texts_as_bytes and isinstance(column.type, sa.Text):
+            return sa.cast(column, sa.LargeBinary)
+        return column
+
+    def count(self) -> int:
+        with _translated(self._backend, writing=self._writing):
+            return int(self._connection.execute(sa.select(sa.func.count()).select_from(RECORDS)).scalar_one())
+
+    def append(self, record: Record) -> None:
+        with _translated(self._backend, writing=True):
+            self._connection.execute(RECORDS.insert().values({name: getattr(record, name) for name in COLUMNS}))
+
+
+class Store:
+    """A ledger's database. Connections live as long as their transaction: nothing is shared between processes."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._engine = backend.create_engine()
+
+    @classmethod
+    def open(cls, target: str | Path, *, busy_timeout: float, create: bool) -> Store:
+        backend = choose_backend(target, busy_timeout)
+        backend.prepare(create=create)
+        store = cls(backend)
+        try:
+            store._check_format(create=create)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @property
+    def label(self) -> str:
+        return self._backend.label
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        with self._transaction(writing=False) as connection:
+            yield Transaction(connection, self._backend, writing=False)
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        with self._transaction(writing=True) as connection:
+            yield Transaction(connection, self._backend, writing=True)
+
+    @contextmanager
+    def _transaction(self, *, writing: bool) -> Iterator[sa.Connection]:
+        with _translated(self._backend, writing=writing):
+            connection = self._engine.connect()
+        try:
+            with _translated(self._backend, writing=writing):
+                transaction = connection.begin()
+                if writing:
+                    self._backend.begin_writing(connection)
+                elif connection.dialect.name == "sqlite":
+                    connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            except BaseException:
+                _roll_back(transaction)
+                raise
+            with _translated(self._backend, writing=writing):
+                transaction.commit()
+        finally:
+            _close(connection)
+
+    def _check_format(self, *, create: bool) -> None:
+        with self._transaction(writing=False) as connection:
+            version = self._read_format(connection)
+        if version is None and create:
+            with self._transaction(writing=True) as connection:
+                version = self._read_format(connection)  # another process may have been faster
+                if version is None:
+                    self._create_tables(connection)
+                    version = FORMAT_VERSION
+        if version is None:
+            raise LedgerError(f"{self.label} is not a ledger. A first release creates one.")
+        if version != FORMAT_VERSION:
+            raise LedgerError(
+                f"The ledger {self.label} has format {version}, and this program knows format {FORMAT_VERSION}. "
+                "Use the version of dosimeter that wrote it, or a newer one."
+            )
+
+    def _read_format(self, connection: sa.Connection) -> int | None:
+        with _translated(self._backend, writing=False):
+            if not self._backend.has_table(connection, FORMAT.name):
+                return None
+            version = connection.execute(sa.select(sa.func.max(FORMAT.c.version))).scalar()
+            if version is None or not self._backend.has_table(connection, RECORDS.name):
+                raise LedgerError(f"{self.label} is not a whole ledger: a table is missing or empty. Restore a backup.")
+            return int(version)
+
+    def _create_tables(self, connection: sa.Connection) -> None:
+        with _translated(self._backend, writing=True):
+            self._backend.check_vacant(connection)
+            METADATA.create_all(connection, checkfirst=False)
+            connection.execute(FORMAT.insert().values(version=FORMAT_VERSION))
+            for statement in self._backend.guards():
+                connection.exec_driver_sql(statement)
+
+
+@contextmanager
+def _translated(backend: Backend, *, writing: bool) -> Iterator[None]:
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        raise LedgerError(backend.explain(error.orig or error, writing=writing)) from None
+    except UnicodeDecodeError as error:
+        raise LedgerError(backend.explain(error, writing=writing)) from None
+
+
+def _roll_back(transaction: sa.Transaction) -> None:
+    """Undo, and let the error that led here be the one that is seen."""
+    try:
+        transaction.rollback()
+    except sa.exc.DBAPIError:
+        return  # the connection is gone, and the transaction with it
+
+
+def _close(connection: sa.Connection) -> None:
+    try:
+        connection.close()
+    except sa.exc.DBAPIError:
+        return

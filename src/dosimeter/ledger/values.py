@@ -1,0 +1,357 @@
+"""The frozen values that go into the ledger and come out of it. Checked at construction; no database, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from dosimeter.accounting import Charge, Policy, Reading, exact_decimal, write_decimal
+from dosimeter.errors import LedgerError
+from dosimeter.ledger.records import check_text
+
+Algorithm = Literal["fixed", "find", "find-and-release"]
+Status = Literal["reserved", "released", "denied"]
+JsonScalar = str | int | float | bool | None
+AnswerRows = tuple[tuple[JsonScalar, ...], ...]
+
+
+def _check_choice(value: str, choices: tuple[str, ...], name: str) -> None:
+    if value not in choices:
+        raise LedgerError(f"{name} must be one of {', '.join(choices)}.")
+
+
+def _write_optional(number: Decimal | None) -> str | None:
+    return None if number is None else write_decimal(number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountOpening:
+    """The terms on which a dataset's account is opened. They stay (O2, O3)."""
+
+    policy: Policy
+    algorithm: Algorithm
+    delta_total: Decimal
+    max_epsilon: Decimal | None
+    individuals: int
+    schema_digest: str
+    source_digest: str
+
+    def __post_init__(self) -> None:
+        _check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
+        check_text(self.schema_digest, "The schema's digest")
+        check_text(self.source_digest, "The source's digest")
+        object.__setattr__(self, "delta_total", exact_decimal(self.delta_total, name="delta_total"))
+        if self.delta_total > 1:
+            raise LedgerError("delta_total must not be larger than 1.")
+        if self.max_epsilon is not None:
+            object.__setattr__(self, "max_epsilon", exact_decimal(self.max_epsilon, name="max_epsilon"))
+        if self.max_epsilon == 0:
+            raise LedgerError("max_epsilon must be larger than 0.")
+        if type(self.individuals) is not int or self.individuals < 1:
+            raise LedgerError("The number of individuals must be a whole number of at least 1.")
+
+    def to_payload(self) -> dict[str, Any]:
+        return {
+            "policy": str(self.policy),
+            "algorithm": self.algorithm,
+            "delta_total": write_decimal(self.delta_total),
+            "max_epsilon": _write_optional(self.max_epsilon),
+            "individuals": self.individuals,
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> AccountOpening:
+        cap = payload["max_epsilon"]
+        return cls(
+            policy=Policy.parse(payload["policy"]),
+            algorithm=payload["algorithm"],
+            delta_total=exact_decimal(payload["delta_total"]),
+            max_epsilon=None if cap is None else exact_decimal(cap),
+            individuals=payload["individuals"],
+            schema_digest=payload["schema_digest"],
+            source_digest=payload["source_digest"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Somebody's word that data or schema changed and the people are the same: the account goes on."""
+
+    schema_digest: str
+    source_digest: str
+    by: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.schema_digest, "The schema's digest")
+        check_text(self.source_digest, "The source's digest")
+
+    def to_payload(self) -> dict[str, Any]:
+        return {"schema_digest": self.schema_digest, "source_digest": self.source_digest, "by": self.by}
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Continuation:
+        return cls(schema_digest=payload["schema_digest"], source_digest=payload["source_digest"], by=payload["by"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked, by whom and how: what an auditor needs beside the charge.
+
+    ``settings`` holds further options as they were given, single values only: rows and RDRs have no place here.
+    """
+
+    query: str
+    plan_digest: str
+    schema_digest: str
+    source_digest: str
+    request_digest: str
+    algorithm: Algorithm
+    mechanism: str
+    calibration: str | None
+    delta: Decimal
+    software: str
+    analyst: str | None = None
+    purpose: str | None = None
+    preference: str | None = None
+    tau: Decimal | None = None
+    selection: str | None = None
+    settings: Mapping[str, JsonScalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
+        for name in ("plan_digest", "schema_digest", "source_digest", "request_digest", "mechanism", "software"):
+            check_text(getattr(self, name), name)
+        object.__setattr__(self, "delta", exact_decimal(self.delta, name="delta"))
+        if self.tau is not None:
+            object.__setattr__(self, "tau", exact_decimal(self.tau, name="tau"))
+        if any(not isinstance(value, JsonScalar) for value in self.settings.values()):
+            raise LedgerError("Settings in a ledger record are single values, never lists.")
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+
+    def to_payload(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "plan_digest": self.plan_digest,
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+            "request_digest": self.request_digest,
+            "algorithm": self.algorithm,
+            "mechanism": self.mechanism,
+            "calibration": self.calibration,
+            "delta": write_decimal(self.delta),
+            "software": self.software,
+            "analyst": self.analyst,
+            "purpose": self.purpose,
+            "preference": self.preference,
+            "tau": _write_optional(self.tau),
+            "selection": self.selection,
+            "settings": dict(self.settings),
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Request:
+        tau = payload["tau"]
+        numbers = {"delta": exact_decimal(payload["delta"]), "tau": None if tau is None else exact_decimal(tau)}
+        return cls(**{**payload, **numbers})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """What is to be written before anything is released.
+
+    ``status`` reserved: an answer may follow, at this charge. Denied: nothing follows; the charge is ε_svt if the
+    noisy test was run, and otherwise nothing (O1). ``viewed``: the caller knows that risk or a dry run was looked at;
+    what the ledger itself knows is added to it (G1).
+    """
+
+    request: Request
+    charge: Charge
+    status: Literal["reserved", "denied"] = "reserved"
+    opening: AccountOpening | None = None
+    continuation: Continuation | None = None
+    viewed: bool = False
+
+    def __post_init__(self) -> None:
+        _check_choice(self.status, ("reserved", "denied"), "A reservation's status")
+        if self.status == "reserved" and self.charge.epsilon == 0:
+            raise LedgerError("A reservation for an answer must charge an epsilon larger than 0.")
+        if self.status == "denied" and (self.charge.epsilon != 0 or self.charge.delta != 0):
+            raise LedgerError("A denial charges nothing but epsilon_svt, and only if the noisy test was run.")
+        if self.opening is not None and self.continuation is not None:
+            raise LedgerError("An account that is being opened cannot be continued at the same time.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Entry:
+    """One request in the ledger: its reservation and, once there is one, its settlement."""
+
+    id: str
+    dataset: str
+    at: str
+    status: Status
+    spent: Charge
+    reading: Decimal
+    request: Request
+    viewed: bool
+    settled_at: str | None = None
+    columns: tuple[str, ...] | None = None
+    rows: AnswerRows | None = None
+    guarantee: str | None = None
+    error_95: tuple[float | None, ...] | None = None
+
+    @property
+    def epsilon(self) -> Decimal | None:
+        return self.spent.epsilon or None
+
+    @property
+    def epsilon_svt(self) -> Decimal | None:
+        return self.spent.epsilon_svt or None
+
+    @property
+    def delta(self) -> Decimal:
+        return self.spent.delta
+
+    @property
+    def charge(self) -> Decimal:
+        return self.spent.total
+
+    @property
+    def query(self) -> str:
+        return self.request.query
+
+    @property
+    def request_digest(self) -> str:
+        return self.request.request_digest
+
+    @property
+    def answer(self) -> list[dict[str, JsonScalar]] | None:
+        """The released numbers, columns in the order in which they were asked for."""
+        if self.columns is None or self.rows is None:
+            return None
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def describe(self) -> dict[str, Any]:
+        """The JSON form. An infinite reading is null: JSON has no infinity."""
+        return {
+            "id": self.id,
+            "at": self.at,
+            "status": self.status,
+            "epsilon": None if self.epsilon is None else float(self.epsilon),
+            "epsilon_svt": None if self.epsilon_svt is None else float(self.epsilon_svt),
+            "delta": float(self.delta),
+            "charge": float(self.charge),
+            "reading": None if self.reading.is_infinite() else float(self.reading),
+            "query": self.query,
+            "answer": self.answer,
+        }
+
+    def __repr__(self) -> str:
+        return f"Entry(id={self.id!r}, status={self.status!r}, redacted)"  # algorithm 1's ε is private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Account:
+    """A dataset's line in the ledger. The digests are the latest that were agreed to."""
+
+    dataset: str
+    opened_at: str
+    policy: Policy
+    algorithm: Algorithm
+    delta_total: Decimal
+    max_epsilon: Decimal | None
+    individuals: int
+    schema_digest: str
+    source_digest: str
+    reading: Reading
+    entries: tuple[Entry, ...]
+
+    def check_terms(
+        self,
+        *,
+        algorithm: Algorithm,
+        policy: Policy | None = None,
+        delta_total: Decimal | None = None,
+        max_epsilon: Decimal | None = None,
+    ) -> None:
+        """Refuse what contradicts the terms of the account. What is left out (None) contradicts nothing."""
+        asked_and_agreed = (
+            ("--policy", policy, self.policy),
+            ("--delta-total", delta_total, self.delta_total),
+            ("--max-epsilon", max_epsilon, self.max_epsilon),
+        )
+        for option, asked, agreed in asked_and_agreed:
+            if asked is not None and asked != agreed:
+                raise LedgerError(
+                    f"The account of {self.dataset!r} was opened with {_name_term(option, agreed)}, which cannot be "
+                    f"changed. Leave {option} out."
+                )
+        if algorithm != self.algorithm:  # O3
+            raise LedgerError(
+                f"The account of {self.dataset!r} was opened for the algorithm {self.algorithm}, and an account uses "
+                f"one algorithm; this release asks for {algorithm}."
+            )
+
+    def is_of(self, schema_digest: str, source_digest: str) -> bool:
+        """Whether schema and source are the ones that were last agreed to; if not, the account must be continued."""
+        return (schema_digest, source_digest) == (self.schema_digest, self.source_digest)
+
+    def describe(self) -> dict[str, Any]:
+        """The JSON form. An infinite reading is null: JSON has no infinity."""
+        return {
+            "dataset": self.dataset,
+            "epsilon": None if self.reading.infinite else float(self.reading.epsilon),
+            "delta": float(self.reading.delta),
+            "policy": str(self.policy),
+            "algorithm": self.algorithm,
+            "entries": [entry.describe() for entry in self.entries],
+        }
+
+    def __repr__(self) -> str:
+        return f"Account(dataset={self.dataset!r}, entries={len(self.entries)}, redacted)"
+
+
+def _name_term(option: str, agreed: Policy | Decimal | None) -> str:
+    if agreed is None:
+        return f"no {option}"
+    return f"{option} {agreed if isinstance(agreed, Policy) else write_decimal(agreed)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Whether nothing was altered. ``head``: the digest of the last good record; ``first_bad``: its number and why."""
+
+    intact: bool
+    records: int
+    head: str
+    first_bad: tuple[int, str] | None = None
+
+    def describe(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"intact": self.intact, "records": self.records, "head": self.head}
+        if self.first_bad is not None:
+            document["first_bad"] = {"seq": self.first_bad[0], "reason": self.first_bad[1]}
+        return document
+
+
+def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """An answer as columns and rows. Canonical JSON sorts the names of fields, and columns must keep their order."""
+    columns = list(answer[0]) if answer else []
+    if any(list(row) != columns for row in answer):
+        raise LedgerError("Every row of an answer must have the same columns in the same order.")
+    return {"columns": columns, "rows": [[row[column] for column in columns] for row in answer]}
+
+
+def write_charge(charge: Charge) -> dict[str, str]:
+    return {
+        "epsilon": write_decimal(charge.epsilon),
+        "epsilon_svt": write_decimal(charge.epsilon_svt),
+        "delta": write_decimal(charge.delta),
+    }
+
+
+def read_charge(payload: Mapping[str, str]) -> Charge:
+    return Charge(**{part: exact_decimal(payload[part]) for part in ("epsilon", "epsilon_svt", "delta")})

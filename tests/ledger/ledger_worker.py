@@ -1,0 +1,235 @@
+"""What tests do to a ledger, in this process or in one that is killed. Not a test.
+
+ledger_worker.py crash TARGET STEP OUTBOX     one request, killed with SIGKILL at STEP
+ledger_worker.py loop TARGET OUTBOX           one request after the other, until killed from outside
+ledger_worker.py crowd TARGET PROCESSES EACH EPSILON   many processes at once; prints one line of JSON
+ledger_worker.py hold TARGET SECONDS          hold the write lock; prints "holding" when it has it
+ledger_worker.py try TARGET VERB              one call; prints ok, or the message of the LedgerError
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+from dosimeter.accounting import Charge, Policy, admits_charge
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Account, AccountOpening, Algorithm, Ledger, Request, Reservation
+
+SCHEMA, SOURCE = "schema-1", "source-1"
+NOBODY = 65534
+
+
+def make_opening(policy: str = "budget:1", algorithm: Algorithm = "fixed", **changes: object) -> AccountOpening:
+    terms: dict[str, object] = {
+        "policy": Policy.parse(policy),
+        "algorithm": algorithm,
+        "delta_total": Decimal("1e-6"),
+        "max_epsilon": None,
+        "individuals": 1000,
+        "schema_digest": SCHEMA,
+        "source_digest": SOURCE,
+    }
+    return AccountOpening(**{**terms, **changes})  # type: ignore[arg-type]
+
+
+def make_request(request_digest: str = "request-1", algorithm: Algorithm = "fixed", **changes: object) -> Request:
+    asked: dict[str, object] = {
+        "query": "SELECT COUNT(*) FROM clinic WHERE age = 25",
+        "plan_digest": "plan-1",
+        "schema_digest": SCHEMA,
+        "source_digest": SOURCE,
+        "request_digest": request_digest,
+        "algorithm": algorithm,
+        "mechanism": "laplace",
+        "calibration": None,
+        "delta": Decimal(0),
+        "software": "dosimeter 0",
+    }
+    return Request(**{**asked, **changes})  # type: ignore[arg-type]
+
+
+def decide_on(
+    epsilon: str, policy: str = "budget:1", request: Request | None = None, **charge: str
+) -> Callable[[Account | None], Reservation]:
+    """Open the account if need be, and charge ε; refuse by ValueError what the policy does not admit."""
+
+    def decide(account: Account | None) -> Reservation:
+        wanted = Charge(Decimal(epsilon), **{part: Decimal(amount) for part, amount in charge.items()})
+        asked = request or make_request()
+        if account is None:
+            return Reservation(request=asked, charge=wanted, opening=make_opening(policy, asked.algorithm))
+        if not admits_charge(account.policy, account.reading, wanted, max_epsilon=account.max_epsilon):
+            raise ValueError("the policy does not admit it")
+        return Reservation(request=asked, charge=wanted)
+
+    return decide
+
+
+def release_one(ledger: Ledger, outbox: Path, number: int, reached: Callable[[str], None]) -> None:
+    """Reserve, answer, settle, as a controller does. The outbox is what the analyst gets to see."""
+
+    def decide(account: Account | None) -> Reservation:
+        reached("inside the decision")
+        return decide_on("0.001", "budget:1000")(account)
+
+    reached("before the reservation")
+    entry = ledger.reserve("clinic", decide)
+    reached("after the reservation")
+    with outbox.open("a", encoding="utf-8") as stream:
+        stream.write(entry.id + "\n")
+    reached("after the answer")
+    ledger.settle(entry.id, status="released", answer=[{"count": number}], guarantee="(0.001, 0)-DP")
+    reached("after the settlement")
+
+
+def kill_at(step: str) -> Callable[[str], None]:
+    """SIGKILL for this process at a step of release_one, or around one of the commits it makes."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    commits: list[str] = []
+
+    def reached(name: str) -> None:
+        if name == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def before_commit(connection: object) -> None:
+        commits.append("")
+        reached(f"before commit {len(commits)}")
+
+    def after_execute(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        if statement.startswith("INSERT INTO dosimeter_ledger "):
+            reached(f"after insert {json.loads(_payload_of(rest[0])).get('status')}")
+
+    event.listen(Engine, "commit", before_commit)
+    event.listen(Engine, "after_cursor_execute", after_execute)
+    return reached
+
+
+def _payload_of(parameters: object) -> str:
+    values = parameters.values() if isinstance(parameters, dict) else parameters
+    return next(str(value) for value in values if str(value).startswith("{"))  # type: ignore[attr-defined]
+
+
+def run_crowd(target: str, processes: int, each: int, epsilon: str) -> None:
+    """Fork once everything is imported; every child opens the ledger for itself."""
+    import psycopg  # noqa: F401
+
+    import dosimeter.ledger.store  # noqa: F401
+
+    children = []
+    for _ in range(processes):
+        read_end, write_end = os.pipe()
+        if os.fork() == 0:
+            os.close(read_end)
+            with os.fdopen(write_end, "w") as stream:
+                json.dump(join_crowd(target, each, epsilon), stream)
+            os._exit(0)
+        os.close(write_end)
+        children.append(read_end)
+    outcomes = []
+    for read_end in children:
+        with os.fdopen(read_end) as stream:
+            outcomes.extend(json.load(stream))
+        os.wait()
+    sys.stdout.write(json.dumps(outcomes) + "\n")
+
+
+def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
+    outcomes: list[dict[str, object]] = []
+    with Ledger.open(target) as ledger:
+        for _ in range(each):
+            seen: list[str] = []
+
+            def decide(account: Account | None, seen: list[str] = seen) -> Reservation:
+                seen.append("0" if account is None else str(account.reading.epsilon))
+                return decide_on(epsilon)(account)
+
+            started = time.monotonic()
+            try:
+                entry = ledger.reserve("clinic", decide)
+            except ValueError:
+                outcomes.append({"granted": None, "seen": seen[0], "waited": time.monotonic() - started})
+                continue
+            outcomes.append({"granted": entry.id, "seen": seen[0], "waited": time.monotonic() - started})
+            ledger.settle(entry.id, status="released", answer=[{"count": 1}])
+    return outcomes
+
+
+def hold_lock(target: str, seconds: float) -> None:
+    def decide(account: Account | None) -> Reservation:
+        sys.stdout.write("holding\n")
+        sys.stdout.flush()
+        time.sleep(seconds)
+        raise ValueError("never mind")
+
+    with Ledger.open(target) as ledger:
+        try:
+            ledger.reserve("clinic", decide)
+        except ValueError:
+            return
+
+
+def become(user: int) -> None:
+    """Go on as another user, who may not be able to read the interpreter: so import everything first."""
+    with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory) / "ledger.db") as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+        ledger.verify()
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+
+
+def try_call(target: str, verb: str) -> None:
+    """One call. A limit on the size of files makes the disk look full."""
+    try:
+        with Ledger.open(target, create=verb != "show", busy_timeout=1.0) as ledger:
+            if verb == "show":
+                json.dumps(ledger.describe())
+                sys.stdout.write(f"intact {ledger.verify().intact} ")
+            if verb == "fill":
+                size = Path(target).stat().st_size
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+                while True:
+                    ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
+            if verb == "reserve":
+                ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
+        sys.stdout.write("ok\n")
+    except LedgerError as error:
+        sys.stdout.write(f"refused: {error}\n")
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["crash", target, step, outbox]:
+            reached = kill_at(step)
+            with Ledger.open(target) as ledger:
+                release_one(ledger, Path(outbox), 1, reached)
+        case ["loop", target, outbox]:
+            with Ledger.open(target) as ledger:
+                for number in range(1_000_000):
+                    release_one(ledger, Path(outbox), number, lambda step: None)
+        case ["crowd", target, processes, each, epsilon]:
+            run_crowd(target, int(processes), int(each), epsilon)
+        case ["hold", target, seconds]:
+            hold_lock(target, float(seconds))
+        case ["try", target, verb]:
+            try_call(target, verb)
+        case ["try", target, verb, user]:
+            become(int(user))
+            try_call(target, verb)
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,142 @@
+"""Many processes at one ledger: every grant is made against its own reading, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from ledger_worker import decide_on
+
+from dosimeter.accounting import Charge
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Account, Ledger, Reservation
+
+WORKER = Path(__file__).with_name("ledger_worker.py")
+SOURCES = Path(__file__).parents[2] / "src"
+BUSY_TIMEOUT = 30.0
+
+Worker = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def crowd(run_worker: Worker, target: str, processes: int, each: int, epsilon: str) -> None:
+    """All at once on a ledger that does not exist yet, against a budget of 1."""
+    result = run_worker("crowd", target, str(processes), str(each), epsilon, timeout=300)
+    assert result.returncode == 0, result.stderr
+    outcomes = json.loads(result.stdout)
+    assert len(outcomes) == processes * each
+    granted = [outcome for outcome in outcomes if outcome["granted"] is not None]
+    affordable = int(Decimal(1) / Decimal(epsilon))
+
+    assert len(granted) == min(affordable, processes * each)
+    seen = [Decimal(outcome["seen"]) for outcome in granted]
+    assert sorted(seen) == [Decimal(epsilon) * step for step in range(len(granted))]  # no reading was used twice
+    full = Decimal(epsilon) * affordable
+    assert all(Decimal(outcome["seen"]) == full for outcome in outcomes if outcome["granted"] is None)
+    assert max(outcome["waited"] for outcome in outcomes) < BUSY_TIMEOUT
+
+    with Ledger.open(target, create=False) as ledger:
+        assert ledger.verify().intact
+        account = ledger.account("clinic")
+    assert account is not None
+    assert {entry.id for entry in account.entries} == {outcome["granted"] for outcome in granted}
+    assert {entry.status for entry in account.entries} == {"released"}
+    assert account.reading.epsilon == Decimal(epsilon) * len(granted)
+    steps = itertools.pairwise([Decimal(0), *(entry.reading for entry in account.entries)])
+    assert all(after - before == Decimal(epsilon) for before, after in steps)
+
+
+def test_32_processes_share_a_budget(target: str, run_worker: Worker) -> None:
+    crowd(run_worker, target, processes=32, each=2, epsilon="0.1")
+
+
+@pytest.mark.long
+def test_32_processes_share_a_budget_many_times(target: str, run_worker: Worker) -> None:
+    crowd(run_worker, target, processes=32, each=20, epsilon="0.002")
+
+
+def test_threads_share_a_ledger(target: str) -> None:
+    failures: list[BaseException] = []
+    with Ledger.open(target) as ledger:
+
+        def spend() -> None:
+            try:
+                for _ in range(3):
+                    ledger.reserve("clinic", decide_on("0.01"))
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+
+        threads = [threading.Thread(target=spend) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        account = ledger.account("clinic")
+        assert account is not None
+        assert account.reading.epsilon == Decimal("0.12")
+
+
+def test_nobody_decides_while_another_does(target: str) -> None:
+    """A second request that comes while the first is being decided gets to see what the first has spent."""
+    seen: list[Decimal] = []
+    refused: list[str] = []
+    with Ledger.open(target) as ledger:
+
+        def decide_second(account: Account | None) -> Reservation:
+            assert account is not None
+            seen.append(account.reading.epsilon)
+            return Reservation(request=account.entries[0].request, charge=Charge(Decimal("0.4")))
+
+        def ask_second() -> None:
+            try:
+                ledger.reserve("clinic", decide_second)  # it forgets to ask the policy: the ledger does not
+            except LedgerError as error:
+                refused.append(str(error))
+
+        second = threading.Thread(target=ask_second)
+
+        def decide_first(account: Account | None) -> Reservation:
+            second.start()
+            time.sleep(0.2)
+            assert seen == []
+            return decide_on("0.4", "paper")(account)
+
+        ledger.reserve("clinic", decide_first)
+        second.join()
+        assert seen == [Decimal("0.4")]
+        assert len(refused) == 1
+        assert "does not admit" in refused[0]
+
+
+def test_a_busy_ledger_ends_in_a_clear_error(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+    holder = subprocess.Popen(
+        [sys.executable, str(WORKER), "hold", target, "60"],
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "holding\n"
+        with Ledger.open(target, busy_timeout=0.3) as ledger:
+            started = time.monotonic()
+            with pytest.raises(LedgerError, match=r"busy for 0\.3 seconds"):
+                ledger.reserve("clinic", decide_on("0.1"))
+            assert 0.2 < time.monotonic() - started < 5
+            assert ledger.verify().records == 2  # readers are not held up
+    finally:
+        holder.kill()
+        holder.communicate()
+    with Ledger.open(target, busy_timeout=10) as ledger:
+        assert ledger.reserve("clinic", decide_on("0.1")).reading == Decimal("0.2")

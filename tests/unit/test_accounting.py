@@ -1,0 +1,233 @@
+"""Charges, readings and policies (O1-O3), against sums of fractions and by walking every path."""
+
+from __future__ import annotations
+
+import functools
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dosimeter.accounting import (
+    Charge,
+    Policy,
+    Reading,
+    admits_fixed,
+    default_delta_total,
+    exact_decimal,
+    read_odometer,
+    remaining_candidates,
+    write_decimal,
+)
+from dosimeter.errors import OptionError
+from dosimeter.model import paper_candidates
+
+CANDIDATES = paper_candidates()
+PAPER = Policy.parse("paper")
+
+any_double = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
+small_double = st.floats(min_value=0.0, max_value=1e-3, allow_nan=False)
+charges = st.builds(
+    lambda epsilon, svt, delta: Charge(exact_decimal(epsilon), exact_decimal(svt), exact_decimal(delta)),
+    any_double,
+    any_double,
+    small_double,
+)
+
+
+def left_after(policy: Policy, reading: Reading, **changes: object) -> tuple[float, ...]:
+    options: dict[str, object] = {"epsilon_svt": 0, "delta": 0, "max_epsilon": None, **changes}
+    return remaining_candidates(policy, reading, CANDIDATES, **options)  # type: ignore[arg-type]
+
+
+def test_the_reading_of_nothing_is_zero() -> None:
+    reading = read_odometer([], "1e-6")
+    assert (reading.epsilon, reading.delta, reading.infinite) == (0, 0, False)
+
+
+@given(st.lists(charges, max_size=30))
+def test_the_reading_is_the_exact_sum(spent: list[Charge]) -> None:
+    reading = read_odometer(spent, 1)
+    assert Fraction(reading.epsilon) == sum((Fraction(c.epsilon) + Fraction(c.epsilon_svt) for c in spent), Fraction(0))
+    assert Fraction(reading.delta) == sum((Fraction(c.delta) for c in spent), Fraction(0))
+
+
+@given(st.lists(charges, max_size=10))
+def test_the_reading_does_not_depend_on_the_callers_precision(spent: list[Charge]) -> None:
+    expected = read_odometer(spent, 1)
+    with localcontext() as context:
+        context.prec = 3
+        assert read_odometer(spent, 1) == expected
+
+
+def test_ten_tenths_are_one() -> None:
+    reading = read_odometer([Charge(exact_decimal(0.1))] * 10, 0)
+    assert reading.epsilon == 1
+    assert sum([0.1] * 10) != 1.0  # what floats would have said
+
+
+@given(st.lists(small_double, min_size=1, max_size=30), small_double)
+def test_the_reading_is_infinite_once_delta_is_overspent(deltas: list[float], total: float) -> None:
+    spent = [Charge(Decimal("0.1"), delta=exact_decimal(delta)) for delta in deltas]
+    overspent = sum((Fraction(str(delta)) for delta in deltas), Fraction(0)) > Fraction(str(total))
+    reading = read_odometer(spent, total)
+    assert reading.infinite == overspent
+    if overspent:
+        assert reading.after(Charge(Decimal(1))).infinite
+        for policy in (PAPER, Policy.parse("budget:1000000")):
+            assert left_after(policy, reading) == ()
+            assert not admits_fixed(policy, reading, 5, delta=0, max_epsilon=None)
+
+
+@given(any_double, any_double, st.booleans())
+def test_delta_must_fit(spent: float, asked: float, paper: bool) -> None:
+    spent, asked, total = spent % 1e-3, asked % 1e-3, 1e-3
+    reading = read_odometer([Charge(Decimal("0.001"), delta=exact_decimal(spent))], total)
+    fits = Fraction(str(spent)) + Fraction(str(asked)) <= Fraction(str(total))
+    policy = PAPER if paper else Policy.parse("budget:100")
+    assert (left_after(policy, reading, delta=asked) != ()) == fits
+    assert admits_fixed(policy, reading, 1, delta=asked, max_epsilon=None) == fits
+
+
+@given(st.integers(min_value=1, max_value=10**9))
+def test_exactly_a_hundred_default_deltas_fit(individuals: int) -> None:
+    delta = 1.0 / individuals**2
+    total = default_delta_total(individuals)
+    if total < 1:
+        assert not read_odometer([Charge(Decimal(1), delta=exact_decimal(delta))] * 100, total).infinite
+        assert read_odometer([Charge(Decimal(1), delta=exact_decimal(delta))] * 101, total).infinite
+        assert float(total) == pytest.approx(100 / individuals**2, rel=1e-15)
+
+
+# ---------------------------------------------------------------- the paper's rule
+
+
+@given(st.lists(st.integers(min_value=0, max_value=36), max_size=60), st.sampled_from(["0", "0.001", "1"]))
+def test_the_papers_rule_leaves_only_larger_candidates(choices: list[int], svt: str) -> None:
+    reading = read_odometer([], 0)
+    answers = 0
+    for choice in choices:
+        remaining = left_after(PAPER, reading, epsilon_svt=svt)
+        assert remaining == tuple(e for e in CANDIDATES if Fraction(str(e)) > Fraction(reading.epsilon))
+        if not remaining:
+            break
+        granted = exact_decimal(remaining[choice % len(remaining)])
+        before, reading = reading, reading.after(Charge(granted, Decimal(svt)))
+        assert reading.epsilon > 2 * before.epsilon  # an answer more than doubles it
+        answers += 1
+    assert answers <= 13
+
+
+def test_thirteen_answers_are_the_most_there_can_be() -> None:
+    """Every path of grants, walked in thousandths."""
+    steps = [round(candidate * 1000) for candidate in CANDIDATES]
+
+    @functools.cache
+    def longest_from(reading: int) -> int:
+        return max((1 + longest_from(reading + step) for step in steps if step > reading), default=0)
+
+    assert longest_from(0) == 13
+
+    reading, answers = read_odometer([], 0), 0
+    while remaining := left_after(PAPER, reading):
+        reading = reading.after(Charge(exact_decimal(min(remaining))))
+        answers += 1
+    assert (answers, reading.epsilon) == (13, Decimal("15.555"))
+
+
+def test_the_largest_candidate_is_answered_once() -> None:
+    reading = read_odometer([Charge(exact_decimal(max(CANDIDATES)))], 0)
+    assert left_after(PAPER, reading) == ()
+
+
+# ---------------------------------------------------------------- a budget
+
+
+@given(
+    st.decimals(min_value="0.001", max_value="20", places=3),
+    st.lists(st.tuples(st.integers(0, 36), st.sampled_from(["0", "0.01", "0.3"]), st.booleans()), max_size=40),
+)
+def test_nothing_is_granted_beyond_a_budget(budget: Decimal, asked: list[tuple[int, str, bool]]) -> None:
+    policy = Policy.parse(f"budget:{budget}")
+    reading = read_odometer([], 0)
+    for choice, svt, answered in asked:
+        remaining = left_after(policy, reading, epsilon_svt=svt)
+        left = Fraction(budget) - Fraction(reading.epsilon)
+        assert remaining == tuple(e for e in CANDIDATES if Fraction(str(e)) + Fraction(svt) <= left)
+        if not remaining:
+            continue
+        granted = exact_decimal(remaining[choice % len(remaining)]) if answered else Decimal(0)
+        reading = reading.after(Charge(granted, Decimal(svt)))
+        assert reading.epsilon <= budget
+
+
+def test_a_budget_can_be_spent_to_the_last_thousandth() -> None:
+    policy = Policy.parse("budget:0.3")
+    reading = read_odometer([Charge(exact_decimal(0.1))], 0)
+    assert admits_fixed(policy, reading, 0.2, delta=0, max_epsilon=None)  # in floats 0.1 + 0.2 > 0.3
+    assert not admits_fixed(policy, reading, "0.2000000000000000000001", delta=0, max_epsilon=None)
+    assert left_after(policy, reading)[0] == 0.2
+    assert left_after(policy, reading, epsilon_svt=0.1)[0] == 0.1
+    assert left_after(policy, reading, epsilon_svt=0.2) == ()
+
+
+def test_the_cap_is_on_the_epsilon_of_one_answer() -> None:
+    reading = read_odometer([], 0)
+    for policy in (PAPER, Policy.parse("budget:100")):
+        assert left_after(policy, reading, max_epsilon=0.5, epsilon_svt=1)[0] == 0.5
+        assert admits_fixed(policy, reading, 0.5, delta=0, max_epsilon=0.5)
+        assert not admits_fixed(policy, reading, 0.51, delta=0, max_epsilon=0.5)
+
+
+# ---------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("paper", "paper"),
+        ("budget:2", "budget:2"),
+        ("budget:2.0", "budget:2"),
+        ("budget:10", "budget:10"),
+        (" budget:0.50 ", "budget:0.5"),
+        ("budget:1e-9", "budget:1E-9"),
+    ],
+)
+def test_policies_have_one_text(text: str, canonical: str) -> None:
+    policy = Policy.parse(text)
+    assert str(policy) == canonical
+    assert Policy.parse(canonical) == policy
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Paper", "paper:1", "budget", "budget:", "budget:0", "budget:-1", "budget:nan", "budget:inf", "budget:1e999"],
+)
+def test_other_policies_are_refused(text: str) -> None:
+    with pytest.raises(OptionError):
+        Policy.parse(text)
+
+
+@given(any_double)
+def test_decimals_are_written_so_that_they_can_be_read(number: float) -> None:
+    exact = exact_decimal(number)
+    assert exact_decimal(write_decimal(exact)) == exact == Decimal(str(number))
+    assert float(write_decimal(exact)) == number
+
+
+@pytest.mark.parametrize("bad", [-1, -1e-300, float("nan"), float("inf"), "x", "", "1e400", "1e-999", True])
+def test_what_is_no_amount_is_refused(bad: object) -> None:
+    with pytest.raises(OptionError):
+        exact_decimal(bad)  # type: ignore[arg-type]
+    with pytest.raises(OptionError):
+        Charge(bad)  # type: ignore[arg-type]
+
+
+def test_zero_is_no_epsilon() -> None:
+    reading = read_odometer([], 0)
+    with pytest.raises(OptionError):
+        admits_fixed(PAPER, reading, 0, delta=0, max_epsilon=None)
+    with pytest.raises(OptionError):
+        remaining_candidates(PAPER, reading, [1.0, 0.0], epsilon_svt=0, delta=0, max_epsilon=None)
