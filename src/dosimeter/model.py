@@ -55,6 +55,24 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinTable:
+    """A further table a query may join: a public one with a unique key, or a private one of the same individuals."""
+
+    name: str
+    columns: Mapping[str, Column]
+    public: bool
+    key: str | None = None
+    source: str | None = None
+    unit: str | None = None
+    max_rows_per_unit: int = 1
+    row_key: str | None = None
+
+
+def _no_tables() -> Mapping[str, JoinTable]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
     """What is publicly known of a table. ``individuals`` is None only in a draft made in memory."""
 
@@ -65,6 +83,7 @@ class Schema:
     max_rows_per_unit: int = 1
     row_key: str | None = None
     reviewed: bool = False
+    tables: Mapping[str, JoinTable] = field(default_factory=_no_tables)
 
 
 # ---------------------------------------------------------------- what a query measures
@@ -180,6 +199,15 @@ class Ordering:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """A table joined on equal columns: (name in what is joined so far, column of this table). Left keeps every row."""
+
+    table: JoinTable
+    left: bool
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """Everything that follows from SQL and schema alone. Trees are of the planner's own making."""
 
@@ -199,6 +227,7 @@ class QueryPlan:
     hand_sensitivity: float | None
     schema: Schema
     digest: str
+    joins: tuple[Join, ...] = ()
 
     @property
     def additive(self) -> bool:

@@ -1,0 +1,163 @@
+"""The declared values of a GROUP BY expression (C8): from the schema alone, never from the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import product
+from typing import cast
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.evaluation import evaluate
+from dosimeter.expression import Checked, Type, clause_of
+from dosimeter.model import Column, ColumnType, Scalar, Schema
+
+MAX_POINTS = 1_000_000
+
+
+def declared_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
+    """A plain column's declared values in their order, or what the expression gives over its columns' domains."""
+    if isinstance(checked.tree, exp.Column):
+        return _domain(schema.columns[checked.tree.name], source, checked.tree)
+    if checked.type is Type.NUMBER:
+        raise QueryError(
+            f"GROUP BY {clause_of(source)} gives fractions, which have no fixed list of values. "
+            "Use whole numbers: // instead of /, or CASE.",
+            clause=clause_of(source),
+        )
+    part = _date_part_values(checked.tree, schema)
+    if part is not None:
+        return part
+    names = list(dict.fromkeys(node.name for node in checked.tree.find_all(exp.Column)))
+    listed = _listed_values(checked)
+    if listed is not None and math.prod(_count_values(schema.columns[name]) for name in names) > MAX_POINTS:
+        return _at_least_one(listed, source)
+    domains = [(None, *_domain(schema.columns[name], source, checked.tree)) for name in names]
+    points = math.prod(len(domain) for domain in domains)
+    if points > MAX_POINTS:
+        raise QueryError(
+            f"GROUP BY {clause_of(source)} would have to be evaluated over {points:,} combinations of declared values; "
+            f"at most {MAX_POINTS:,} are supported. Narrow the bounds or group by fewer columns.",
+            clause=clause_of(source),
+        )
+    found = {evaluate(checked.tree, dict(zip(names, point, strict=True))) for point in product(*domains)}
+    return _at_least_one(tuple(sorted(value for value in found if value is not None)), source)
+
+
+def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[Scalar, ...]:
+    if not values:
+        raise QueryError(f"GROUP BY {clause_of(source)} is always NULL, so it has no groups.", clause=clause_of(source))
+    return values
+
+
+def _listed_values(checked: Checked) -> tuple[Scalar, ...] | None:
+    """What a condition, or a CASE with nothing but constants in its branches, can give, whatever it looks at."""
+    if checked.type is Type.BOOLEAN:
+        return (False, True)
+    tree = checked.tree.unnest()
+    if not isinstance(tree, exp.Case):
+        return None
+    results = [branch.args["true"] for branch in tree.args["ifs"]] + [tree.args.get("default") or exp.Null()]
+    if any(result.find(exp.Column) is not None for result in results):
+        return None
+    found = dict.fromkeys(evaluate(result, {}) for result in results)
+    return tuple(value for value in found if value is not None)
+
+
+def _count_values(column: Column) -> float:
+    """How many values a column is declared to have, NULL among them; infinity when there is no list."""
+    match column.type:
+        case ColumnType.BOOLEAN:
+            return 3
+        case ColumnType.CATEGORY if column.values is not None:
+            return len(column.values) + 1
+        case ColumnType.INTEGER if column.bounds is not None:
+            low, high = cast(tuple[Decimal, Decimal], column.bounds)
+            return int(high - low) + 2
+        case ColumnType.DATE if column.bounds is not None:
+            first, last = cast(tuple[date, date], column.bounds)
+            return (last - first).days + 2
+        case _:
+            return math.inf
+
+
+def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> tuple[Scalar, ...]:
+    match column.type:
+        case ColumnType.CATEGORY if column.values is not None:
+            return column.values
+        case ColumnType.BOOLEAN:
+            return (False, True)
+        case ColumnType.INTEGER if column.bounds is not None:
+            low, high = (int(bound) for bound in cast(tuple[Decimal, Decimal], column.bounds))
+            _limit(high - low + 1, column, source)
+            return tuple(range(low, high + 1))
+        case ColumnType.DATE if column.bounds is not None:
+            first, last = cast(tuple[date, date], column.bounds)
+            _limit((last - first).days + 1, column, source)
+            return tuple(_days(first, last))
+        case ColumnType.TIMESTAMP if column.bounds is not None and _is_read_by_day(tree, column.name):
+            first, last = (cast(datetime, bound).date() for bound in column.bounds)
+            _limit((last - first).days + 1, column, source)
+            return tuple(datetime.combine(day, time()) for day in _days(first, last))
+    wanted = {
+        ColumnType.INTEGER: "bounds = [low, high]",
+        ColumnType.DATE: "bounds = [first day, last day]",
+        ColumnType.CATEGORY: "values = […]",
+        ColumnType.TEXT: 'type = "category" and values = […]',
+    }.get(column.type)
+    remedy = (
+        f"Add {wanted} to [columns.{column.name}] in the schema"
+        if wanted
+        else "Group by a condition, a CASE or a date part"
+    )
+    raise QueryError(
+        f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values. {remedy}, "
+        "or look with --groups observed.",
+        clause=clause_of(source),
+    )
+
+
+def _is_read_by_day(tree: exp.Expression, name: str) -> bool:
+    """Whether the moment within the day cannot matter: the column stands only inside DATE_TRUNC and date parts."""
+    parents = [node.parent for node in tree.find_all(exp.Column) if node.name == name]
+    return all(
+        isinstance(parent, exp.TimestampTrunc) or (isinstance(parent, exp.Extract) and parent.this.name != "HOUR")
+        for parent in parents
+    )
+
+
+_PART_VALUES = {"QUARTER": (1, 4), "MONTH": (1, 12), "DAY": (1, 31), "HOUR": (0, 23), "ISODOW": (1, 7)}
+
+
+def _date_part_values(tree: exp.Expression, schema: Schema) -> tuple[Scalar, ...] | None:
+    """A date part alone has the same values whatever the bounds, but for the year, which follows them."""
+    if not (isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Extract)):
+        return None
+    part = str(tree.this.this.name)
+    if part in _PART_VALUES:
+        low, high = _PART_VALUES[part]
+        return tuple(range(low, high + 1))
+    subject = tree.this.expression
+    bounds = schema.columns[subject.name].bounds if isinstance(subject, exp.Column) else None
+    if bounds is None:
+        return None
+    first, last = cast(tuple[date, date], bounds)
+    return tuple(range(first.year, last.year + 1))
+
+
+def _limit(size: int, column: Column, source: exp.Expression) -> None:
+    if size > MAX_POINTS:
+        raise QueryError(
+            f"GROUP BY {clause_of(source)}: {column.name} has {size:,} declared values; at most {MAX_POINTS:,} "
+            "can be listed.",
+            clause=clause_of(source),
+        )
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    for offset in range((last - first).days + 1):
+        yield first + timedelta(days=offset)

@@ -1,0 +1,64 @@
+"""What every engine offers: run a tree of ours, give Arrow. A driver's errors become ours in its own file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from dosimeter.model import ColumnType, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read the source. ``delimiter``, ``encoding`` and ``null`` are for CSV; ``table`` for a database."""
+
+    table: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    null: str | None = None
+
+
+class Engine(Protocol):
+    """A table somewhere, able to run our trees over it."""
+
+    name: str
+    rows_fetched: int
+
+    def default_table(self) -> str:
+        """What the table is called when no schema says otherwise."""
+        ...
+
+    def describe(self) -> Mapping[str, ColumnType]:
+        """The columns and the types they would have without a schema."""
+        ...
+
+    def impose(self, schema: Schema) -> None:
+        """Take column types from the schema; a column that is missing or cannot have its type is a DataError."""
+        ...
+
+    def relation(self) -> exp.Expression:
+        """What stands in FROM."""
+        ...
+
+    def fetch(self, query: exp.Select) -> pa.Table:
+        """Run a query of our own making and give its rows."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A digest of the source's content, to notice that the data changed."""
+        ...
+
+    def progress(self) -> float | None:
+        """How far the running query is, in percent, where the engine can tell."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop the running query."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,299 @@
+"""TOML ⇄ Schema: the public facts of a table, validated once, with errors that name the line to change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from decimal import Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dosimeter.errors import SchemaError
+from dosimeter.model import Column, ColumnType, Schema
+
+_TOP = {"table", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns"}
+_COLUMN = {"type", "bounds", "values", "resolution", "identifying"}
+_NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
+MAX_VALUES = 10_000
+_EXACT = Context(prec=60)  # more digits than a number here can have
+
+
+def load_schema(path: str | Path) -> Schema:
+    """Read and validate a schema file."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SchemaError(f"There is no schema file {file}. Draft one with: dosimeter schema DATA -o {file}") from None
+    except (OSError, UnicodeDecodeError):
+        raise SchemaError(f"The schema file {file} cannot be read. It must be a UTF-8 text file.") from None
+    return parse_schema(text, name=str(file))
+
+
+def parse_schema(text: str, *, name: str = "the schema") -> Schema:
+    try:
+        content = tomllib.loads(text, parse_float=Decimal)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SchemaError(f"{name} is not valid TOML: {error}.") from None
+    try:
+        return read_schema(content)
+    except SchemaError as error:
+        raise SchemaError(f"{name}: {error}") from None
+
+
+def read_schema(content: Mapping[str, Any]) -> Schema:
+    """A Schema from parsed TOML (or a dictionary of the same shape)."""
+    _expect_keys(content, _TOP, "the schema")
+    table = content.get("table")
+    if not isinstance(table, str) or not table.strip():
+        raise SchemaError('the table has no name. Add: table = "name"')
+    columns = content.get("columns")
+    if not isinstance(columns, Mapping) or not columns:
+        raise SchemaError("there are no columns. Add a [columns.name] section for each column a query may use.")
+    lowered = [str(name).lower() for name in columns]
+    if len(set(lowered)) != len(lowered):
+        raise SchemaError("two columns differ only in upper and lower case, which SQL does not tell apart.")
+    unit = content.get("unit", "row")
+    if not isinstance(unit, str) or not unit:
+        raise SchemaError('unit must be "row" or the name of the column that identifies an individual.')
+    read = {str(name): _read_column(str(name), facts) for name, facts in columns.items()}
+    schema = Schema(
+        table=table,
+        columns=read,
+        individuals=_read_count(content, "individuals"),
+        unit=unit,
+        max_rows_per_unit=_read_count(content, "max_rows_per_unit") or 1,
+        row_key=_read_row_key(content, read),
+        reviewed=_read_flag(content, "reviewed", "the schema"),
+    )
+    _check_unit(schema)
+    return schema
+
+
+def _check_unit(schema: Schema) -> None:
+    if schema.unit == "row":
+        if schema.max_rows_per_unit != 1:
+            raise SchemaError(
+                'with unit = "row" everybody has one row. Leave max_rows_per_unit out, or name a unit column.'
+            )
+        return
+    raise SchemaError(
+        f'unit = "{schema.unit}": individuals with several rows are not supported by this version. '
+        'Aggregate to one row per individual and use unit = "row".'
+    )
+
+
+def _expect_keys(content: Mapping[str, Any], known: set[str], place: str) -> None:
+    for key in content:
+        if key not in known:
+            raise SchemaError(f"{place} has an unknown entry {key!r}. Known: {', '.join(sorted(known))}.")
+
+
+def _read_count(content: Mapping[str, Any], key: str) -> int | None:
+    value = content.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**53:
+        raise SchemaError(f"{key} must be a positive whole number.")
+    return value
+
+
+def _read_flag(content: Mapping[str, Any], key: str, place: str) -> bool:
+    value = content.get(key, False)
+    if not isinstance(value, bool):
+        raise SchemaError(f"{place}: {key} must be true or false.")
+    return value
+
+
+def _read_row_key(content: Mapping[str, Any], columns: Mapping[str, Column]) -> str | None:
+    key = content.get("row_key")
+    if key is not None and key not in columns:
+        raise SchemaError("row_key must name one of the columns.")
+    return key
+
+
+def _read_column(name: str, facts: Any) -> Column:
+    place = f"[columns.{name}]"
+    if not isinstance(facts, Mapping):
+        raise SchemaError(f'{place} must be a section with at least type = "…".')
+    _expect_keys(facts, _COLUMN, place)
+    try:
+        kind = ColumnType(facts.get("type", ""))
+    except (ValueError, TypeError):
+        raise SchemaError(f"{place} type must be one of {', '.join(ColumnType)}.") from None
+    bounds = _read_bounds(place, kind, facts["bounds"]) if "bounds" in facts else None
+    resolution = _read_resolution(place, kind, facts["resolution"], bounds) if "resolution" in facts else None
+    return Column(
+        name=name,
+        type=kind,
+        bounds=bounds,
+        values=_read_values(place, kind, facts["values"]) if "values" in facts else None,
+        resolution=resolution,
+        identifying=_read_flag(facts, "identifying", place),
+    )
+
+
+def _read_bounds(place: str, kind: ColumnType, bounds: Any) -> Any:
+    if kind not in (*_NUMERIC, *_TEMPORAL):
+        raise SchemaError(f"{place} a {kind} column has no bounds. Remove them.")
+    if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
+        raise SchemaError(f"{place} bounds must be two values: bounds = [low, high].")
+    read: Callable[[str, Any], Any] = _number
+    if kind in _TEMPORAL:
+        read = _day if kind is ColumnType.DATE else _moment
+    low, high = read(place, bounds[0]), read(place, bounds[1])
+    if kind is ColumnType.INTEGER and (low != int(low) or high != int(high)):
+        raise SchemaError(f"{place} bounds of an integer column must be whole numbers.")
+    if low > high:
+        raise SchemaError(f"{place} bounds are the wrong way round. Write the lower one first: bounds = [low, high].")
+    return (low, high)
+
+
+def _number(place: str, value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise SchemaError(f"{place} bounds must be numbers.")
+    return _limited(place, "bounds", Decimal(str(value)))
+
+
+def _limited(place: str, entry: str, number: Decimal) -> Decimal:
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or not -30 <= exponent <= 19 or abs(number) >= 2**62:
+        raise SchemaError(f"{place} {entry} must be finite, below 2^62, and have at most 30 decimal places.")
+    return number
+
+
+def _day(place: str, value: Any) -> date:
+    if isinstance(value, str):
+        try:
+            value = date.fromisoformat(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise SchemaError(f"{place} bounds of a date column must be days: bounds = [2020-01-01, 2024-12-31].")
+    return value
+
+
+def _moment(place: str, value: Any) -> datetime:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, datetime) or value.tzinfo is not None:
+        raise SchemaError(
+            f"{place} bounds of a timestamp column must be UTC moments without a zone: 2024-12-31T23:59:59."
+        )
+    return value
+
+
+def _read_resolution(place: str, kind: ColumnType, value: Any, bounds: Any) -> Decimal:
+    if kind is not ColumnType.DECIMAL:
+        raise SchemaError(f"{place} only decimal columns have a resolution. Remove it.")
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise SchemaError(f"{place} resolution must be a positive number, such as 0.01.")
+    resolution = _limited(place, "resolution", Decimal(str(value)))
+    if resolution <= 0:
+        raise SchemaError(f"{place} resolution must be a positive number, such as 0.01.")
+    if bounds is not None and any((Fraction(bound) / Fraction(resolution)).denominator != 1 for bound in bounds):
+        raise SchemaError(f"{place} bounds must be multiples of the resolution {resolution}.")  # S8
+    return resolution
+
+
+def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
+    if kind is not ColumnType.CATEGORY:
+        raise SchemaError(f'{place} only category columns have values. Use type = "category", or remove them.')
+    if not isinstance(values, (list, tuple)) or not values or not all(isinstance(value, str) for value in values):
+        raise SchemaError(f'{place} values must be a list of texts: values = ["a", "b"].')
+    if len(set(values)) != len(values):
+        raise SchemaError(f"{place} values must not repeat.")
+    if len(values) > MAX_VALUES:
+        raise SchemaError(f"{place} has more than {MAX_VALUES:,} values.")
+    return tuple(values)
+
+
+# ---------------------------------------------------------------- writing
+
+
+def dump_schema(schema: Schema, *, comment: str = "") -> str:
+    """The schema as TOML text. ``load`` gives the same Schema back."""
+    lines = [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
+    lines.append(f"table = {_quoted(schema.table)}")
+    if schema.individuals is not None:
+        lines.append(f"individuals = {schema.individuals}")
+    lines.append(f"unit = {_quoted(schema.unit)}")
+    if schema.unit != "row":
+        lines.append(f"max_rows_per_unit = {schema.max_rows_per_unit}")
+        if schema.row_key is not None:
+            lines.append(f"row_key = {_quoted(schema.row_key)}")
+    lines.append(f"reviewed = {_flag(schema.reviewed)}")
+    for column in schema.columns.values():
+        lines.extend(["", f"[columns.{_key(column.name)}]", f'type = "{column.type}"'])
+        if column.bounds is not None:
+            lines.append(f"bounds = [{', '.join(_plain(bound) for bound in column.bounds)}]")
+        if column.resolution is not None:
+            lines.append(f"resolution = {_plain(column.resolution)}")
+        if column.values is not None:
+            lines.append(f"values = [{', '.join(_quoted(value) for value in column.values)}]")
+        if column.identifying:
+            lines.append("identifying = true")
+    return "\n".join(lines) + "\n"
+
+
+def _printable(text: str) -> str:
+    """TOML allows no control characters in a comment."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return str(value.isoformat())
+
+
+def digest_schema(schema: Schema) -> str:
+    """Identity of the public facts, independent of layout and comments. Reviewing does not change the facts."""
+    facts = {
+        "table": schema.table,
+        "individuals": schema.individuals,
+        "unit": [schema.unit, schema.max_rows_per_unit, schema.row_key],
+        "columns": [_column_facts(column) for column in schema.columns.values()],
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _column_facts(column: Column) -> list[Any]:
+    return [
+        column.name,
+        column.type,
+        None if column.bounds is None else [_plain(_normal(bound)) for bound in column.bounds],
+        column.values,
+        None if column.resolution is None else _plain(_normal(column.resolution)),
+    ]
+
+
+def _normal(value: Any) -> Any:
+    """1.50 and 1.5 are one number, and so are -0 and 0."""
+    return Decimal(0) if value == 0 else value.normalize(_EXACT) if isinstance(value, Decimal) else value
+
+
+def mask_columns(schema: Schema) -> Iterable[str]:
+    """The columns that identify people, masked wherever records are shown."""
+    return (column.name for column in schema.columns.values() if column.identifying)

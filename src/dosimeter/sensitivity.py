@@ -1,0 +1,289 @@
+"""From a plan and an engine to how every individual moves the answer: leave-one-out in closed form (C1–C9).
+
+One profile query gives distinct contributions and how many individuals have each; the rest is arithmetic on those
+few rows. Nobody is fetched, nothing is really left out (``recompute`` does that, as the paper did).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.engines.base import Engine
+from dosimeter.errors import DataError
+from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
+from dosimeter.model import ADDITIVE, Contributions, FloatArray, IntArray, MeasureKind, Norm, QueryPlan, Scalar
+from dosimeter.queries import INFINITE, INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+GroupKey = tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile:
+    """The profile query's rows, as arrays. ``group`` is an index into ``keys``; -1 is a group nobody declared (C7)."""
+
+    plan: QueryPlan
+    keys: tuple[GroupKey, ...]
+    group: IntArray
+    inside: NDArray[np.bool_]
+    people: IntArray
+    inputs: Mapping[str, tuple[IntArray, NDArray[np.bool_]]]
+    attributes: Mapping[str, NDArray[np.generic]]
+
+    @property
+    def k(self) -> int:
+        return len(self.keys) * len(self.plan.measures)
+
+    @property
+    def undeclared(self) -> int:
+        """How many individuals stand in a group that the schema does not declare."""
+        return int(self.people[self.inside & (self.group < 0)].sum())
+
+    def __repr__(self) -> str:
+        return "Profile(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Measured:
+    """The exact measured vector: one row per group, one number per measure, in real units. Private."""
+
+    keys: tuple[GroupKey, ...]
+    values: tuple[tuple[Fraction, ...], ...]
+
+    def __repr__(self) -> str:
+        return "Measured(redacted)"
+
+
+# ---------------------------------------------------------------- the profile
+
+
+def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
+    """Run the profile query. Attributes profile everybody, not only those who meet the WHERE."""
+    table = engine.fetch(profile_query(plan, engine.relation(), attributes))
+    table = table.filter(_integers(table.column(PEOPLE))[0] > 0)  # a total without GROUP BY is a row even of nobody
+    if INFINITE in table.column_names and _any_true(table.column(INFINITE)):
+        raise infinite_values(plan)
+    everyone = INSIDE in table.column_names
+    inside = _booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
+    group = np.full(table.num_rows, -1, dtype=np.int64)
+    keys, group[inside] = _index_groups(plan, table.filter(inside))  # who is outside is in no group, observed or not
+    names = {input_column(plan, at) for at in range(len(plan.measures))} - {None}
+    inputs = {name: _integers(table.column(name)) for name in names if name is not None}
+    return Profile(
+        plan=plan,
+        keys=keys,
+        group=group,
+        inside=inside,
+        people=_integers(table.column(PEOPLE))[0],
+        inputs=inputs,
+        attributes={name: _attribute(table.column(name)) for name in (attributes or {})},
+    )
+
+
+def infinite_values(plan: QueryPlan) -> DataError:
+    columns = dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns)
+    return DataError(
+        f"A measured column ({', '.join(columns)}) holds NaN or infinite values. Clean them, or leave them out "
+        "with a WHERE."
+    )
+
+
+def count_individuals(engine: Engine) -> int:
+    return int(engine.fetch(count_query(engine.relation())).column(PEOPLE)[0].as_py())
+
+
+def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...], IntArray]:
+    if not plan.groups:
+        return ((),), np.zeros(table.num_rows, dtype=np.int64)
+    columns = [_coded(table.column(f"g{at}")) for at in range(len(plan.groups))]
+    declared = plan.group_keys
+    if declared is None:
+        return _observed_groups(columns)
+    index = np.zeros(table.num_rows, dtype=np.int64)
+    known = np.ones(table.num_rows, dtype=np.bool_)
+    for (codes, values), group in zip(columns, plan.groups, strict=True):
+        assert group.values is not None
+        positions = {value: at for at, value in enumerate(group.values)}
+        lookup = np.array([positions.get(value, -1) if value is not None else -1 for value in values], dtype=np.int64)
+        position = lookup[codes]
+        known &= position >= 0
+        index = index * len(group.values) + position
+    return declared, np.where(known, index, -1)
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
+    """A column as codes and distinct values, NULL among them."""
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    array = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+    return array.indices.to_numpy(zero_copy_only=False).astype(np.int64), array.dictionary.to_pylist()
+
+
+def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
+    stacked = np.stack([codes for codes, _ in columns], axis=1)
+    distinct, index = np.unique(stacked, axis=0, return_inverse=True)
+    keys = [tuple(values[code] for code, (_, values) in zip(row, columns, strict=True)) for row in distinct]
+    order = sorted(range(len(keys)), key=lambda at: [(value is None, value) for value in keys[at]])
+    rank = np.empty(len(keys), dtype=np.int64)
+    rank[order] = np.arange(len(keys))
+    return tuple(keys[at] for at in order), rank[index.reshape(-1)]
+
+
+def _any_true(column: pa.ChunkedArray) -> bool:
+    return bool(_booleans(column).any())
+
+
+def _booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.asarray(column.fill_null(False).to_numpy(), dtype=np.bool_)
+
+
+def _integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Whole numbers and which of them are there (not NULL)."""
+    import pyarrow as pa
+
+    present = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+    whole = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return np.asarray(whole, dtype=np.int64), present
+
+
+def _attribute(column: pa.ChunkedArray) -> NDArray[np.generic]:
+    import pyarrow as pa
+
+    if pa.types.is_boolean(column.type):
+        return _booleans(column)
+    return np.array(column.to_pylist(), dtype=object)
+
+
+# ---------------------------------------------------------------- contributions
+
+
+def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
+    """Everybody's contribution vector in the units of the norm; the slots nobody profiled contribute nothing (N2)."""
+    plan = profile.plan
+    counted = int(profile.people.sum())
+    if counted > n:
+        raise too_many_individuals(counted, n)
+    weights = plan.weights(norm)
+    moved = profile.inside & (profile.group >= 0)
+    changes = np.zeros((len(profile.people), len(plan.measures)))
+    for at, measure in enumerate(plan.measures):
+        for rows, column in _group_columns(profile, at, moved):
+            changes[rows, at] = effect_on(measure, plan, column) * weights[at]
+    return _sparse(profile, changes, n - counted)
+
+
+def too_many_individuals(counted: int, declared: int) -> DataError:
+    return DataError(
+        f"The data holds {counted:,} individuals and the schema declares {declared:,}. "
+        "Correct individuals in the schema."
+    )
+
+
+def _group_columns(
+    profile: Profile, measure: int, moved: NDArray[np.bool_]
+) -> list[tuple[NDArray[np.intp], GroupColumn]]:
+    """The rows of each group with what this measure reads of them. Measures that need no group get all rows at once."""
+    needs_group = profile.plan.measures[measure].kind not in (*ADDITIVE, MeasureKind.COUNT_DISTINCT)
+    parts = _split_by_group(profile, moved) if needs_group else [np.flatnonzero(moved)]
+    return [(rows, _read_column(profile, measure, rows)) for rows in parts]
+
+
+def _split_by_group(profile: Profile, moved: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
+    rows = np.flatnonzero(moved)
+    ordered = rows[np.argsort(profile.group[rows], kind="stable")]
+    borders = np.flatnonzero(np.diff(profile.group[ordered])) + 1
+    return [part for part in np.split(ordered, borders) if len(part)]
+
+
+def _read_column(profile: Profile, measure: int, rows: NDArray[np.intp]) -> GroupColumn:
+    """What a measure reads of some rows; COUNT(*) reads that they are there."""
+    name = input_column(profile.plan, measure)
+    people = profile.people[rows]
+    if name is None:
+        return GroupColumn(np.ones_like(people), np.ones(len(rows), dtype=np.bool_), people)
+    values, present = profile.inputs[name]
+    return GroupColumn(values[rows], present[rows], people)
+
+
+def _sparse(profile: Profile, changes: FloatArray, empty_slots: int) -> Contributions:
+    measures = changes.shape[1]
+    rows, columns = np.nonzero(changes)
+    cells = profile.group[rows] * measures + columns
+    starts = np.concatenate([[0], np.cumsum(np.count_nonzero(changes, axis=1))]).astype(np.int64)
+    people = profile.people
+    attributes = dict(profile.attributes)
+    if empty_slots or not len(people):
+        people = np.append(people, empty_slots)
+        starts = np.append(starts, starts[-1])
+        attributes = {name: _with_nobody(values) for name, values in attributes.items()}
+    return Contributions(
+        k=profile.k,
+        people=people,
+        starts=starts,
+        cells=cells.astype(np.int64),
+        changes=changes[rows, columns],
+        attributes=attributes,
+    )
+
+
+def _with_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """An empty slot has no attributes: it is in no FILTER and in no group of ``--by``."""
+    absent: Any = False if values.dtype == np.bool_ else None
+    return np.append(values, np.array([absent], dtype=values.dtype))
+
+
+# ---------------------------------------------------------------- the exact answer
+
+
+def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = None) -> Measured:
+    """The exact vector that gets noise (S6): from the profile where there is one, otherwise plain totals."""
+    query = answer_query(plan, engine.relation()) if profile is None else None
+    if query is not None:
+        return _read_totals(plan, engine.fetch(query))
+    profile = profile if profile is not None else measure_profile(plan, engine)
+    distinct = [at for at, measure in enumerate(plan.measures) if measure.kind is MeasureKind.COUNT_DISTINCT]
+    values = [[measure.empty for measure in plan.measures] for _ in profile.keys]
+    for rows in _split_by_group(profile, profile.inside & (profile.group >= 0)):
+        group = int(profile.group[rows[0]])
+        for at, measure in enumerate(plan.measures):
+            if at not in distinct:
+                values[group][at] = measured_value(measure, plan, _read_column(profile, at, rows))
+    if distinct:
+        _add_distinct_counts(plan, engine, profile.keys, distinct, values)
+    return Measured(profile.keys, tuple(tuple(row) for row in values))
+
+
+def _add_distinct_counts(
+    plan: QueryPlan, engine: Engine, keys: tuple[GroupKey, ...], distinct: Sequence[int], values: list[list[Fraction]]
+) -> None:
+    from dataclasses import replace
+
+    alone = replace(plan, measures=tuple(plan.measures[at] for at in distinct))
+    query = answer_query(alone, engine.relation())
+    assert query is not None
+    counted = _read_totals(alone, engine.fetch(query))
+    rows = dict(zip(counted.keys, counted.values, strict=True))
+    for position, key in enumerate(keys):
+        for column, at in enumerate(distinct):
+            values[position][at] = rows[key][column] if key in rows else Fraction(0)
+
+
+def _read_totals(plan: QueryPlan, table: pa.Table) -> Measured:
+    if INFINITE in table.column_names and any(table.column(INFINITE).to_pylist()):
+        raise infinite_values(plan)
+    keys, group = _index_groups(plan, table)
+    values = [[measure.empty for measure in plan.measures] for _ in keys]
+    for at, measure in enumerate(plan.measures):
+        totals = table.column(f"m{at}").to_pylist()
+        for row, total in enumerate(totals):
+            if group[row] >= 0:
+                values[group[row]][at] = int(total) * measure.unit
+    return Measured(keys, tuple(tuple(row) for row in values))

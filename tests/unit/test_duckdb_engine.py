@@ -1,0 +1,502 @@
+"""The embedded engine: every source gives the same rows, types are the schema's, and no message quotes a cell."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sqlglot import exp
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
+from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.sensitivity import count_individuals, measure_answer, measure_profile
+
+SECRET, DIGITS = "SECRETCELL", "987654321"
+SCHEMA = Schema(
+    table="people",
+    individuals=10,
+    columns={
+        "age": Column("age", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(100))),
+        "pay": Column("pay", ColumnType.DECIMAL, bounds=(Decimal(0), Decimal(100)), resolution=Decimal("0.5")),
+        "zip": Column("zip", ColumnType.CATEGORY, values=("01234", "99999")),
+        "member": Column("member", ColumnType.BOOLEAN),
+        "born": Column("born", ColumnType.DATE),
+        "seen": Column("seen", ColumnType.TIMESTAMP),
+        "name": Column("name", ColumnType.TEXT),
+    },
+)
+CSV = """age,pay,zip,member,born,seen,name
+31,1.5,01234,true,2000-01-31,2024-01-01 10:00:00,"Ada, ""the"" first"
+32,,99999,false,1999-12-31,2024-01-02 11:30:00,Größe
+,3,01234,,,,
+"""
+ROWS: list[dict[str, Any]] = [
+    {"age": 31, "pay": 1.5, "zip": "01234", "member": True, "born": date(2000, 1, 31),
+     "seen": datetime.fromisoformat("2024-01-01T10:00:00"), "name": 'Ada, "the" first'},
+    {"age": 32, "pay": None, "zip": "99999", "member": False, "born": date(1999, 12, 31),
+     "seen": datetime.fromisoformat("2024-01-02T11:30:00"), "name": "Größe"},
+    {"age": None, "pay": 3.0, "zip": "01234", "member": None, "born": None, "seen": None, "name": None},
+]  # fmt: skip
+ARROW = pa.schema(
+    [
+        ("age", pa.int32()),
+        ("pay", pa.float32()),
+        ("zip", pa.dictionary(pa.int8(), pa.string())),
+        ("member", pa.bool_()),
+        ("born", pa.date32()),
+        ("seen", pa.timestamp("ms", tz="UTC")),
+        ("name", pa.large_string()),
+    ]
+)
+
+
+def read_rows(engine: DuckDBEngine) -> list[dict[str, Any]]:
+    engine.impose(SCHEMA)
+    query = exp.select("*").from_(engine.relation())
+    rows: list[dict[str, Any]] = engine.fetch(query).to_pylist()
+    return rows
+
+
+def arrow_table() -> pa.Table:
+    return pa.Table.from_pylist(ROWS, schema=ARROW)
+
+
+def make_csv(folder: Path) -> str:
+    (folder / "people.csv").write_text(CSV, encoding="utf-8")
+    return str(folder / "people.csv")
+
+
+def make_gzip(folder: Path) -> str:
+    (folder / "people.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    return str(folder / "people.csv.gz")
+
+
+def make_parquet(folder: Path) -> str:
+    pq.write_table(arrow_table(), folder / "people.parquet")
+    return str(folder / "people.parquet")
+
+
+def make_csv_glob(folder: Path) -> str:
+    lines = CSV.splitlines(keepends=True)
+    for at, line in enumerate(lines[1:]):
+        (folder / f"part{at}.csv").write_text(lines[0] + line, encoding="utf-8")
+    return str(folder / "part*.csv")
+
+
+def make_parquet_glob(folder: Path) -> str:
+    table = arrow_table()
+    for at in range(3):
+        columns = table.column_names if at % 2 else table.column_names[::-1]  # by name, whatever the order
+        pq.write_table(table.slice(at, 1).select(columns), folder / f"part{at}.parquet")
+    return str(folder / "part*.parquet")
+
+
+def make_database(folder: Path) -> str:
+    table = arrow_table()
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.register("incoming", table)
+        connection.execute("CREATE TABLE people AS SELECT * FROM incoming")
+    return f"duckdb:{folder / 'people.duckdb'}"
+
+
+SOURCES = [make_csv, make_gzip, make_parquet, make_csv_glob, make_parquet_glob, make_database]
+
+
+@pytest.mark.parametrize("make", SOURCES)
+def test_every_source_gives_the_same_rows(make: Callable[[Path], str], tmp_path: Path) -> None:
+    engine = open_duckdb(make(tmp_path))
+    assert read_rows(engine) == ROWS
+    assert count_individuals(engine) == 3
+    engine.close()
+
+
+def test_arrow_gives_the_same_rows() -> None:
+    engine = open_duckdb(arrow_table(), ReadOptions(table="people"))
+    assert engine.default_table() == "people"
+    assert read_rows(engine) == ROWS
+    assert engine.rows_fetched == 3
+
+
+def test_relative_paths_and_table_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_gzip(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    engine = open_duckdb("people.csv.gz")
+    assert engine.default_table() == "people"
+    assert read_rows(engine) == ROWS
+    assert open_duckdb("people.csv.gz", ReadOptions(table="adults")).default_table() == "adults"
+
+
+@pytest.mark.parametrize("name", ["data[1].csv", "da*ta.csv", "wh?t.csv", "it's.csv", "名前.csv"])
+def test_a_file_name_is_no_pattern(name: str, tmp_path: Path) -> None:
+    (tmp_path / "data1.csv").write_text(CSV.replace("31,", "99,"), encoding="utf-8")
+    (tmp_path / "daxta.csv").write_text(CSV.replace("31,", "99,"), encoding="utf-8")
+    (tmp_path / "what.csv").write_text(CSV.replace("31,", "99,"), encoding="utf-8")
+    (tmp_path / name).write_text(CSV, encoding="utf-8")
+    assert read_rows(open_duckdb(str(tmp_path / name))) == ROWS
+
+
+def test_csv_options(tmp_path: Path) -> None:
+    text = CSV.replace('"Ada, ""the"" first"', "Ada").replace(",", ";").replace("32;;", "32;n/a;")
+    (tmp_path / "people.csv").write_text(text, encoding="latin-1")
+    options = ReadOptions(delimiter=";", encoding="latin-1", null="n/a")
+    engine = open_duckdb(str(tmp_path / "people.csv"), options)
+    engine.impose(Schema("people", {name: SCHEMA.columns[name] for name in ("pay", "name")}))
+    rows = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()
+    assert rows[:2] == [{"pay": 1.5, "name": "Ada"}, {"pay": None, "name": "Größe"}]
+    with pytest.raises(OptionError, match="one character"):
+        open_duckdb(str(tmp_path / "people.csv"), ReadOptions(delimiter=";;"))
+
+
+def test_types_are_the_schemas(tmp_path: Path) -> None:
+    """01234 stays text for a category and is a number for an integer, whatever the file looks like."""
+    (tmp_path / "people.csv").write_text("zip\n01234\n00007\n")
+    engine = open_duckdb(str(tmp_path / "people.csv"))
+    for kind, expected in ((ColumnType.CATEGORY, ["01234", "00007"]), (ColumnType.INTEGER, [1234, 7])):
+        engine.impose(Schema("people", {"zip": Column("zip", kind)}))
+        rows = engine.fetch(exp.select("*").from_(engine.relation())).column("zip").to_pylist()
+        assert rows == expected
+    assert engine.describe().keys() == {"zip"}
+
+
+def test_columns_are_found_whatever_their_case(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("AGE,Other\n3,x\n")
+    engine = open_duckdb(str(tmp_path / "people.csv"))
+    engine.impose(Schema("people", {"age": SCHEMA.columns["age"]}))
+    assert engine.fetch(exp.select("*").from_(engine.relation())).to_pylist() == [{"age": 3}]
+
+
+def test_fingerprint_follows_the_content(tmp_path: Path) -> None:
+    path = make_csv(tmp_path)
+    first = open_duckdb(path).fingerprint()
+    assert open_duckdb(path).fingerprint() == first
+    Path(path).write_text(CSV.replace("31", "30"), encoding="utf-8")
+    assert open_duckdb(path).fingerprint() != first
+    table = arrow_table()
+    rebuilt = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    assert open_duckdb(table).fingerprint() == open_duckdb(rebuilt).fingerprint()
+    assert open_duckdb(table).fingerprint() != open_duckdb(table.slice(1)).fingerprint()
+
+
+# ---------------------------------------------------------------- what is wrong, told without a cell
+
+
+def fail(source: str | pa.Table, schema: Schema, sql: str = "", options: ReadOptions | None = None) -> str:
+    """The message of whichever step fails: opening, imposing, profiling or answering."""
+    with pytest.raises(DosimeterError) as failure:
+        run_everything(source, schema, sql, options)
+    assert failure.value.exit_code == 2
+    message = str(failure.value)
+    chain, link = [], failure.value.__cause__ or failure.value.__context__
+    while link is not None and not failure.value.__suppress_context__:
+        chain.append(str(link))
+        link = link.__cause__ or link.__context__
+    for text in (message, *chain):
+        assert SECRET not in text
+        assert DIGITS not in text
+        assert "\n" not in text
+    return message
+
+
+def run_everything(source: str | pa.Table, schema: Schema, sql: str, options: ReadOptions | None) -> None:
+    engine = open_duckdb(source, options)
+    engine.impose(schema)
+    everything = ", ".join(f'COUNT("{name}")' for name in schema.columns)
+    plan = plan_query(sql or f"SELECT {everything} FROM {schema.table}", schema, PlanOptions(groups="observed"))
+    measure_profile(plan, engine)
+    measure_answer(plan, engine)
+    engine.fetch(exp.select("*").from_(engine.relation()))
+
+
+def only(name: str, kind: ColumnType, **facts: Any) -> Schema:
+    return Schema("people", {name: Column(name, kind, **facts)}, individuals=10)
+
+
+@pytest.mark.parametrize("kind", [ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE,
+                                  ColumnType.TIMESTAMP])  # fmt: skip
+@pytest.mark.parametrize("bad", [SECRET, f"{SECRET} {DIGITS}", f"x{DIGITS}", f"{DIGITS}{DIGITS}{DIGITS}x"])
+def test_wrong_type_in_csv(kind: ColumnType, bad: str, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"age,other\n{bad},{SECRET}\n{bad},{DIGITS}\n")
+    message = fail(str(path), only("age", kind))
+    assert "age" in message
+    assert "people.csv" in message
+
+
+@pytest.mark.parametrize(
+    "number", ["12.5", f"{DIGITS}.25", "1e-1", "92233720368547758080", "0x1F", "1 2", "nan", "inf"]
+)
+def test_an_integer_column_is_never_rounded(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"age\n1\n{number}\n3\n")
+    assert "not whole numbers" in fail(str(path), only("age", ColumnType.INTEGER))
+
+
+@pytest.mark.parametrize("day", ["31/12/2020", "12/31/2020", "01/02/2020", "2020-13-01", f"2020-01-01 {SECRET}"])
+def test_dates_are_iso_and_never_guessed(day: str, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"born\n{day}\n{day}\n")
+    assert "born" in fail(str(path), only("born", ColumnType.DATE))
+
+
+def test_line_of_a_malformed_row(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,pay\n" + "1,2\n" * 50 + f"{SECRET},{DIGITS},{DIGITS},{SECRET}\n" + "1,2\n" * 10)
+    assert "people.csv, line 52: the row is malformed" in fail(str(path), only("age", ColumnType.INTEGER))
+
+
+@pytest.mark.parametrize(
+    "moment", [f"2020-01-01 10:00:00 {SECRET}", "2020-01-01 10:00:00+02", "2020-13-01 10:00:00", "01.02.2020 10:00"]
+)
+def test_moments_are_utc_and_never_guessed(moment: str, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"seen\n2020-01-01T10:00:00Z\n{moment}\n")
+    assert "column seen holds values that are not moments in UTC" in fail(str(path), only("seen", ColumnType.TIMESTAMP))
+
+
+def test_forms_of_a_moment(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("seen\n2020-01-02\n2020-01-02 03:04\n2020-01-02T03:04:05Z\n2020-01-02 03:04:05.25\n")
+    engine = open_duckdb(str(path))
+    engine.impose(only("seen", ColumnType.TIMESTAMP))
+    moments = engine.fetch(exp.select("*").from_(engine.relation())).column("seen").to_pylist()
+    assert [moment.isoformat() for moment in moments] == [
+        "2020-01-02T00:00:00",
+        "2020-01-02T03:04:00",
+        "2020-01-02T03:04:05",
+        "2020-01-02T03:04:05.250000",
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f'age,pay\n1,"{SECRET}\n2,{DIGITS}\n',
+        f'age,pay\n{SECRET}"x"y,{DIGITS}\n',
+        f"age,pay\n{SECRET}\n",
+        "",
+        "\n\n\n",
+    ],
+)
+def test_malformed_csv(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(content)
+    fail(str(path), only("age", ColumnType.INTEGER))
+
+
+def test_csv_without_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"{SECRET},{DIGITS}\nfoo,1\nbar,2\n")
+    assert "must name its columns" in fail(str(path), only("age", ColumnType.INTEGER))
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes(b"age,name\n1,caf\xe9 " + SECRET.encode() + b"\n")
+    assert "people.csv" in fail(str(path), only("name", ColumnType.TEXT))
+
+
+def test_missing_column(tmp_path: Path) -> None:
+    message = fail(make_csv(tmp_path), Schema("people", {**SCHEMA.columns, "iq": Column("iq", ColumnType.INTEGER)}))
+    assert "no column iq" in message
+    assert "age" in message
+
+
+def test_files_of_different_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,pay\n1,2\n")
+    (tmp_path / "b.csv").write_text("pay,age\n30,40\n")
+    assert "same columns" in fail(str(tmp_path / "*.csv"), only("age", ColumnType.INTEGER))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([SECRET], ColumnType.INTEGER),
+        ([1.5], ColumnType.INTEGER),
+        ([True], ColumnType.INTEGER),
+        ([SECRET], ColumnType.DECIMAL),
+        ([1], ColumnType.TEXT),
+        ([1], ColumnType.BOOLEAN),
+        (["2020-01-01"], ColumnType.DATE),
+        ([date(2020, 1, 1)], ColumnType.TIMESTAMP),
+        ([[SECRET]], ColumnType.TEXT),
+        ([{SECRET: 1}], ColumnType.INTEGER),
+    ],
+)
+def test_wrong_type_in_a_typed_source(values: list[Any], kind: ColumnType, tmp_path: Path) -> None:
+    name = "age"
+    table = pa.table({name: values})
+    assert "Change one" in fail(table, only(name, kind)) or SECRET in str(table.schema)
+    pq.write_table(table, tmp_path / "people.parquet")
+    assert "age" in fail(str(tmp_path / "people.parquet"), only(name, kind))
+
+
+def test_enumerated_values_are_cells_too(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "p.duckdb")) as connection:
+        connection.execute(f"CREATE TYPE mood AS ENUM ('{SECRET}', '{DIGITS}')")
+        connection.execute("CREATE TABLE people (age mood)")
+    message = fail(f"duckdb:{tmp_path / 'p.duckdb'}", only("age", ColumnType.INTEGER))
+    assert "ENUM" in message
+
+
+def test_numbers_too_large_for_the_engine() -> None:
+    table = pa.table({"age": pa.array([int(DIGITS + DIGITS + "1")], pa.decimal128(38, 0))})
+    fail(table, only("age", ColumnType.INTEGER))
+    big = pa.table({"age": pa.array([2**64 - 1], pa.uint64())})
+    assert "declared type or range" in fail(big, only("age", ColumnType.INTEGER))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    "aggregate", ["SUM(pay)", "AVG(pay)", "MEDIAN(pay)", "MIN(pay)", "SUM(CASE WHEN age > 0 THEN pay * 2 END)"]
+)
+def test_nan_and_infinities_are_refused(aggregate: str, bad: float) -> None:
+    schema = Schema("people", {name: SCHEMA.columns[name] for name in ("age", "pay")}, individuals=10)
+    table = pa.table({"age": [1, 2], "pay": [1.0, bad]})
+    message = fail(table, schema, f"SELECT {aggregate} FROM people")
+    assert "pay" in message
+    assert "NaN or infinite" in message
+    run_everything(table, schema, f"SELECT {aggregate} FROM people WHERE age = 1", None)  # as the message advises
+
+
+def test_overflow_in_a_condition_is_no_traceback() -> None:
+    table = pa.table({"age": [int(DIGITS) * 10**9]})
+    schema = only("age", ColumnType.INTEGER)
+    assert "range" in fail(table, schema, "SELECT COUNT(*) FROM people WHERE age * age > 1")
+
+
+def test_sources_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="There is no file"):
+        open_duckdb(str(tmp_path / "none.csv"))
+    with pytest.raises(DataError, match="There is no file"):
+        open_duckdb(str(tmp_path / "none*.csv"))
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match="There is no file"):
+        open_duckdb(str(tmp_path / "folder.csv"))
+    with pytest.raises(DataError, match="There is no DuckDB file"):
+        open_duckdb(f"duckdb:{tmp_path / 'none.db'}")
+    with pytest.raises(OptionError, match="kind of data is unknown"):
+        open_duckdb(str(tmp_path / "people.xlsx"))
+    (tmp_path / "fake.db").write_text(SECRET * 1000)
+    with pytest.raises(DataError, match="cannot be opened as a DuckDB file"):
+        open_duckdb(f"duckdb:{tmp_path / 'fake.db'}")
+    (tmp_path / "fake.parquet").write_text(SECRET * 1000)
+    with pytest.raises(DataError, match="cannot be read"):
+        open_duckdb(str(tmp_path / "fake.parquet"))
+    (tmp_path / "fake.csv.gz").write_text(SECRET * 1000)
+    with pytest.raises(DataError, match=r"fake\.csv\.gz"):
+        open_duckdb(str(tmp_path / "fake.csv.gz"))
+
+
+def test_tables_of_a_database(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "p.duckdb")) as connection:
+        connection.execute("CREATE TABLE one (age BIGINT)")
+        connection.execute("CREATE VIEW two AS SELECT 7 AS age")
+        connection.execute('CREATE SCHEMA deep; CREATE TABLE deep."od""d" AS SELECT 8 AS age')
+    source = f"duckdb:{tmp_path / 'p.duckdb'}"
+    with pytest.raises(OptionError, match="3 tables"):
+        open_duckdb(source)
+    with pytest.raises(DataError, match="has no table three"):
+        open_duckdb(source, ReadOptions(table="three"))
+    engines = [open_duckdb(source, ReadOptions(table=table)) for table in ("one", "two", 'deep.od"d')]
+    for engine, rows in zip(engines, (0, 1, 1), strict=True):
+        engine.impose(only("age", ColumnType.INTEGER))
+        assert count_individuals(engine) == rows
+
+
+def test_the_only_table_of_a_database_may_be_in_a_schema(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "p.duckdb")) as connection:
+        connection.execute("CREATE SCHEMA deep; CREATE TABLE deep.people AS SELECT 8 AS age")
+    engine = open_duckdb(f"duckdb:{tmp_path / 'p.duckdb'}")
+    engine.impose(only("age", ColumnType.INTEGER))
+    assert count_individuals(engine) == 1
+    assert engine.default_table() == "deep.people"
+
+
+# ---------------------------------------------------------------- locked
+
+
+@pytest.mark.parametrize("make", [make_csv, make_parquet, make_database])
+def test_a_locked_connection_reads_and_writes_nothing_else(make: Callable[[Path], str], tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("a\n1\n")
+    engine = open_duckdb(make(tmp_path))
+    engine.impose(SCHEMA)
+    connection = engine._connection
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for statement in (
+        f"SELECT * FROM read_csv('{other}')",
+        f"SELECT * FROM '{other}'",
+        f"SELECT * FROM read_text('{other}')",
+        f"SELECT * FROM glob('{tmp_path}/*')",
+        f"COPY (SELECT 1) TO '{tmp_path / 'new.csv'}'",
+        f"EXPORT DATABASE '{tmp_path / 'export'}'",
+        f"ATTACH '{tmp_path / 'new.db'}'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM 'https://example.org/x.csv'",
+        "SET enable_external_access = true",
+        f"SET allowed_paths = ['{other}']",
+        "SET lock_configuration = false",
+        "RESET enable_external_access",
+        "PRAGMA enable_external_access",
+        "SELECT * FROM SCHEMA",
+    ):
+        with pytest.raises(duckdb.Error):
+            connection.execute(statement)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert read_rows(engine) == ROWS
+
+
+def test_only_selects_run() -> None:
+    engine = open_duckdb(arrow_table())
+    for tree in (exp.Drop(this=exp.to_table("x"), kind="TABLE"), exp.Command(this="CHECKPOINT"), "SELECT 1"):
+        with pytest.raises(TypeError, match="only SELECT trees"):
+            engine.fetch(tree)
+
+
+def test_python_variables_are_no_tables() -> None:
+    hidden = arrow_table()
+    engine = open_duckdb(arrow_table())
+    with pytest.raises(DataError):
+        engine.fetch(exp.select("*").from_("hidden"))
+    assert hidden.num_rows == 3
+
+
+def test_a_query_can_be_interrupted() -> None:
+    engine = open_duckdb(pa.table({"age": range(3000)}))
+    engine.impose(only("age", ColumnType.INTEGER))
+    endless = exp.select("COUNT(*)").from_(*[exp.alias_(engine.relation(), f"t{at}", table=True) for at in range(1)])
+    for at in range(1, 5):
+        endless = endless.join(exp.alias_(engine.relation(), f"t{at}", table=True), join_type="cross")
+    endless = endless.where("(t0.age + t1.age + t2.age * t3.age + t4.age) % 7 = 1")
+    stop = threading.Event()
+
+    def interrupt() -> None:
+        while not stop.is_set():
+            time.sleep(0.05)
+            engine.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(Interrupted):
+            engine.fetch(endless)
+    finally:
+        stop.set()
+        thread.join()
+    assert count_individuals(engine) == 3000
+    progress = engine.progress()
+    assert progress is None or 0 <= progress <= 100
