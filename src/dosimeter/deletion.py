@@ -1,0 +1,274 @@
+"""One table in memory, measured whole and without one individual at a time. Takes a Job and the table's rows.
+
+The query's own aggregates run natively, in DuckDB, over the rows of everybody else: no formula about what one
+individual can do is used, so that the closed forms have something to be compared with. Many are left out in one
+query, a copy of the table for each, because a query of its own each would take eight times as long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.errors import DataError
+from dosimeter.expression import as_double, column_tree, conjunction, disjunction
+from dosimeter.model import Column, ColumnType, FloatArray, IntArray, Scalar, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GroupKey = tuple[Scalar, ...]
+
+SAME = 1e-12  # relative; a native float aggregate may differ in its last digits with the order of the rows
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number per group: an aggregate over the columns a0, a1 …, what one of it is worth in the units of the norm,
+    and what it is where there is nothing to aggregate (C6). Whole numbers are compared as such (``exact``)."""
+
+    tree: exp.Expression
+    scale: float
+    empty: float
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a process needs to know. ``declared`` groups, or None for those that are observed (C8)."""
+
+    table: str
+    schema: Schema
+    columns: tuple[str, ...]
+    where: exp.Expression | None
+    groups: tuple[exp.Expression, ...]
+    arguments: tuple[exp.Expression, ...]
+    numbers: tuple[Number, ...]
+    finite_columns: tuple[str, ...]
+    declared: tuple[GroupKey, ...] | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rows:
+    """The projected table: distinct records and how many ``times`` each stands in it.
+
+    Individuals with the same rows are of one kind; ``people`` counts them and ``examples`` names one of each. Without
+    ``owners`` every row is an individual, numbered in the order of the records; otherwise each record has its owner.
+    """
+
+    records: pa.Table
+    times: IntArray
+    people: IntArray
+    examples: IntArray
+    owners: IntArray | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Whole:
+    """q(x): the groups, and one array over them per number."""
+
+    keys: tuple[GroupKey, ...]
+    values: tuple[NDArray[Any], ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Effects:
+    """q(x) − q(x₋ᵢ) of the kinds of individuals from ``first`` on, sparse over the cells."""
+
+    first: int
+    starts: IntArray
+    cells: IntArray
+    changes: FloatArray
+
+
+class DeletionTable:
+    """Every row of the table, expanded and numbered, in DuckDB's memory, with the query's parts at hand."""
+
+    def __init__(self, job: Job, rows: Rows) -> None:
+        import pyarrow as pa
+
+        from dosimeter.engines.duckdb import open_duckdb
+
+        self._job = job
+        self._owner, self._kind = (_free_name(name, job.columns) for name in ("dosimeter_owner", "dosimeter_kind"))
+        expanded = np.repeat(np.arange(len(rows.times)), rows.times)
+        owner = np.arange(len(expanded)) if rows.owners is None else rows.owners[expanded]
+        # The number of a kind stands in the rows of its example, who is left out, and NULL in all others.
+        kinds = np.full(int(owner.max(initial=-1)) + 1, -1)
+        kinds[rows.examples] = np.arange(len(rows.examples))
+        kind = kinds[owner]
+        places = pa.array(expanded)
+        columns = {name: rows.records.column(name).take(places) for name in job.columns}
+        columns |= {self._owner: pa.array(owner), self._kind: pa.array(kind, mask=kind < 0)}
+        kept = {name: job.schema.columns[name] for name in job.columns}
+        markers = {name: Column(name, ColumnType.INTEGER) for name in (self._owner, self._kind)}
+        self._engine = open_duckdb(pa.table(columns), ReadOptions(table=job.table))
+        self._engine.impose(Schema(table=job.table, columns={**kept, **markers}))
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def refuse_infinite(self) -> None:
+        """C5: NaN and the infinities first, in the rows the query reads."""
+        columns = [as_double(column_tree(name)) for name in self._job.finite_columns]
+        found = disjunction(
+            test for column in columns for test in (exp.IsNan(this=column), exp.IsInf(this=column.copy()))
+        )
+        if found is None:
+            return
+        where = conjunction([found] if self._job.where is None else [self._job.where.copy(), found])
+        query = exp.select(named(exp.Count(this=exp.Star()), "found"), copy=False)
+        query = query.from_(self._engine.relation(), copy=False).where(where, copy=False)
+        if self._engine.fetch(query).column("found")[0].as_py():
+            raise DataError(
+                f"A measured column ({', '.join(self._job.finite_columns)}) holds NaN or infinite values. Clean them, "
+                "or leave them out with a WHERE."
+            )
+
+    def measure(self) -> Whole:
+        """The vector of the whole table, by the same road as the others."""
+        groups = len(self._job.groups)
+        query = exp.select(*self._group_columns(), *self._numbers(), copy=False).from_(self._matching(), copy=False)
+        table = self._engine.fetch(group_by_first(query, groups))
+        keys, codes = code_rows(table, [f"g{at}" for at in range(groups)])
+        known = self._job.declared
+        if known is None:
+            known = tuple(sorted(keys, key=lambda key: [(value is None, value) for value in key]))
+        position = _positions(keys, known)[codes]
+        one = np.zeros(table.num_rows, dtype=np.int64)
+        return Whole(known, tuple(values[0] for values in self._read(table, one, position, 1, len(known))))
+
+    def leave_out(self, whole: Whole, first: int, last: int) -> Effects:
+        """Without an individual of each kind first … last − 1: every group, every number, against the whole."""
+        groups = len(self._job.groups)
+        left_out = exp.NEQ(this=column_tree("owner"), expression=column_tree("left_out"))
+        query = exp.select(column_tree("kind"), *self._group_columns(), *self._numbers(), copy=False)
+        query = query.from_(self._matching(), copy=False).join(self._examples(first, last), on=left_out, copy=False)
+        table = self._engine.fetch(group_by_first(query, 1 + groups))
+        keys, codes = code_rows(table, [f"g{at}" for at in range(groups)])
+        position = _positions(keys, whole.keys)[codes]
+        kind = np.asarray(table.column("kind").to_numpy(), dtype=np.int64) - first
+        size, count = last - first, len(self._job.numbers)
+        changes = np.zeros((size, len(whole.keys), count))
+        remaining = self._read(table, kind, position, size, len(whole.keys))
+        for at, (number, before, after) in enumerate(zip(self._job.numbers, whole.values, remaining, strict=True)):
+            changes[:, :, at] = _difference(number, before, after) * number.scale
+        dense = changes.reshape(size, -1)
+        rows, cells = np.nonzero(dense)
+        starts = np.searchsorted(rows, np.arange(size + 1))
+        return Effects(first, starts.astype(np.int64), cells.astype(np.int64), dense[rows, cells])
+
+    def _group_columns(self) -> list[exp.Expression]:
+        return [column_tree(f"g{at}") for at in range(len(self._job.groups))]
+
+    def _numbers(self) -> list[exp.Expression]:
+        return [named(number.tree.copy(), f"m{at}") for at, number in enumerate(self._job.numbers)]
+
+    def _matching(self) -> exp.Expression:
+        """The rows that meet the WHERE, with what the aggregates read of them."""
+        columns = [named(column_tree(self._owner), "owner")]
+        columns += [named(tree.copy(), f"g{at}") for at, tree in enumerate(self._job.groups)]
+        columns += [named(tree.copy(), f"a{at}") for at, tree in enumerate(self._job.arguments)]
+        query = exp.select(*columns, copy=False).from_(self._engine.relation(), copy=False)
+        if self._job.where is not None:
+            query = query.where(self._job.where.copy(), copy=False)
+        return query.subquery("matching", copy=False)
+
+    def _examples(self, first: int, last: int) -> exp.Expression:
+        columns = [named(column_tree(self._owner), "left_out"), named(column_tree(self._kind), "kind")]
+        chosen = exp.Between(this=column_tree(self._kind), low=whole_number(first), high=whole_number(last - 1))
+        query = exp.select(*columns, copy=False).from_(self._engine.relation(), copy=False).where(chosen, copy=False)
+        return query.distinct(copy=False).subquery("examples", copy=False)
+
+    def _read(
+        self, table: pa.Table, kind: IntArray, group: IntArray, kinds: int, groups: int
+    ) -> Iterator[NDArray[Any]]:
+        """Each number as kinds × groups: C6 where nothing came back, and nothing of undeclared groups (C7)."""
+        for at, number in enumerate(self._job.numbers):
+            values, there = _read_numbers(table.column(f"m{at}"), exact=number.exact)
+            there &= group >= 0
+            dense = np.full((kinds, groups), number.empty, dtype=values.dtype)
+            dense[kind[there], group[there]] = values[there]
+            yield dense
+
+
+# ---------------------------------------------------------------- reading results
+
+
+def _difference(number: Number, before: NDArray[Any], after: NDArray[Any]) -> FloatArray:
+    difference = np.asarray(before - after, dtype=np.float64)
+    if number.exact:
+        return difference
+    same = np.abs(difference) <= SAME * np.maximum(np.abs(before), np.abs(after))
+    return np.where(same, 0.0, difference)
+
+
+def _read_numbers(column: pa.ChunkedArray, *, exact: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Numbers and which of them are there: not NULL, not NaN. Whole numbers beyond 64 bits stay Python's own."""
+    import pyarrow as pa
+
+    there = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+    if not exact:
+        values = np.asarray(column.cast(pa.float64()).fill_null(0.0).to_numpy(), dtype=np.float64)
+        return values, there & np.isfinite(values)
+    try:
+        return np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy(), dtype=np.int64), there
+    except pa.ArrowInvalid:
+        return np.array([int(value or 0) for value in column.to_pylist()], dtype=object), there
+
+
+def code_rows(table: pa.Table, names: Sequence[str]) -> tuple[list[GroupKey], IntArray]:
+    """The distinct combinations of these columns, and each row's place among them."""
+    columns: list[tuple[IntArray, list[Any]]] = []
+    code = np.zeros(table.num_rows, dtype=np.int64)
+    for name in names:
+        encoded = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        places = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+        columns.append((places, encoded.dictionary.to_pylist()))
+        code = np.unique(code * (len(encoded.dictionary) + 1) + places, return_inverse=True)[1]
+    _, firsts, codes = np.unique(code, return_index=True, return_inverse=True)
+    keys = [tuple(values[places[row]] for places, values in columns) for row in firsts]
+    return keys, codes.astype(np.int64)
+
+
+def _positions(keys: Sequence[GroupKey], known: Sequence[GroupKey]) -> IntArray:
+    """Where each key stands among those known; -1 for a group nobody declared."""
+    places = {_comparable(key): at for at, key in enumerate(known)}
+    return np.array([places.get(_comparable(key), -1) for key in keys], dtype=np.int64)
+
+
+def _comparable(key: GroupKey) -> GroupKey:
+    """NaN is one group in SQL and no two are equal in Python, unless they are the same object."""
+    return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in key)
+
+
+# ---------------------------------------------------------------- small builders
+
+
+def named(tree: exp.Expression, name: str) -> exp.Expression:
+    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))
+
+
+def group_by_first(query: exp.Select, columns: int) -> exp.Select:
+    if columns:
+        query.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(columns)]))
+    return query
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    lowered = {other.lower() for other in taken}
+    while name in lowered:
+        name += "_"
+    return name
+
+
+def whole_number(value: int) -> exp.Expression:
+    literal = exp.Literal.number(abs(value))
+    return exp.Paren(this=exp.Neg(this=literal)) if value < 0 else literal

@@ -1,0 +1,375 @@
+"""The paper's own way (section 4): measure the vector again without each distinct record, in parallel processes.
+
+Takes a QueryPlan, or a StudyPlan, and an Engine; gives Contributions. The query's attributes are projected, and of
+individuals with identical records one is left out. Every process holds the whole table in memory and runs the
+query's aggregates natively over everybody else's rows, so nothing here relies on the closed forms of C1–C4.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from sqlglot import exp
+
+from dosimeter.deletion import (
+    DeletionTable,
+    Effects,
+    Job,
+    Number,
+    Rows,
+    Whole,
+    code_rows,
+    group_by_first,
+    named,
+    whole_number,
+)
+from dosimeter.engines.base import Engine
+from dosimeter.errors import DataError, DosimeterError, OptionError
+from dosimeter.expression import as_double, column_tree
+from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dosimeter.study import StudyPlan
+
+Progress = Callable[[int, int], None]
+
+MOST_IN_FLIGHT = 4_000_000  # rows one batch of leave-outs goes through, or cells it gives: bounds memory
+WORTH_A_PROCESS = 250_000_000  # rows to go through before one more process pays for its start
+
+
+def recompute_contributions(
+    plan: QueryPlan,
+    engine: Engine,
+    n: int,
+    norm: Norm,
+    *,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Contributions:
+    """How everybody moves the plan's vector, by really leaving out each distinct record of ``plan.columns``.
+
+    With a unit column, an individual goes with all the rows that the engine shows of them.
+    ``progress`` hears how many records of how many are done; raising from it stops the work. Without ``processes``
+    there are as many as the work is worth, at most one per CPU. With several, a script of one's own needs its
+    ``if __name__ == "__main__":``, as always with multiprocessing.
+    """
+    weights = plan.weights(norm)
+    job = Job(
+        table=plan.table,
+        schema=plan.schema,
+        columns=plan.columns,
+        where=plan.where,
+        groups=tuple(group.tree for group in plan.groups),
+        arguments=tuple(argument.tree for argument in plan.arguments),
+        numbers=tuple(_number(measure, plan, float(weights[at])) for at, measure in enumerate(plan.measures)),
+        finite_columns=tuple(dict.fromkeys(name for arg in plan.arguments for name in arg.finite_columns)),
+        declared=plan.group_keys,
+    )
+    return _recompute(job, engine, n, processes, progress)
+
+
+def recompute_study(
+    study: StudyPlan,
+    engine: Engine,
+    n: int,
+    norm: Norm,
+    *,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Contributions:
+    """The same for a study: k = observed groups × numeric outputs; NULL and NaN count as 0, as ``study.notes`` says."""
+    job = Job(
+        table=study.table,
+        schema=study.schema,
+        columns=study.columns,
+        where=study.where,
+        groups=tuple(group.tree for group in study.groups),
+        arguments=study.arguments,
+        numbers=tuple(
+            Number(output.tree, float(weight), 0.0)
+            for output, weight in zip(study.outputs, study.weights(norm), strict=True)
+        ),
+        finite_columns=study.finite_columns,
+        declared=None if study.groups else ((),),
+    )
+    return _recompute(job, engine, n, processes, progress)
+
+
+# ---------------------------------------------------------------- what is measured, natively
+
+
+def _number(measure: Measure, plan: QueryPlan, weight: float) -> Number:
+    """A measure in whole steps of its argument's grid, as SQL computes it."""
+    scale = float(measure.unit) * weight
+    if measure.argument is None:
+        return Number(exp.Count(this=exp.Star()), scale, 0, exact=True)
+    argument = plan.arguments[measure.argument]
+    value = column_tree(f"a{measure.argument}")
+    doubled = exp.Mul(this=exp.Literal.number(2), expression=value.copy())
+    centred = exp.Paren(this=exp.Sub(this=doubled, expression=whole_number(argument.lower + argument.upper)))
+    empty = float(measure.empty / measure.unit)
+    match measure.kind:
+        case MeasureKind.COUNT:
+            return Number(exp.Count(this=value), scale, 0, exact=True)
+        case MeasureKind.COUNT_DISTINCT:
+            return Number(exp.Count(this=exp.Distinct(expressions=[value])), scale, 0, exact=True)
+        case MeasureKind.SUM:
+            return Number(exp.Sum(this=value), scale, 0, exact=True)
+        case MeasureKind.CENTRED_SUM:
+            return Number(exp.Sum(this=centred), scale, 0, exact=True)
+        case MeasureKind.CENTRED_SQUARES:
+            return Number(exp.Sum(this=exp.Mul(this=centred, expression=centred.copy())), scale, 0, exact=True)
+        case MeasureKind.BOUNDED_MEAN:
+            # S2 as a distance from the middle, in half steps: Σ(2v − (L + U)) / max(N, r).
+            assert measure.min_rows is not None
+            rows = exp.Greatest(this=exp.Count(this=value), expressions=[exp.Literal.number(measure.min_rows)])
+            return Number(_quotient(exp.Sum(this=centred), rows), scale / 2, 0.0)
+        case MeasureKind.QUANTILE:
+            return Number(_quantile(measure, value), scale, empty)
+        case MeasureKind.MEAN:
+            return Number(exp.Avg(this=value), scale, empty)
+        case MeasureKind.VARIANCE:
+            return Number(exp.VariancePop(this=value), scale * float(measure.unit), empty)
+        case MeasureKind.DEVIATION:
+            return Number(exp.StddevPop(this=value), scale, empty)
+
+
+def _quantile(measure: Measure, value: exp.Column) -> exp.Expression:
+    assert measure.fraction is not None
+    if measure.fraction == 0:
+        return exp.Min(this=value)
+    if measure.fraction == 1:
+        return exp.Max(this=value)
+    return exp.PercentileCont(this=value, expression=exp.Literal.number(repr(float(measure.fraction))))
+
+
+def _quotient(dividend: exp.Expression, divisor: exp.Expression) -> exp.Expression:
+    return exp.Div(this=as_double(dividend), expression=as_double(divisor), typed=False, safe=False)
+
+
+# ---------------------------------------------------------------- the records, and the order of the work
+
+
+def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress: Progress | None) -> Contributions:
+    if processes is not None and processes < 1:
+        raise OptionError("The number of processes must be at least 1.")
+    rows = _fetch_rows(job, engine)
+    kinds, counted = len(rows.people), int(rows.people.sum())
+    if counted > n:
+        raise DataError(
+            f"The data holds {counted:,} individuals and the schema declares {n:,}. Correct individuals in the schema."
+        )
+    bench = DeletionTable(job, rows)
+    try:
+        bench.refuse_infinite()
+        whole = bench.measure()
+        visits = max(int(rows.times.sum()), len(whole.keys) * len(job.numbers), 1)
+        wanted = processes or min(os.cpu_count() or 1, 1 + kinds * visits // WORTH_A_PROCESS)
+        size = max(1, min(MOST_IN_FLIGHT // visits, -(-kinds // wanted)))
+        batches = [(at, min(at + size, kinds)) for at in range(0, kinds, size)]
+        report = progress or (lambda done, total: None)
+        report(0, kinds)
+        if min(wanted, len(batches)) <= 1:
+            effects = _leave_out_here(bench, whole, batches, kinds, report)
+        else:
+            effects = _leave_out_in_parallel((job, rows, whole), batches, min(wanted, len(batches)), kinds, report)
+    finally:
+        bench.close()
+    return _gather(effects, rows.people, len(whole.keys) * len(job.numbers), n - counted)
+
+
+def _fetch_rows(job: Job, engine: Engine) -> Rows:
+    """The distinct projected records, per individual where they have several rows."""
+    unit = [] if job.schema.unit == "row" else [job.schema.unit]
+    columns = [named(column_tree(name), f"c{at}") for at, name in enumerate([*job.columns, *unit])]
+    query = exp.select(*columns, named(exp.Count(this=exp.Star()), "times"), copy=False)
+    query = group_by_first(query.from_(engine.relation(), copy=False), len(columns))
+    table = engine.fetch(query)
+    times = np.asarray(table.column("times").to_numpy(), dtype=np.int64)
+    records = table.select(list(range(len(job.columns)))).rename_columns(list(job.columns))
+    if unit:
+        return _rows_of_individuals(job, table, records, times)
+    times = times if columns else times[times > 0]  # without columns an empty table gives a row, too
+    return Rows(records, times, people=times, examples=np.cumsum(times) - times)
+
+
+def _rows_of_individuals(job: Job, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
+    """Individuals are of one kind when they have the same records equally often."""
+    _, owners = code_rows(table, [f"c{len(job.columns)}"])
+    _, record = code_rows(records, job.columns) if job.columns else ([], np.zeros(len(times), dtype=np.int64))
+    rows_each = np.bincount(owners, weights=times) if len(owners) else np.zeros(0)
+    if rows_each.max(initial=0) > job.schema.max_rows_per_unit:
+        raise DataError(
+            f"An individual ({job.schema.unit}) has more rows than max_rows_per_unit = {job.schema.max_rows_per_unit}. "
+            "Correct it in the schema."
+        )
+    order = np.lexsort((record, owners))
+    own = np.split(np.stack([record, times], axis=1)[order], np.flatnonzero(np.diff(owners[order])) + 1)
+    kinds: dict[bytes, list[int]] = {}
+    for owner in range(len(rows_each)):
+        kinds.setdefault(own[owner].tobytes(), []).append(owner)
+    people = np.array([len(alike) for alike in kinds.values()], dtype=np.int64)
+    examples = np.array([alike[0] for alike in kinds.values()], dtype=np.int64)
+    return Rows(records, times, people, examples, owners)
+
+
+def _leave_out_here(
+    bench: DeletionTable, whole: Whole, batches: Sequence[tuple[int, int]], total: int, report: Progress
+) -> list[Effects]:
+    effects = []
+    for first, last in batches:
+        effects.append(bench.leave_out(whole, first, last))
+        report(last, total)
+    return effects
+
+
+def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: int) -> Contributions:
+    """One row per distinct vector (C9); those who move nothing and empty slots are one row without cells (N2)."""
+    rows: dict[tuple[bytes, bytes], tuple[IntArray, FloatArray, int]] = {}
+    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), 0)
+    for batch in sorted(effects, key=lambda batch: batch.first):
+        for at, (start, end) in enumerate(zip(batch.starts[:-1], batch.starts[1:], strict=True)):
+            cells, changes = batch.cells[start:end], batch.changes[start:end]
+            key = (cells.tobytes(), changes.tobytes())
+            known = rows.get(key, (cells, changes, 0))
+            rows[key] = (known[0], known[1], known[2] + int(people[batch.first + at]))
+    if empty_slots or not rows:
+        known = rows.get((b"", b""), nothing)
+        rows[(b"", b"")] = (known[0], known[1], known[2] + empty_slots)
+    return Contributions(
+        k=k,
+        people=np.array([row[2] for row in rows.values()], dtype=np.int64),
+        starts=np.cumsum([0, *(len(row[0]) for row in rows.values())], dtype=np.int64),
+        cells=np.concatenate([row[0] for row in rows.values()]),
+        changes=np.concatenate([row[1] for row in rows.values()]),
+    )
+
+
+# ---------------------------------------------------------------- processes
+
+_Load = tuple[Job, Rows, Whole]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    message: str
+
+
+def _leave_out_in_parallel(
+    load: _Load, batches: Sequence[tuple[int, int]], processes: int, total: int, report: Progress
+) -> list[Effects]:
+    """Hand batches to whoever is free. However this ends, no process outlives it."""
+    effects: list[Effects] = []
+    pending = iter(batches)
+    busy: dict[Connection, tuple[int, int]] = {}
+    done = 0
+    with _workers(processes) as workers:
+        for worker in workers:
+            _send(worker, load)
+        for worker, batch in zip(workers, pending, strict=False):
+            _send(worker, batch)
+            busy[worker] = batch
+        while busy:
+            for worker in cast("list[Connection]", wait(list(busy))):
+                effects.append(_receive(worker))
+                first, last = busy.pop(worker)
+                done += last - first
+                report(done, total)
+                following = next(pending, None)
+                if following is not None:
+                    _send(worker, following)
+                    busy[worker] = following
+    return effects
+
+
+def _send(worker: Connection, message: Any) -> None:
+    try:
+        worker.send(message)
+    except OSError:
+        raise _lost_worker() from None
+
+
+def _receive(worker: Connection) -> Effects:
+    try:
+        reply = worker.recv()
+    except (EOFError, OSError):
+        raise _lost_worker() from None
+    if isinstance(reply, _Failure):
+        raise DataError(reply.message)
+    return cast(Effects, reply)
+
+
+def _lost_worker() -> DataError:
+    return DataError(
+        "A process that was leaving records out ended before its time: too little memory, or a script that starts its "
+        'work outside of if __name__ == "__main__":. Use fewer processes; a single one starts no others.'
+    )
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[list[Connection]]:
+    """Spawned, not forked: DuckDB and Arrow hold threads, which a fork would leave behind in pieces."""
+    context = multiprocessing.get_context("spawn")
+    processes: list[BaseProcess] = []
+    connections: list[Connection] = []
+    try:
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            connections.append(ours)
+            worker = context.Process(target=_serve, args=(theirs,), daemon=True)
+            with _interrupts_held():
+                worker.start()
+                processes.append(worker)
+            theirs.close()
+        yield list(connections)
+    finally:
+        for connection in connections:
+            connection.close()
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C reaches every process of the terminal. A worker started meanwhile never hears it; we do, afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # it lets signals through again when it starts, so it starts first
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection) -> None:
+    """A worker's life. Ctrl-C is the parent's to handle, and the parent's end is ours."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        job, rows, whole = connection.recv()
+        bench = DeletionTable(job, rows)
+        while True:
+            first, last = connection.recv()
+            connection.send(bench.leave_out(whole, first, last))
+    except (EOFError, BrokenPipeError):
+        return
+    except DosimeterError as error:
+        connection.send(_Failure(str(error)))
+    except Exception as error:  # noqa: BLE001 - it crosses a process border; its text may hold cells, its name does not
+        connection.send(_Failure(f"Leaving records out failed in a process of its own ({type(error).__name__})."))
