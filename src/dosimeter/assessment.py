@@ -1,0 +1,389 @@
+"""A Risk: everybody's exposure to one query, looked at from all sides. Private to the controller.
+
+Calls the rooms in order: profile → contributions → sensitivities → RDRs at each ε → the chosen ε. The profile is
+measured once; everything after it is arithmetic on distinct contributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dosimeter.choose import Limit, build_candidate, exact_limit, find_epsilon, parse_candidates, write_notes
+from dosimeter.engines.base import Engine
+from dosimeter.errors import OptionError, PreferenceError, QueryError
+from dosimeter.expression import Scope, check_condition, column_tree
+from dosimeter.mechanism import noise_scale
+from dosimeter.model import (
+    Candidate,
+    Choice,
+    Contributions,
+    Estimate,
+    EstimateKind,
+    Indicator,
+    Measure,
+    MeasureKind,
+    Mechanism,
+    Output,
+    QueryPlan,
+    RDRs,
+    Sensitivities,
+)
+from dosimeter.people import find_people, show_cell, take_row
+from dosimeter.postprocess import error_95, needs_values
+from dosimeter.preference import Preference, PreferenceFunction, parse_preference
+from dosimeter.risk import (
+    compute_rdr,
+    largest_difference,
+    lee_clifton,
+    own_epsilon,
+    posterior_odds,
+    summarise_rdr,
+    summarise_sensitivities,
+    weighted_quantile,
+)
+from dosimeter.sensitivity import Measured, Profile, find_contributions, measure_answer, measure_profile
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pyarrow as pa
+    from sqlglot import exp
+
+    from dosimeter.study import StudyPlan
+
+MOST_IN_HISTOGRAM = 10_000
+
+
+def study_as_plan(study: StudyPlan) -> QueryPlan:
+    """A study in the shape of a plan (S7): every output is measured directly, on no grid, over observed groups."""
+    places = range(len(study.outputs))
+    return QueryPlan(
+        sql=study.sql,
+        table=study.table,
+        columns=study.columns,
+        where=study.where,
+        groups=study.groups,
+        arguments=(),
+        measures=tuple(
+            Measure(MeasureKind.MEAN, None, output.name, Fraction(1), Fraction(0), 1.0, 1.0) for output in study.outputs
+        ),
+        estimates=tuple(Estimate(EstimateKind.IDENTITY, (at,), study.outputs[at].name, integer=False) for at in places),
+        outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
+        having=None,
+        order=(),
+        limit=None,
+        declared=False,
+        hand_sensitivity=study.hand_sensitivity,
+        schema=study.schema,
+        digest="",
+    )
+
+
+@dataclass(slots=True, repr=False)
+class Risk:
+    """Everybody's per-instance sensitivity and RDR for one query under one mechanism."""
+
+    plan: QueryPlan
+    mechanism: Mechanism
+    indicator: Indicator
+    n: int
+    method: str
+    contributions: Contributions
+    candidates: tuple[float, ...]
+    notes: tuple[str, ...]
+    engine: Engine
+    profile: Profile | None
+    _sensitivities: Sensitivities | None = field(default=None)
+    _measured: Measured | None = field(default=None)
+
+    def __repr__(self) -> str:
+        return f"Risk(n={self.n}, redacted)"
+
+    # ------------------------------------------------------------ numbers
+
+    @property
+    def sensitivities(self) -> Sensitivities:
+        """Distinct per-instance sensitivities, ascending, and how many individuals have each."""
+        if self._sensitivities is None:
+            self._sensitivities = self._summarise(self.contributions)
+        return self._sensitivities
+
+    @property
+    def k(self) -> int:
+        return self.contributions.k
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ, the global sensitivity of the measured vector in the mechanism's norm."""
+        return self.plan.sensitivity(self.mechanism.norm)
+
+    def rdr(self, epsilon: float) -> RDRs:
+        """The RDRs at one ε, in the order of ``sensitivities``."""
+        return self._rdr(self.sensitivities, epsilon)
+
+    def noise_scale(self, epsilon: float) -> float:
+        return noise_scale(self.mechanism, self.sensitivity, epsilon)
+
+    def candidate(self, epsilon: float) -> Candidate:
+        """One ε with its accuracy and the spread of the RDRs."""
+        return self._candidate(self.rdr(epsilon))
+
+    def _summarise(self, contributions: Contributions) -> Sensitivities:
+        vectors = self.indicator == "exact" and self.mechanism.kind == "laplace" and self.k > 1
+        return summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
+
+    def _rdr(self, sensitivities: Sensitivities, epsilon: float) -> RDRs:
+        return compute_rdr(
+            sensitivities,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            scale=self.noise_scale(epsilon),
+            epsilon=epsilon,
+            indicator=self.indicator,
+            grids=self.plan.grids(self.mechanism.norm),
+        )
+
+    def _candidate(self, rdrs: RDRs, verdict: Any = None) -> Candidate:
+        scale = self.noise_scale(rdrs.epsilon)
+        values = self.measured().values if needs_values(self.plan) else None
+        errors = error_95(self.plan, self.mechanism, scale, values)
+        return build_candidate(rdrs, noise_scale=scale, error_95=errors, verdict=verdict)
+
+    def measured(self) -> Measured:
+        """The exact answer's measured vector. Never released."""
+        if self._measured is None:
+            self._measured = measure_answer(self.plan, self.engine, self.profile)
+        return self._measured
+
+    # ------------------------------------------------------------ choosing
+
+    def find(
+        self,
+        prefer: str | PreferenceFunction | Preference,
+        *,
+        threshold: float | None = None,
+        candidates: str | Sequence[float] | None = None,
+        available: Callable[[Sequence[float]], Sequence[float]] | None = None,
+    ) -> Choice:
+        """The largest candidate ε that meets the preference. ``available`` says which the odometer leaves (O2)."""
+        preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
+        epsilons = parse_candidates(candidates) if candidates is not None else self.candidates
+        sensitivities = self._with_filters(preference)
+        rdrs = [self._rdr(sensitivities, epsilon) for epsilon in epsilons]
+        allowed = set(epsilons if available is None else available(epsilons))
+        everywhere = find_epsilon(zip(epsilons, rdrs, strict=True), preference)
+        found = find_epsilon(((e, r) for e, r in zip(epsilons, rdrs, strict=True) if e in allowed), preference)
+        limit = self._limit(preference, sensitivities)
+        verdicts = dict(everywhere.tested)
+        notes = write_notes(
+            sensitivities,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            indicator=self.indicator,
+            grids=self.plan.grids(self.mechanism.norm),
+            measures=[measure.kind for measure in self.plan.measures],
+            groups=self.k // len(self.plan.measures),
+            epsilons=epsilons,
+            preference=preference,
+            found=found,
+            limit=limit,
+        )
+        return Choice(
+            preference=preference.text,
+            epsilon=found.epsilon,
+            limit=limit.value,
+            candidates=tuple(self._candidate(r, verdicts[r.epsilon]) for r in rdrs),
+            notes=tuple(dict.fromkeys((*self.notes, *notes))),
+        )
+
+    def _limit(self, preference: Preference, sensitivities: Sensitivities) -> Limit:
+        return exact_limit(
+            preference,
+            sensitivities,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            indicator=self.indicator,
+            grids=self.plan.grids(self.mechanism.norm),
+        )
+
+    def _with_filters(self, preference: Preference) -> Sensitivities:
+        """FILTERs need everybody profiled by whether it holds for them: a scan of their own."""
+        if not preference.filters:
+            return self.sensitivities
+        self._require_profile("A preference with FILTER")
+        scope = Scope(self.plan.schema, frozenset({self.plan.table.lower()}))
+        try:
+            trees = {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
+        except QueryError as error:
+            raise PreferenceError(f"In the preference's FILTER: {error}") from None
+        return self._summarise(self._contributions_by(trees))
+
+    def _contributions_by(self, attributes: Mapping[str, exp.Expression]) -> Contributions:
+        profile = measure_profile(self.plan, self.engine, attributes)
+        return find_contributions(profile, self.n, self.mechanism.norm)
+
+    def _require_profile(self, what: str) -> None:
+        if self.profile is None:
+            raise OptionError(f"{what} needs the closed form. Leave --method recompute out.")
+
+    def risk_notes(self) -> tuple[str, ...]:
+        """What the controller should know even without a preference (R7, R8)."""
+        notes = write_notes(
+            self.sensitivities,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            indicator=self.indicator,
+            grids=self.plan.grids(self.mechanism.norm),
+            measures=[measure.kind for measure in self.plan.measures],
+            groups=self.k // len(self.plan.measures),
+            epsilons=self.candidates,
+        )
+        return tuple(dict.fromkeys((*self.notes, *notes)))
+
+    # ------------------------------------------------------------ who, why, by group
+
+    def people(
+        self,
+        count: int = 10,
+        *,
+        epsilon: float | None = None,
+        columns: Sequence[str] | None = None,
+        reveal: bool = False,
+    ) -> pa.Table:
+        """The most exposed records, identical ones grouped, with the reason; identifying columns masked.
+
+        ``epsilon`` adds how many times the average person they carry, and their own guarantee (P1).
+        """
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.people_rows(count, epsilon=epsilon, columns=columns, reveal=reveal))
+
+    def people_rows(
+        self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
+    ) -> list[dict[str, Any]]:
+        if count < 1:
+            raise OptionError("--top must be at least 1.")
+        self._require_profile("Showing the most exposed")
+        assert self.profile is not None
+        at = epsilon if epsilon is not None else self.candidates[0]
+        rows = find_people(
+            self.profile, self.contributions, self.measured(), self.engine,
+            norm=self.mechanism.norm, count=count, columns=columns, reveal=reveal,
+        )  # fmt: skip
+        mean = summarise_rdr(self.rdr(at))["mean"] or 1.0
+        own = own_epsilon(
+            np.array([row["sensitivity"] for row in rows]),
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            scale=self.noise_scale(at),
+            epsilon=at,
+        )
+        for row, guarantee in zip(rows, own, strict=True):
+            alone = self._summarise(take_row(self.contributions, row.pop("row")))
+            row["times_average"] = float(self._rdr(alone, at).values[0] / mean)
+            row["own_epsilon"] = float(min(guarantee, at))
+        return rows
+
+    def by(self, column: str, *, epsilon: float | None = None) -> list[dict[str, Any]]:
+        """Median and largest RDR per group of a column, as multiples of the average person."""
+        self._require_profile("--by")
+        names = {name.lower(): name for name in self.plan.schema.columns}
+        if column.lower() not in names:
+            raise OptionError(f"There is no column {column}. Known columns: {', '.join(self.plan.schema.columns)}.")
+        at = epsilon if epsilon is not None else self.candidates[0]
+        profile = measure_profile(self.plan, self.engine, {"by": column_tree(names[column.lower()])})
+        contributions = find_contributions(profile, self.n, self.mechanism.norm)
+        if len(contributions.people) > len(profile.people):  # empty slots are in no group
+            contributions = replace(contributions, people=np.append(profile.people, 0))
+        rdrs = self._rdr(self._summarise(contributions), at)
+        mean = summarise_rdr(self.rdr(at))["mean"] or 1.0
+        members: dict[Any, list[int]] = {}
+        for row, value in enumerate(rdrs.attributes["by"].tolist()):
+            members.setdefault("NaN" if value != value else value, []).append(row)
+        groups = []
+        for value in sorted(members, key=lambda value: (value is None, str(type(value)), value)):
+            values, counts = rdrs.values[members[value]], rdrs.counts[members[value]]
+            groups.append(
+                {
+                    "group": show_cell(value),
+                    "people": int(counts.sum()),
+                    "median": float(weighted_quantile(values, counts, 0.5) / mean),
+                    "max": float(values.max() / mean),
+                }
+            )
+        return groups
+
+    def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> dict[str, Any]:
+        """P1–P3 at one ε: what stands beside the relative indicator."""
+        highest = self.sensitivities.values[-1:]
+        scale = self.noise_scale(epsilon)
+        own = own_epsilon(highest, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
+        difference, exact = largest_difference(self.contributions, self.mechanism.norm)
+        pure = self.mechanism.kind == "laplace"
+        return {
+            "epsilon": epsilon,
+            "own_epsilon": float(min(own[0], epsilon)),
+            "identification": lee_clifton(self.n, epsilon, self.sensitivity, difference) if pure else None,
+            "identification_exact": exact,
+            "prior": prior,
+            "posterior": posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
+        }
+
+    # ------------------------------------------------------------ what is shown
+
+    def plot(self, *, view: str = "relative", epsilons: Sequence[float] | None = None) -> alt.LayerChart:
+        """The range plot as an Altair chart: from the least to the most exposed person at each ε."""
+        from dosimeter.plots import range_chart
+
+        shown = tuple(self.candidate(epsilon) for epsilon in (epsilons or self.candidates))
+        return range_chart(shown, view="raw" if view == "raw" else "relative")
+
+    def histogram(self, epsilon: float) -> alt.LayerChart:
+        from dosimeter.plots import histogram_chart
+
+        return histogram_chart(self.rdr(epsilon))
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        return self.plot()._repr_mimebundle_()
+
+    def distribution(self, epsilons: Sequence[float]) -> pa.Table:
+        """Distinct sensitivities, how many individuals have each, and their RDR at each ε."""
+        import pyarrow as pa
+
+        sensitivities = self.sensitivities
+        columns: dict[str, Any] = {"sensitivity": sensitivities.values, "people": sensitivities.counts}
+        for epsilon in epsilons:
+            columns[f"rdr_{epsilon!r}"] = self.rdr(epsilon).values
+        return pa.table(columns)
+
+    def head(self) -> dict[str, Any]:
+        """The fields that ``risk`` and ``find`` share in JSON."""
+        values, counts = self.sensitivities.values, self.sensitivities.counts
+        distinct, where = np.unique(values, return_inverse=True)
+        people = np.bincount(where, weights=counts).astype(np.int64)
+        mean = float(np.average(values, weights=counts)) if counts.sum() else 0.0
+        variance = float(np.average((values - mean) ** 2, weights=counts)) if counts.sum() else 0.0
+        listed = [{"value": float(v), "count": int(c)} for v, c in zip(distinct, people, strict=True)]
+        return {
+            "query": self.plan.sql,
+            "mechanism": self.mechanism.kind,
+            "calibration": self.mechanism.calibration,
+            "delta": self.mechanism.delta,
+            "indicator": self.indicator,
+            "n": self.n,
+            "k": self.k,
+            "sensitivity": self.sensitivity,
+            "method": self.method,
+            "sensitivities": {
+                "min": float(distinct[0]),
+                "max": float(distinct[-1]),
+                "mean": mean,
+                "variance": variance,
+                "distinct": len(distinct),
+                "histogram": listed if len(listed) <= MOST_IN_HISTOGRAM else None,
+            },
+        }

@@ -1,0 +1,291 @@
+"""What a controller does with a dataset, in the order of the rooms. Used by the command line, the web and Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from dosimeter.assessment import Risk, study_as_plan
+from dosimeter.choose import parse_candidates
+from dosimeter.draft import bare_schema, draft_schema
+from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter.engines.opening import open_engine
+from dosimeter.errors import QueryError, SchemaError
+from dosimeter.look import Look, Method
+from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan, Schema
+from dosimeter.plan import Groups, PlanOptions, plan_query
+from dosimeter.schema import load_schema, read_schema
+from dosimeter.sensitivity import count_individuals, find_contributions, measure_profile, too_many_individuals
+
+if TYPE_CHECKING:
+    from dosimeter.ledger import Ledger
+    from dosimeter.preference import PreferenceFunction
+    from dosimeter.releasing import Answer
+
+DRAFTED = (
+    "No schema was given: types, bounds and values were read off the data. Fine for looking; a release needs a "
+    "reviewed schema (dosimeter schema)."
+)
+UNREVIEWED = (
+    "The schema is not reviewed: n was counted, and its bounds may come from the data. A release needs reviewed = true."
+)
+HAND_MADE = "The sensitivity was given by hand (S7): for study only, it never backs a release."
+OBSERVED = "Groups are those observed in the data (C8): for study only, which groups exist is private."
+CLASSIC = (
+    "The classic Gaussian calibration is proven for ε up to 1 only (M2), and above it gives too little noise: for "
+    "reproducing the paper, it never backs a release."
+)
+
+
+class Dataset:
+    """A table and its public facts. ``open`` it, look at the ``risk`` of a query, ``release`` an answer."""
+
+    def __init__(self, engine: Engine, schema: Schema, *, drafted: bool) -> None:
+        self.engine = engine
+        self.schema = schema
+        self.drafted = drafted
+        self._counted: int | None = None
+        self._known: set[str] = set()  # columns whose facts were read off the data
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        *,
+        schema: str | Path | Schema | Mapping[str, Any] | None = None,
+        table: str | None = None,
+        engine: str | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        null: str | None = None,
+    ) -> Dataset:
+        """A file, a glob, a URL, ``duckdb:PATH``, a pandas, Polars or Arrow table, or a Spark DataFrame or session."""
+        facts = _read_schema_source(schema)
+        options = ReadOptions(table=table, delimiter=delimiter, encoding=encoding, null=null)
+        opened = open_engine(source, engine, options)
+        try:
+            if facts is None:
+                return cls(opened, bare_schema(opened), drafted=True)
+            opened.impose(facts)
+            return cls(opened, facts, drafted=False)
+        except BaseException:
+            opened.close()
+            raise
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.schema.table!r})"
+
+    # ------------------------------------------------------------ looking
+
+    @property
+    def n(self) -> int:
+        """Declared individuals with a reviewed schema, counted ones without (N2)."""
+        counted = self.count()
+        declared = self.schema.individuals
+        if self.schema.reviewed and not self.drafted and declared is not None:
+            if counted > declared:
+                raise too_many_individuals(counted, declared)
+            return declared
+        return max(counted, 1)
+
+    def count(self) -> int:
+        if self._counted is None:
+            self._counted = count_individuals(self.engine)
+        return self._counted
+
+    def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
+        """What the query would measure. Without a schema the columns it mentions are drafted first."""
+        return plan_query(sql, self._schema_for(f"{sql} {mentioned}"), options)
+
+    def _schema_for(self, text: str) -> Schema:
+        """The schema; where none was given, with the facts of every column the text mentions, each read off once."""
+        if not self.drafted:
+            return self.schema
+        words, lowered = set(re.findall(r"\w+", text.lower())), text.lower()
+        mentioned = {
+            name
+            for name in self.schema.columns
+            if name.lower() in words or (not name.isidentifier() and name.lower().replace('"', '""') in lowered)
+        }
+        missing = mentioned - self._known
+        if missing or self._counted is None:
+            drafted = draft_schema(self.engine, only=missing)
+            self._counted = drafted.individuals
+            self._known |= missing
+            columns = {name: (drafted if name in missing else self.schema).columns[name] for name in drafted.columns}
+            self.schema = replace(drafted, columns=columns)
+        return self.schema
+
+    def risk(
+        self,
+        sql: str,
+        *,
+        mechanism: Literal["laplace", "gaussian"] = "laplace",
+        delta: float | str | None = None,
+        calibration: Calibration | None = None,
+        indicator: Indicator = "bound",
+        candidates: str | Sequence[float] | None = None,
+        groups: Groups = "declared",
+        method: Method = "closed-form",
+        sensitivity: float | None = None,
+        min_rows: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        mentioned: str = "",
+    ) -> Risk:
+        """Everybody's per-instance sensitivity and RDR for this query. For the controller's eyes only."""
+        look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
+        return self.assess(sql, look, progress=progress, mentioned=mentioned)
+
+    def assess(
+        self,
+        sql: str,
+        look: Look,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        mentioned: str = "",
+    ) -> Risk:
+        try:
+            plan = self.plan(sql, look.plan_options(), mentioned=mentioned)
+        except QueryError:
+            if look.method != "recompute" or look.sensitivity is None:
+                raise
+            return self._assess_study(sql, look, look.sensitivity, progress=progress)
+        return self.assess_plan(plan, look, progress=progress)
+
+    def assess_plan(self, plan: QueryPlan, look: Look, *, progress: Callable[[int, int], None] | None = None) -> Risk:
+        epsilons = parse_candidates(look.candidates)
+        n = self.n
+        mechanism = look.build_mechanism(n)
+        notes = [*self._notes(), *_study_notes(plan, mechanism)]
+        if look.method == "recompute":
+            from dosimeter.recompute import recompute_contributions
+
+            profile = None
+            contributions = recompute_contributions(plan, self.engine, n, mechanism.norm, progress=progress)
+        else:
+            profile = measure_profile(plan, self.engine)
+            contributions = find_contributions(profile, n, mechanism.norm)
+            if profile.undeclared:
+                notes.append(
+                    f"{profile.undeclared:,} individuals stand in groups that the schema does not declare: "
+                    "they move no number."
+                )
+        return Risk(
+            plan=plan,
+            mechanism=mechanism,
+            indicator=look.indicator,
+            n=n,
+            method=look.method,
+            contributions=contributions,
+            candidates=epsilons,
+            notes=tuple(notes),
+            engine=self.engine,
+            profile=profile,
+        )
+
+    def _assess_study(
+        self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None
+    ) -> Risk:
+        """S7: SQL that cannot be planned, with a sensitivity given by hand, by really leaving out each record."""
+        from dosimeter.recompute import recompute_study
+        from dosimeter.study import plan_study
+
+        study = plan_study(sql, self._schema_for(sql), sensitivity)
+        n = self.n
+        mechanism = look.build_mechanism(n)
+        return Risk(
+            plan=study_as_plan(study),
+            mechanism=mechanism,
+            indicator=look.indicator,
+            n=n,
+            method=look.method,
+            contributions=recompute_study(study, self.engine, n, mechanism.norm, progress=progress),
+            candidates=parse_candidates(look.candidates),
+            notes=(*self._notes(), *study.notes),
+            engine=self.engine,
+            profile=None,
+        )
+
+    # ------------------------------------------------------------ releasing
+
+    def release(
+        self,
+        sql: str,
+        *,
+        ledger: Ledger,
+        epsilon: float | None = None,
+        prefer: str | PreferenceFunction | None = None,
+        svt: float | None = None,
+        variance: float | None = None,
+        selection: Literal["sharp", "paper"] = "sharp",
+        policy: str | None = None,
+        delta_total: float | None = None,
+        max_epsilon: float | None = None,
+        mechanism: Literal["laplace", "gaussian"] = "laplace",
+        delta: float | str | None = None,
+        calibration: Calibration | None = None,
+        indicator: Indicator = "bound",
+        candidates: str | Sequence[float] | None = None,
+        groups: Groups = "declared",
+        method: Method = "closed-form",
+        sensitivity: float | None = None,
+        min_rows: int | None = None,
+        analyst: str | None = None,
+        purpose: str | None = None,
+        again: bool = False,
+        continued: bool = False,
+        clamp: bool = False,
+    ) -> Answer:
+        """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
+        from dosimeter.releasing import ReleaseOrder, Terms, release
+
+        look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
+        order = ReleaseOrder(
+            epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection,
+            terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
+            again=again, continued=continued, clamp=clamp,
+        )  # fmt: skip
+        return release(self, sql, look, order, ledger)
+
+    def _notes(self) -> list[str]:
+        if self.drafted:
+            return [DRAFTED]
+        return [] if self.schema.reviewed else [UNREVIEWED]
+
+
+def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
+    """What makes this a study: nothing of it can back a release."""
+    if plan.hand_sensitivity is not None:
+        yield HAND_MADE
+    if plan.groups and not plan.declared:
+        yield OBSERVED
+    if mechanism.calibration == "classic":
+        yield CLASSIC
+
+
+# ---------------------------------------------------------------- opening
+
+
+def _read_schema_source(schema: str | Path | Schema | Mapping[str, Any] | None) -> Schema | None:
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, (str, Path)):
+        return load_schema(schema)
+    if isinstance(schema, Mapping):
+        return read_schema(schema)
+    raise SchemaError("schema must be the path of a TOML file, a dictionary of the same shape, or a Schema.")

@@ -1,0 +1,213 @@
+"""Draft a schema from the data, and compare a schema with the data. For the controller: both read private data.
+
+A draft is never reviewed: its bounds and values came from the people in the table and have to be replaced by what
+is publicly known before anything is released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dosimeter.engines.base import Engine
+from dosimeter.expression import as_double, column_tree
+from dosimeter.model import Column, ColumnType, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_VALUES = 100
+LARGEST_DOUBLE = "1.7976931348623157e308"
+LARGEST = Decimal(2) ** 62  # bounds beyond this are no bounds a schema takes
+_RESOLUTIONS = ("1", "0.1", "0.01", "0.001", "0.0001", "0.00001", "0.000001")
+COMMENT = """Drafted from the data. Everything below was read off private data and must not back a release as it is.
+Replace bounds, values and individuals by what is publicly known (the form's limits, the official list, the
+register's size), mark the columns that identify people, and then set reviewed = true."""
+
+
+def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Schema:
+    """Types for every column; bounds and values for all, or for those in ``only``."""
+    kinds = engine.describe()
+    wanted = [name for name in kinds if only is None or name.lower() in {word.lower() for word in only}]
+    facts = _summarise(engine, {name: kinds[name] for name in wanted})
+    columns = {
+        name: _draft_column(engine, name, kind, facts) if name in wanted else Column(name, kind)
+        for name, kind in kinds.items()
+    }
+    return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1))
+
+
+def bare_schema(engine: Engine) -> Schema:
+    """Names and types alone, without reading the data."""
+    columns = {name: Column(name, kind) for name, kind in engine.describe().items()}
+    return Schema(table=engine.default_table(), columns=columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    rows: int
+    values: Mapping[str, Any]
+
+
+def _summarise(engine: Engine, kinds: Mapping[str, ColumnType]) -> _Facts:
+    """Row count and each column's extremes and number of distinct values, in one scan."""
+    items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
+    for position, (name, kind) in enumerate(kinds.items()):
+        column = column_tree(name)
+        items.append(exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), f"distinct{position}"))
+        if kind in (ColumnType.BOOLEAN, ColumnType.TEXT):
+            continue
+        ranged: exp.Expression = column.copy()
+        if kind is ColumnType.DECIMAL:
+            finite = exp.Not(this=exp.Paren(this=_is_infinite(column)))
+            ranged = exp.Case(ifs=[exp.If(this=finite, true=ranged)])
+        items.append(exp.alias_(exp.Min(this=ranged), f"low{position}"))
+        items.append(exp.alias_(exp.Max(this=ranged.copy()), f"high{position}"))
+        if kind is ColumnType.DECIMAL:
+            items += [
+                exp.alias_(_misfits(column, step), f"step{position}_{at}") for at, step in enumerate(_RESOLUTIONS)
+            ]
+    row = engine.fetch(exp.select(*items).from_(engine.relation())).to_pylist()[0]
+    facts: dict[str, Any] = {}
+    for position, name in enumerate(kinds):
+        steps = [step for at, step in enumerate(_RESOLUTIONS) if row.get(f"step{position}_{at}") == 0]
+        facts[name] = {
+            "distinct": row[f"distinct{position}"],
+            "low": row.get(f"low{position}"),
+            "high": row.get(f"high{position}"),
+            "step": steps[0] if steps else None,
+        }
+    return _Facts(int(row["rows"]), facts)
+
+
+def _misfits(column: exp.Expression, step: str) -> exp.Expression:
+    """How many values are no multiple of the step."""
+    return _count_if(_misfit(column, step))
+
+
+def _misfit(column: exp.Expression, step: str) -> exp.Expression:
+    """Whether a finite value is no multiple of the step, to a millionth of it or, for large ones, to a double's end."""
+    value = as_double(column.copy())
+    steps = exp.Div(this=value, expression=as_double(exp.Literal.number(step)), typed=False, safe=False)
+    nearest = exp.Floor(this=exp.Add(this=exp.Paren(this=steps), expression=exp.Literal.number("0.5")))
+    off = exp.Abs(this=exp.Sub(this=exp.Paren(this=steps.copy()), expression=nearest))
+    grain = exp.Mul(this=exp.Abs(this=steps.copy()), expression=exp.Literal.number("1e-15"))
+    allowed = exp.Add(this=exp.Literal.number("1e-6"), expression=grain)
+    finite = exp.Not(this=exp.Paren(this=_is_infinite(column)))
+    return exp.And(this=finite, expression=exp.GT(this=off, expression=allowed))
+
+
+def _is_infinite(column: exp.Expression) -> exp.Expression:
+    """NaN counts as the largest number on every engine."""
+    value, largest = as_double(column.copy()), as_double(exp.Literal.number(LARGEST_DOUBLE))
+    over = exp.GT(this=value, expression=largest)
+    return exp.Or(this=over, expression=exp.LT(this=value.copy(), expression=exp.Neg(this=largest.copy())))
+
+
+def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: _Facts) -> Column:
+    found = facts.values[name]
+    low, high, distinct = found["low"], found["high"], int(found["distinct"])
+    match kind:
+        case ColumnType.TEXT:
+            if 0 < distinct <= MOST_VALUES:
+                return Column(name, ColumnType.CATEGORY, values=_values(engine, name))
+            return Column(name, kind, identifying=True)
+        case ColumnType.INTEGER if low is not None:
+            unique = distinct == facts.rows > 1 and name.lower().endswith(("id", "key", "number", "no"))
+            bounds = (Decimal(int(low)), Decimal(int(high)))
+            return Column(name, kind, bounds=bounds if max(map(abs, bounds)) < LARGEST else None, identifying=unique)
+        case ColumnType.DECIMAL if low is not None:
+            return _draft_decimal(name, float(low), float(high), found["step"])
+        case ColumnType.DATE if isinstance(low, date):
+            return Column(name, kind, bounds=(low, high))
+        case ColumnType.TIMESTAMP if isinstance(low, datetime):
+            return Column(name, kind, bounds=(low.replace(tzinfo=None), high.replace(tzinfo=None)))
+        case _:
+            return Column(name, kind)
+
+
+def _draft_decimal(name: str, low: float, high: float, step: str | None) -> Column:
+    if step is None:
+        widest = max(abs(low), abs(high), 1e-9)
+        resolution = Decimal(10) ** (math.floor(math.log10(widest)) - 6)
+    else:
+        resolution = Decimal(step)
+    lower = Decimal(math.floor(low / float(resolution))) * resolution
+    upper = Decimal(math.ceil(high / float(resolution))) * resolution
+    if max(abs(lower), abs(upper)) >= LARGEST:
+        return Column(name, ColumnType.DECIMAL)
+    return Column(name, ColumnType.DECIMAL, bounds=(lower, upper), resolution=resolution)
+
+
+def _values(engine: Engine, name: str) -> tuple[str, ...]:
+    query = exp.select(exp.alias_(column_tree(name), "v", quoted=True)).distinct().from_(engine.relation())
+    table: pa.Table = engine.fetch(query)
+    return tuple(sorted(str(value) for value in table.column(0).to_pylist() if value is not None))
+
+
+# ---------------------------------------------------------------- checking
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One way in which data and schema disagree. For the controller; counts, never cells."""
+
+    column: str | None
+    problem: str
+
+
+def check_schema(engine: Engine, schema: Schema) -> tuple[Finding, ...]:
+    """Compare the schema with the data: how many values lie outside bounds and lists, and how many people there are."""
+    engine.impose(schema)
+    items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
+    labels: list[tuple[str, str]] = []
+    for column in schema.columns.values():
+        for problem, test in _tests(column):
+            items.append(exp.alias_(_count_if(test), f"c{len(labels)}"))
+            labels.append((column.name, problem))
+    row = engine.fetch(exp.select(*items).from_(engine.relation())).to_pylist()[0]
+    findings = [
+        Finding(name, f"{problem}: {int(row[f'c{at}']):,}")
+        for at, (name, problem) in enumerate(labels)
+        if row[f"c{at}"]
+    ]
+    if schema.individuals is not None and int(row["rows"]) > schema.individuals:
+        message = f"the data holds {int(row['rows']):,} individuals and the schema declares {schema.individuals:,}"
+        findings.insert(0, Finding(None, message))
+    return tuple(findings)
+
+
+def _count_if(test: exp.Expression) -> exp.Expression:
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
+
+
+def _tests(column: Column) -> list[tuple[str, exp.Expression]]:
+    value = column_tree(column.name)
+    tests: list[tuple[str, exp.Expression]] = []
+    if column.bounds is not None:
+        low, high = (_literal(bound) for bound in column.bounds)
+        tests.append(("values below the lower bound", exp.LT(this=value.copy(), expression=low)))
+        tests.append(("values above the upper bound", exp.GT(this=value.copy(), expression=high)))
+    if column.type is ColumnType.DECIMAL:
+        tests.append(("values that are NaN or infinite", _is_infinite(value)))
+    if column.resolution is not None:
+        step = format(column.resolution, "f")
+        tests.append(("values that are no multiple of its resolution, and would be rounded", _misfit(value, step)))
+    if column.values is not None:
+        listed = exp.In(this=value.copy(), expressions=[exp.Literal.string(text) for text in column.values])
+        tests.append(("values that are not in its list", exp.Not(this=listed)))
+    return tests
+
+
+def _literal(bound: Any) -> exp.Expression:
+    if isinstance(bound, Decimal):
+        number: exp.Expression = exp.Literal.number(format(abs(bound), "f"))
+        return exp.Neg(this=number) if bound < 0 else number
+    kind = "TIMESTAMP" if isinstance(bound, datetime) else "DATE"
+    return exp.Cast(this=exp.Literal.string(bound.isoformat()), to=exp.DataType.build(kind))

@@ -1,0 +1,220 @@
+"""Who is most exposed, and why: the records behind the profile's largest contributions, identical ones grouped.
+
+The only room that fetches records, and only as many as were asked for. Identifying columns are masked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dosimeter.engines.base import Engine
+from dosimeter.errors import OptionError
+from dosimeter.expression import conjunction, disjunction, wrap
+from dosimeter.model import Contributions, MeasureKind, Norm, QueryPlan
+from dosimeter.postprocess import assemble_answer, estimate_group
+from dosimeter.queries import PEOPLE, input_column, lonely_values_query, people_query
+from dosimeter.risk import per_row_norms
+from dosimeter.sensitivity import Measured, Profile
+
+MASK = "•••"
+
+
+def find_people(
+    profile: Profile,
+    contributions: Contributions,
+    measured: Measured,
+    engine: Engine,
+    *,
+    norm: Norm,
+    count: int,
+    columns: Sequence[str] | None,
+    reveal: bool,
+) -> list[dict[str, Any]]:
+    """Up to ``count`` groups of identical records, most exposed first. ``row`` is their row of the contributions."""
+    plan = profile.plan
+    identifying = [name for name, column in plan.schema.columns.items() if column.identifying]
+    masked = [] if reveal else identifying
+    shown = _shown_columns(plan, columns, identifying)
+    norms = per_row_norms(contributions, norm)[: len(profile.people)]
+    found: list[dict[str, Any]] = []
+    for row in np.argsort(-norms, kind="stable"):
+        if len(found) >= count or not profile.inside[row]:
+            break
+        condition = _condition_of(profile, int(row), engine, count)
+        visible = [name for name in shown if name not in masked]
+        table = engine.fetch(people_query(plan, engine.relation(), visible, condition, count - len(found)))
+        why = explain_change(profile, contributions, measured, int(row), norm)
+        for record in table.to_pylist():
+            people = record.pop(PEOPLE)
+            cells = {name: show_cell(record.get(name)) if name in visible else MASK for name in shown}
+            found.append(
+                {"row": int(row), "people": int(people), "sensitivity": float(norms[row]), "why": why, "columns": cells}
+            )
+    return found[:count]
+
+
+def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: Sequence[str]) -> list[str]:
+    """The query's own columns and those that identify people; or what was asked for."""
+    names = list(plan.schema.columns)
+    if columns is None:
+        return [name for name in names if name in plan.columns or name in identifying]
+    lowered = {name.lower(): name for name in names}
+    unknown = [name for name in columns if name.lower() not in lowered]
+    if unknown:
+        raise OptionError(f"There is no column {unknown[0]}. Known columns: {', '.join(names)}.")
+    return [lowered[name.lower()] for name in columns]
+
+
+def show_cell(value: Any) -> Any:
+    """A cell as JSON can hold it: numbers, truth values and texts as they are, the rest in words."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def take_row(contributions: Contributions, row: int) -> Contributions:
+    """One individual of this row, alone."""
+    entries = slice(int(contributions.starts[row]), int(contributions.starts[row + 1]))
+    cells = contributions.cells[entries]
+    return Contributions(
+        k=contributions.k,
+        people=np.ones(1, dtype=np.int64),
+        starts=np.array([0, len(cells)], dtype=np.int64),
+        cells=cells,
+        changes=contributions.changes[entries],
+    )
+
+
+# ---------------------------------------------------------------- finding the records of a profile row
+
+
+def _condition_of(profile: Profile, row: int, engine: Engine, count: int) -> exp.Expression:
+    plan = profile.plan
+    tests: list[exp.Expression] = [exp.Boolean(this=True)]
+    group = int(profile.group[row])
+    if group >= 0:
+        tests += [_equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
+    grouped = list(tests)
+    for position, measure in enumerate(plan.measures):
+        name = input_column(plan, position)
+        if name is None or measure.argument is None:
+            continue
+        argument = plan.arguments[measure.argument]
+        values, present = profile.inputs[name]
+        if not present[row]:
+            tests.append(exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null()))
+        elif argument.role == "presence":
+            tests.append(exp.Not(this=exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null())))
+        elif measure.kind is MeasureKind.COUNT_DISTINCT:
+            if values[row] == 1:
+                tests.append(_held_alone(plan, engine, grouped, argument.tree, count))
+        elif name.startswith(f"a{measure.argument}_q"):
+            same = (profile.group == group) & present & profile.inside
+            tests.append(_around(argument.tree, int(values[row]), values[same]))
+        else:
+            tests.append(_equals(argument.tree, int(values[row])))
+    joined = conjunction(tests)
+    assert joined is not None
+    return joined
+
+
+def _held_alone(
+    plan: QueryPlan, engine: Engine, grouped: Sequence[exp.Expression], tree: exp.Expression, count: int
+) -> exp.Expression:
+    """The values only one individual holds, as a list: as many as can be shown."""
+    within = conjunction(grouped)
+    assert within is not None
+    values = engine.fetch(lonely_values_query(plan, engine.relation(), tree, within, count)).column(0).to_pylist()
+    held = disjunction(_equals(tree, value) for value in values if value is not None)
+    return held if held is not None else exp.Boolean(this=False)
+
+
+def _around(tree: exp.Expression, value: int, kept: np.ndarray[Any, Any]) -> exp.Expression:
+    """The profile keeps few values around an order statistic; the outermost stand for everything beyond them."""
+    lowest, highest = int(kept.min()), int(kept.max())
+    if lowest == highest:
+        return exp.Not(this=exp.Is(this=wrap(tree.copy()), expression=exp.Null()))
+    kind = exp.LTE if value == lowest else exp.GTE if value == highest else exp.EQ
+    return kind(this=wrap(tree.copy()), expression=_literal(value))
+
+
+def _equals(tree: exp.Expression, value: Any) -> exp.Expression:
+    if value is None:
+        return exp.Is(this=wrap(tree.copy()), expression=exp.Null())
+    return exp.EQ(this=wrap(tree.copy()), expression=_literal(value))
+
+
+def _literal(value: Any) -> exp.Expression:
+    if isinstance(value, (bool, np.bool_)):
+        return exp.Boolean(this=bool(value))
+    if isinstance(value, datetime):
+        return exp.Cast(this=exp.Literal.string(value.isoformat(sep=" ")), to=exp.DataType.build("TIMESTAMP"))
+    if isinstance(value, date):
+        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build("DATE"))
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    number: exp.Expression = exp.Literal.number(repr(abs(value)) if isinstance(value, float) else str(abs(value)))
+    return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+
+
+# ---------------------------------------------------------------- the reason
+
+
+def explain_change(profile: Profile, contributions: Contributions, measured: Measured, row: int, norm: Norm) -> str:
+    """Which output changes from what to what when one individual of this row is left out."""
+    plan = profile.plan
+    start, stop = contributions.starts[row], contributions.starts[row + 1]
+    if start == stop:
+        return "leaving them out changes nothing"
+    weights = plan.weights(norm)
+    width = len(plan.measures)
+    changed: dict[int, list[Fraction]] = {}
+    for cell, change in zip(contributions.cells[start:stop], contributions.changes[start:stop], strict=True):
+        group, measure = divmod(int(cell), width)
+        after = changed.setdefault(group, list(measured.values[group]))
+        step = plan.measures[measure].unit if plan.measures[measure].additive else None
+        exact = Fraction(float(change) / float(weights[measure]))
+        after[measure] -= round(exact / step) * step if step else exact
+    return "; ".join(_describe(plan, profile, measured, group, after) for group, after in changed.items())
+
+
+def _describe(plan: QueryPlan, profile: Profile, measured: Measured, group: int, after: Sequence[Fraction]) -> str:
+    key = profile.keys[group]
+    plain = _without_clauses(plan)
+    before_row = assemble_answer(plain, [key], [measured.values[group]])[0]
+    after_row = assemble_answer(plain, [key], [after])[0]
+    label = ", ".join("NULL" if value is None else str(show_cell(value)) for value in key)
+    moves = [
+        f"{output.name} from {_number(before_row[output.name])} to {_number(after_row[output.name])}"
+        for output in plan.outputs
+        if output.is_aggregate and before_row[output.name] != after_row[output.name]
+    ]
+    if not moves:
+        parts = zip(estimate_group(plan, measured.values[group]), estimate_group(plan, after), strict=True)
+        moves = [
+            f"{e.label} from {_number(a)} to {_number(b)}" for e, (a, b) in zip(plan.estimates, parts, strict=True)
+        ]
+    prefix = f"{label}: " if label else ""
+    return prefix + ", ".join(moves)
+
+
+def _without_clauses(plan: QueryPlan) -> QueryPlan:
+    return replace(plan, having=None, order=(), limit=None)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"

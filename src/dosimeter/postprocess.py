@@ -1,0 +1,236 @@
+"""From measured numbers, exact or noisy, to the answer a query asked for: post-processing only.
+
+Estimates (AVG from its sums …), arithmetic over aggregates, HAVING, ORDER BY and LIMIT, and how far off the
+answer's numbers are likely to be. Never touches data and never draws noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cmp_to_key, lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.evaluation import evaluate
+from dosimeter.mechanism import error_quantile, noise_quantiles
+from dosimeter.model import Estimate, EstimateKind, FloatArray, Mechanism, QueryPlan, Scalar
+
+Numbers = Sequence[Sequence[Fraction]]
+_PROBABILITY = 0.95
+_LEAST_POINTS, _MOST_POINTS = 128, 1024
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def assemble_answer(
+    plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, *, clamp: bool = False
+) -> list[dict[str, Any]]:
+    """The rows of the answer: every group, less what HAVING and LIMIT leave out, in the order asked for."""
+    rows = []
+    for key, measured in zip(keys, values, strict=True):
+        estimates = estimate_group(plan, measured, clamp=clamp)
+        facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
+        facts |= {f"g{at}": value for at, value in enumerate(key)}
+        if plan.having is None or evaluate(plan.having, facts) is True:
+            rows.append(facts)
+    if plan.order:
+        rows.sort(key=cmp_to_key(lambda a, b: _compare(plan, a, b)))
+    if plan.limit is not None:
+        rows = rows[: plan.limit]
+    return [{output.name: _cell(plan, facts, at) for at, output in enumerate(plan.outputs)} for facts in rows]
+
+
+def _cell(plan: QueryPlan, facts: Mapping[str, Any], position: int) -> Any:
+    output = plan.outputs[position]
+    value = facts[f"g{output.group}"] if output.formula is None else evaluate(output.formula, facts)
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _compare(plan: QueryPlan, left: Mapping[str, Any], right: Mapping[str, Any]) -> int:
+    for key in plan.order:
+        a, b = evaluate(key.formula, left), evaluate(key.formula, right)
+        if a == b:
+            continue
+        if a is None or b is None:
+            return -1 if (a is None) == key.nulls_first else 1
+        return (-1 if a < b else 1) * (-1 if key.descending else 1)
+    return 0
+
+
+def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool = False) -> list[int | float]:
+    """The aggregates of one group, as the analyst wrote them, from its measured numbers."""
+    return [_estimate(estimate, [measured[at] for at in estimate.measures], clamp) for estimate in plan.estimates]
+
+
+def _estimate(estimate: Estimate, inputs: Sequence[Fraction], clamp: bool) -> int | float:
+    if estimate.kind is EstimateKind.IDENTITY:
+        value = inputs[0]
+        if clamp:
+            value = _clipped(value, estimate)
+        return int(value) if estimate.integer and value.denominator == 1 else float(value)
+    count, total, *rest = inputs
+    if estimate.kind is EstimateKind.MEAN:
+        mean = estimate.centre + (total / count if count > 0 else 0)  # S2
+        return float(_clipped(mean, estimate) if clamp else mean)
+    spread = rest[0] / count - (total / count) ** 2 if count > 0 else Fraction(0)
+    variance = max(spread, Fraction(0))
+    if clamp and estimate.lower is not None and estimate.upper is not None:
+        variance = min(variance, ((estimate.upper - estimate.lower) / 2) ** 2)
+    return float(variance) if estimate.kind is EstimateKind.VARIANCE else math.sqrt(variance)
+
+
+def _clipped(value: Fraction, estimate: Estimate) -> Fraction:
+    if estimate.lower is not None and estimate.upper is not None:
+        return min(max(value, estimate.lower), estimate.upper)
+    return max(value, Fraction(0)) if estimate.integer and estimate.label.upper().startswith("COUNT") else value
+
+
+# ---------------------------------------------------------------- how far off it is likely to be
+
+
+def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> FloatArray:
+    """The noise of each measure in its own units, from the scale in the units of the norm (S5)."""
+    return scale / plan.weights(mechanism.norm)
+
+
+def needs_values(plan: QueryPlan) -> bool:
+    """Whether the error of some number depends on the numbers themselves, as that of a ratio does."""
+    return any(_identity(plan, output.formula) is None for output in plan.outputs if output.is_aggregate)
+
+
+def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None) -> tuple[float | None, ...]:
+    """Per aggregate column the error that is not exceeded with 95 % probability, the largest over groups.
+
+    A number that gets noise directly: the exact quantile of its discrete noise. Others: the noise propagated through
+    the formula at ``values`` by equally likely points of low discrepancy, so the same input gives the same figure.
+    """
+    scales = measure_scales(plan, mechanism, scale)
+    errors: list[float | None] = []
+    for output in plan.outputs:
+        if not output.is_aggregate:
+            continue
+        direct = _identity(plan, output.formula)
+        if direct is not None:
+            grid = float(plan.measures[direct].grid)
+            errors.append(error_quantile(mechanism, float(scales[direct]), grid or float(scales[direct]) * 1e-6))
+        else:
+            assert output.formula is not None
+            errors.append(None if values is None else _propagated(plan, mechanism, scales, output.formula, values))
+    return tuple(errors)
+
+
+def _identity(plan: QueryPlan, formula: exp.Expression | None) -> int | None:
+    """The measure behind an output that is one measure and nothing else."""
+    if not isinstance(formula, exp.Column):
+        return None
+    estimate = plan.estimates[int(formula.name[1:])]
+    return estimate.measures[0] if estimate.kind is EstimateKind.IDENTITY else None
+
+
+def _propagated(
+    plan: QueryPlan, mechanism: Mechanism, scales: FloatArray, formula: exp.Expression, values: Numbers
+) -> float | None:
+    used = sorted({int(node.name[1:]) for node in formula.find_all(exp.Column) if node.name.startswith("e")})
+    measures = sorted({at for number in used for at in plan.estimates[number].measures})
+    points = int(min(_MOST_POINTS, max(_LEAST_POINTS, 65_536 // max(len(values), 1))))
+    noise = {at: scales[at] * _spread_points(mechanism.kind, points, place) for place, at in enumerate(measures)}
+    exact = {at: np.array([float(row[at]) for row in values])[:, None] for at in measures}
+    quiet = _evaluate_estimates(plan, used, exact)
+    noisy = _evaluate_estimates(plan, used, {at: exact[at] + noise[at][None, :] for at in measures})
+    with np.errstate(all="ignore"):
+        off = np.abs(_evaluate_array(formula, noisy) - _evaluate_array(formula, quiet))
+    off = np.broadcast_to(off, (len(values), points))
+    off = np.where(np.isnan(off), np.inf, off)
+    worst = float(np.quantile(off, _PROBABILITY, axis=1, method="higher").max())
+    return worst if math.isfinite(worst) else None
+
+
+@lru_cache(maxsize=64)
+def _spread_points(kind: Literal["laplace", "gaussian"], count: int, dimension: int) -> FloatArray:
+    """Equally likely points of noise of scale 1, in the order of a van der Corput sequence in the dimension's own base."""
+    base = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)[dimension % 10]
+    index = np.arange(1, count + 1)
+    fractions, step = np.zeros(count), 1.0 / base
+    while index.any():
+        fractions += step * (index % base)
+        index = index // base
+        step /= base
+    order = np.argsort(np.argsort(fractions, kind="stable"), kind="stable")
+    unit = Mechanism("laplace") if kind == "laplace" else Mechanism("gaussian", 0.5, "zcdp")
+    points = noise_quantiles(unit, 1.0, count)[order]
+    points.setflags(write=False)
+    return points
+
+
+def _evaluate_estimates(
+    plan: QueryPlan, used: Sequence[int], measured: Mapping[int, FloatArray]
+) -> dict[str, FloatArray]:
+    result: dict[str, FloatArray] = {}
+    with np.errstate(all="ignore"):
+        for number in used:
+            estimate = plan.estimates[number]
+            inputs = [measured[at] for at in estimate.measures]
+            if estimate.kind is EstimateKind.IDENTITY:
+                result[f"e{number}"] = inputs[0]
+                continue
+            count, total = inputs[0], inputs[1]
+            mean = np.where(count > 0, total / np.where(count > 0, count, 1.0), 0.0)
+            if estimate.kind is EstimateKind.MEAN:
+                result[f"e{number}"] = float(estimate.centre) + mean
+                continue
+            spread = np.where(count > 0, inputs[2] / np.where(count > 0, count, 1.0) - mean**2, 0.0)
+            variance = np.maximum(spread, 0.0)
+            result[f"e{number}"] = variance if estimate.kind is EstimateKind.VARIANCE else np.sqrt(variance)
+    return result
+
+
+def _evaluate_array(tree: exp.Expression, columns: Mapping[str, FloatArray]) -> NDArray[np.float64]:
+    """The formula nodes that ``plan`` writes, over arrays; a NULL is NaN. A group column counts as constant."""
+
+    def inner(node: exp.Expression) -> NDArray[np.float64]:
+        return _evaluate_array(node, columns)
+
+    match tree:
+        case exp.Column():
+            return columns[tree.name] if tree.name in columns else np.zeros((1, 1))
+        case exp.Literal():
+            return np.array([[float(tree.this)]])
+        case exp.Paren() | exp.Cast():  # the only cast in a formula makes a literal a double
+            return inner(tree.this)
+        case exp.Neg():
+            return -inner(tree.this)
+        case exp.Abs():
+            return np.abs(inner(tree.this))
+        case exp.Floor():
+            return np.floor(inner(tree.this))
+        case exp.Ceil():
+            return np.ceil(inner(tree.this))
+        case exp.Round():
+            decimals = tree.args.get("decimals")
+            return np.round(inner(tree.this), int(decimals.name) if decimals is not None else 0)
+        case exp.Add():
+            return inner(tree.this) + inner(tree.expression)
+        case exp.Sub():
+            return inner(tree.this) - inner(tree.expression)
+        case exp.Mul():
+            return inner(tree.this) * inner(tree.expression)
+        case exp.Div():
+            divisor = inner(tree.expression)
+            return inner(tree.this) / np.where(divisor == 0.0, np.nan, divisor)
+        case exp.Nullif():
+            left, right = np.broadcast_arrays(inner(tree.this), inner(tree.expression))
+            return np.where(left == right, np.nan, left)
+        case exp.Least() | exp.Greatest():
+            pick = np.fmin if isinstance(tree, exp.Least) else np.fmax
+            result = inner(tree.this)
+            for part in tree.expressions:
+                result = pick(result, inner(part))
+            return result
+        case _:
+            raise AssertionError(f"a formula that was not planned: {type(tree).__name__}")

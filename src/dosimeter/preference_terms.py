@@ -1,0 +1,328 @@
+"""What a preference is made of once it is read: terms over aggregates of the RDRs, compared with each other.
+
+Evaluates them on RDRs, writes them as SQL again and tells what they can and cannot say. Knows nothing of parsing:
+a FILTER is a name here, its predicate belongs to ``preference``.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dosimeter.errors import PreferenceError
+from dosimeter.model import FloatArray, IntArray, RDRs
+from dosimeter.risk import weighted_quantile
+
+PreferenceFunction = Callable[[FloatArray, IntArray], object]
+
+TOLERANCE = 1e-12  # F1
+SPREADS = frozenset({"VAR_POP", "STDDEV_POP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``fraction`` is p of a quantile, ½ for a median. ``filter`` names an entry of ``Preference.filters``."""
+
+    function: str
+    column: str
+    fraction: float | None = None
+    filter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    operator: str
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    operand: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    arguments: tuple[Term, ...]
+
+
+Term = Number | Aggregate | Arithmetic | Negative | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    left: Term
+    operator: str
+    right: Term
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict:
+    """Whether RDRs meet a preference. ``value`` is the left-hand side of a single comparison, or a callable's number.
+
+    ``empty``: a FILTER matched nobody, so that one of its aggregates is NULL. Private, as the RDRs are.
+    """
+
+    value: float | None
+    satisfied: bool
+    empty: bool = False
+
+    def __repr__(self) -> str:
+        return "Verdict(redacted)"
+
+
+# ---------------------------------------------------------------- terms → text
+
+
+def write_number(value: float) -> str:
+    mantissa, exponent_mark, exponent = repr(float(value)).partition("e")
+    mantissa = mantissa.removesuffix(".0")
+    return f"{mantissa}e{int(exponent)}" if exponent_mark else mantissa
+
+
+def _binding(term: Term) -> int:
+    match term:
+        case Arithmetic(operator="+" | "-"):
+            return 1
+        case Arithmetic():
+            return 2
+        case Negative():
+            return 3
+        case Number(value) if value < 0:
+            return 3
+        case _:
+            return 4
+
+
+def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
+    """The term as SQL. ``filters`` gives each FILTER's predicate as text."""
+    match term:
+        case Number(value):
+            text = write_number(value)
+        case Aggregate(function, column, fraction, name):
+            given = f", {write_number(fraction)}" if fraction is not None and function != "MEDIAN" else ""
+            text = f"{function}({column}{given})"
+            if name is not None:
+                text += f" FILTER (WHERE {filters[name]})"
+        case Arithmetic(operator, left, right):
+            own = _binding(term)
+            text = f"{write_term(left, filters, own)} {operator} {write_term(right, filters, own + 1)}"
+        case Negative(operand):
+            text = f"-{write_term(operand, filters, 4)}"
+        case Call(function, arguments):
+            text = f"{function}({', '.join(write_term(argument, filters) for argument in arguments)})"
+    return f"({text})" if _binding(term) < above else text
+
+
+# ---------------------------------------------------------------- evaluation
+
+
+def is_met(left: float | None, operator: str, right: float | None) -> bool:
+    """F1. Sides within the tolerance are equal: that meets >=, <= and =, and does not meet > and <."""
+    if left is None or right is None:
+        return False
+    equal = abs(left - right) <= TOLERANCE * abs(right)
+    match operator:
+        case ">=":
+            return equal or left > right
+        case "<=":
+            return equal or left < right
+        case ">":
+            return left > right and not equal
+        case "<":
+            return left < right and not equal
+        case _:
+            return equal
+
+
+def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
+    """The term's value, or None for SQL's NULL, where division by zero and overflow count too."""
+    match term:
+        case Number(value):
+            return value
+        case Aggregate():
+            return None if rdrs is None else evaluate_aggregate(term, rdrs)
+        case Negative(operand):
+            inner = evaluate_term(operand, rdrs)
+            return None if inner is None else -inner
+        case Call("ABS", (operand,)):
+            inner = evaluate_term(operand, rdrs)
+            return None if inner is None else abs(inner)
+        case Call(function, arguments):
+            present = [part for argument in arguments if (part := evaluate_term(argument, rdrs)) is not None]
+            return None if not present else min(present) if function == "LEAST" else max(present)
+        case Arithmetic(operator, left, right):
+            first, second = evaluate_term(left, rdrs), evaluate_term(right, rdrs)
+            if first is None or second is None or (operator == "/" and second == 0.0):
+                return None
+            result = _combine(first, operator, second)
+            return result if math.isfinite(result) else None
+
+
+def _combine(left: float, operator: str, right: float) -> float:
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case _:
+            return left / right
+
+
+def evaluate_aggregate(aggregate: Aggregate, rdrs: RDRs) -> float | None:
+    chosen = rdrs.counts > 0
+    if aggregate.filter is not None:
+        if aggregate.filter not in rdrs.attributes:
+            raise PreferenceError("This preference's FILTER was not measured. Measure the risk with the preference.")
+        chosen = chosen & np.asarray(rdrs.attributes[aggregate.filter], dtype=bool)
+    values, counts = rdrs.values[chosen], rdrs.counts[chosen]
+    if aggregate.function == "COUNT":
+        return float(counts.sum())
+    if not values.size:
+        return None
+    if aggregate.column == "normalized_rdr":
+        values = values / rdrs.ceiling  # R9
+    match aggregate.function:
+        case "MIN":
+            return float(values.min())
+        case "MAX":
+            return float(values.max())
+        case "SUM":
+            return float(np.sum(values * counts))
+        case "AVG":
+            return float(np.sum(values * counts) / counts.sum())
+        case "VAR_POP":
+            return _weighted_variance(values, counts)
+        case "STDDEV_POP":
+            return math.sqrt(_weighted_variance(values, counts))
+        case _:
+            assert aggregate.fraction is not None
+            return float(weighted_quantile(values, counts, aggregate.fraction))
+
+
+def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
+    """Two passes; the second term takes away what rounding left in the mean."""
+    n = counts.sum()
+    deviations = values - np.sum(values * counts) / n
+    return max(0.0, float(np.sum(counts * deviations**2) / n - (np.sum(counts * deviations) / n) ** 2))
+
+
+def evaluate_function(function: PreferenceFunction, threshold: float | None, rdrs: RDRs) -> Verdict:
+    values, counts = rdrs.values.view(), rdrs.counts.view()
+    values.flags.writeable = counts.flags.writeable = False
+    result = function(values, counts)
+    if isinstance(result, (bool, np.bool_)):
+        return Verdict(None, bool(result))
+    if not isinstance(result, numbers.Real):
+        raise PreferenceError(f"A preference callable returns a bool or a number, not {type(result).__name__}.")
+    if threshold is None:
+        raise PreferenceError("The preference callable returned a number. Give threshold=…, or return a bool.")
+    value = float(result) if math.isfinite(float(result)) else None
+    return Verdict(value, is_met(value, ">=", threshold))
+
+
+# ---------------------------------------------------------------- what a condition can and cannot say (R8, R10)
+
+
+def list_aggregates(term: Term) -> Iterator[Aggregate]:
+    match term:
+        case Aggregate():
+            yield term
+        case Arithmetic(_, left, right):
+            yield from list_aggregates(left)
+            yield from list_aggregates(right)
+        case Negative(operand):
+            yield from list_aggregates(operand)
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from list_aggregates(argument)
+
+
+def constant_of(term: Term) -> float | None:
+    """The value of a term that does not depend on the RDRs, otherwise None."""
+    return None if any(True for _ in list_aggregates(term)) else evaluate_term(term, None)
+
+
+def _common_degree(terms: tuple[Term, ...]) -> int | None:
+    """The degree all terms share. Zero is of every degree."""
+    degrees = {_degree(term) for term in terms if constant_of(term) != 0.0}
+    return degrees.pop() if len(degrees) == 1 else None if degrees else 0
+
+
+def _degree(term: Term) -> int | None:
+    """d, when multiplying every RDR by t > 0 multiplies the term by t**d; None when there is no such d.
+    Normalised RDRs do not change: their ceiling is multiplied too."""
+    match term:
+        case Number() | Aggregate(function="COUNT") | Aggregate(column="normalized_rdr"):
+            return 0
+        case Aggregate(function="VAR_POP"):
+            return 2
+        case Aggregate():
+            return 1
+        case Negative(operand):
+            return _degree(operand)
+        case Call(_, arguments):
+            return _common_degree(arguments)
+        case Arithmetic("+" | "-", left, right):
+            return _common_degree((left, right))
+        case Arithmetic(operator, left, right):
+            first, second = _degree(left), _degree(right)
+            if first is None or second is None:
+                return None
+            return first + second if operator == "*" else first - second
+
+
+def _shift(term: Term) -> float | None:
+    """s, when adding t to every RDR adds s·t to the term; None when there is no such s."""
+    match term:
+        case Number() | Aggregate(function="COUNT"):
+            return 0.0
+        case Aggregate(column="normalized_rdr") | Aggregate(function="SUM"):
+            return None
+        case Aggregate(function):
+            return 0.0 if function in SPREADS else 1.0
+        case Negative(operand):
+            inner = _shift(operand)
+            return None if inner is None else -inner
+        case Call(function, arguments):
+            shifts = {_shift(argument) for argument in arguments}
+            shift = shifts.pop() if len(shifts) == 1 else None
+            return shift if shift == 0.0 or function != "ABS" else None
+        case Arithmetic(operator, left, right):
+            first, second = _shift(left), _shift(right)
+            if first is None or second is None:
+                return None
+            if operator in "+-":
+                return _combine(first, operator, second)
+            if first == second == 0.0:
+                return 0.0
+            factor, other = (constant_of(right), first) if second == 0.0 else (constant_of(left), second)
+            if factor is None or (operator == "/" and (second != 0.0 or factor == 0.0)):
+                return None
+            return _combine(other, operator, factor)
+
+
+def is_scale_free(comparison: Comparison) -> bool:
+    return _common_degree((comparison.left, comparison.right)) is not None
+
+
+def is_shift_free(comparison: Comparison) -> bool:
+    left, right = _shift(comparison.left), _shift(comparison.right)
+    return left is not None and right is not None and abs(left - right) <= TOLERANCE
+
+
+def is_raw_spread(comparison: Comparison) -> bool:
+    carriers = [a for side in (comparison.left, comparison.right) for a in list_aggregates(side) if _degree(a) != 0]
+    return bool(carriers) and not is_scale_free(comparison) and all(a.function in SPREADS for a in carriers)

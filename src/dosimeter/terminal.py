@@ -1,0 +1,380 @@
+"""Tell the controller the same story on a terminal: a table, text range bars, one sentence of advice.
+
+Takes plain values, gives rich renderables. They decide how they look when they are printed: in the width there is,
+without colour where there is none, in ASCII where the encoding is not UTF-8. Nothing is cut off: what does not fit is
+folded. Text that comes from the data is shown as text: no markup, no control characters.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from dosimeter.model import Candidate
+from dosimeter.numerals import (
+    FAILS,
+    MEETS,
+    Axis,
+    format_epsilon,
+    format_number,
+    format_percent,
+    format_range,
+    format_times,
+    order_candidates,
+    ratio_axis,
+    relative_range,
+)
+
+FEW = 15  # so many candidates are all shown; of more, a selection
+_ASCII = str.maketrans(
+    {"ε": "eps", "×": "x", "÷": "/", "±": "+/-", "–": "-", "−": "-", "∞": "inf", "≥": ">=", "≤": "<=", "•": "*"}
+    | {"✓": "yes", "✗": "no", "◀": "<", "█": "#", "▌": "#", "▐": "#", "│": "|", "…": "...", "Δ": "Delta", "σ": "sigma"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Something that is laid out when it is printed, because only then the width and the encoding are known."""
+
+    build: Callable[[ConsoleOptions], RenderableType]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.build(options)
+
+
+def _plain(value: object, options: ConsoleOptions, style: str = "") -> Text:
+    """A value as text that cannot act on the terminal, in characters the terminal has."""
+    text = "" if value is None else str(value)
+    text = "".join(_visible(character) for character in text)
+    if options.ascii_only:
+        text = text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+    return Text(text, style=style, overflow="fold")
+
+
+def _visible(character: str) -> str:
+    """Control and format characters (escape sequences, direction marks) as their escapes; the rest as it is."""
+    if character == "\n" or unicodedata.category(character)[0] != "C":
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+# ---------------------------------------------------------------- which candidates
+
+
+def pick_candidates(candidates: Sequence[Candidate], found: float | None = None) -> tuple[Candidate, ...]:
+    """A readable selection, largest first: 1-2-5 per decade, both ends, and the found ε with its neighbours."""
+    ordered = order_candidates(candidates)
+    if len(ordered) <= FEW:
+        return ordered
+    chosen = {0, len(ordered) - 1}
+    chosen |= {place for place, c in enumerate(ordered) if f"{c.epsilon:.9e}"[:11] in _ONE_TWO_FIVE}
+    if len(chosen) < 5 or len(chosen) > FEW:  # candidates of another making: evenly spread
+        chosen = {round(index * (len(ordered) - 1) / (FEW - 4)) for index in range(FEW - 3)}
+    for place, candidate in enumerate(ordered):
+        if candidate.epsilon == found:
+            chosen |= {max(place - 1, 0), place, min(place + 1, len(ordered) - 1)}
+    return tuple(ordered[place] for place in sorted(chosen))
+
+
+_ONE_TWO_FIVE = frozenset({"1.000000000", "2.000000000", "5.000000000"})
+
+
+def _count_shown(shown: int, total: int) -> str:
+    return "" if shown == total else f"({total} candidates, {shown} shown; --all shows every one)"
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def candidate_table(
+    candidates: Sequence[Candidate], outputs: Sequence[str], *, found: float | None, show_all: bool = False
+) -> RenderableType:
+    """Per ε: the noise, the 95 % error of each number, how far people are apart, and whether the preference is met."""
+    shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
+    valued = any(c.value is not None and c.value != c.rdr["ratio"] for c in shown)  # a ratio is not shown twice
+    judged = found is not None or any(c.satisfied is not None for c in shown)
+
+    def tabulate(stacked: bool) -> tuple[list[_Column], list[_Row]]:
+        columns = [_Column("ε"), _Column("noise scale")]
+        columns += (
+            [_Column("95 % error", "left", whole=True)]
+            if stacked
+            else [_Column(f"95 % error, {name}") for name in outputs]
+        )
+        columns += [_Column("least ÷ most exposed"), *[_Column("preference value")] * valued]
+        columns += [_Column("meets it", "left")] * judged
+        rows = []
+        for c in shown:
+            errors = ["unbounded" if error is None else f"± {format_number(error)}" for error in c.error_95]
+            if stacked:
+                errors = ["\n".join(f"{name} {error}" for name, error in zip(outputs, errors, strict=True))]
+            cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), *errors, format_percent(c.rdr["ratio"])]
+            cells += ["–" if c.value is None else format_number(c.value, 4)] * valued
+            cells += [_verdict(c) + (" ◀ found" if c.epsilon == found else "")] * judged
+            rows.append(_Row(tuple(cells), "bold" if c.epsilon == found else "", _colour(c) if judged else ""))
+        return columns, rows
+
+    def build(options: ConsoleOptions) -> RenderableType:
+        columns, rows = tabulate(stacked=False)
+        if sum(_least_widths(columns, rows, options)) > options.max_width:  # one number under the other, not beside it
+            columns, rows = tabulate(stacked=True)
+        return _lay_out(columns, rows, options, caption=_count_shown(len(shown), len(candidates)))
+
+    return _Late(build)
+
+
+def _verdict(candidate: Candidate) -> str:
+    return "–" if candidate.satisfied is None else ("✓" if candidate.satisfied else "✗")
+
+
+def _colour(candidate: Candidate) -> str:
+    return "" if candidate.satisfied is None else (MEETS if candidate.satisfied else FAILS)
+
+
+def range_bars(
+    candidates: Sequence[Candidate], *, width: int | None = None, found: float | None = None, show_all: bool = False
+) -> RenderableType:
+    """From the least to the most exposed person per ε, as text bars on one logarithmic axis with a line at 1 ×."""
+    shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
+    spans = [relative_range(c) for c in shown]
+    names = [format_epsilon(c.epsilon) for c in shown]
+    figures = [" – ".join(format_range(*span)) + " ×" for span in spans]
+    name_width, figure_width = max(3, *map(len, names)), max(map(len, figures))
+    stated = any(c.satisfied is not None for c in shown)
+
+    def build(options: ConsoleOptions) -> RenderableType:
+        room = min(options.max_width, width or options.max_width)
+        cells = max(8, room - name_width - figure_width - (4 if stated else 0) - 4)
+        axis = ratio_axis([1.0, *(end for span in spans for end in span)], ticks=max(2, cells // 7))
+        head = ("eps" if options.ascii_only else "ε").rjust(name_width) + "  " + _scale_line(axis, cells)
+        lines = [
+            _plain("× the average person, log scale. Shorter is fairer: people look more alike.", options),
+            _plain(head, options, "dim"),
+        ]
+        for c, span, name, figure in zip(shown, spans, names, figures, strict=True):
+            line = _plain(name.rjust(name_width) + "  ", options, "bold" if c.epsilon == found else "")
+            line.append_text(_plain(_bar(axis, span, cells, options), options, _colour(c)))
+            line.append_text(_plain("  " + figure.rjust(figure_width), options))
+            if stated:
+                line.append_text(_plain(" " + _verdict(c), options, _colour(c)))
+            lines.append(line)
+        note = _count_shown(len(shown), len(candidates))
+        return Group(*lines, *([_plain(note, options, "dim")] if note else []))
+
+    return _Late(build)
+
+
+def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
+    """A bar to an eighth of a cell (to a cell in ASCII), never shorter than the smallest piece."""
+    low, high = (axis.position(end) * cells for end in span)
+    start = min(round(low), cells - 1)
+    eighths = min(max(round(8 * (high - low)), 1), 8 * (cells - start))
+    if options.ascii_only:
+        return (" " * start + "#" * max(round(eighths / 8), 1)).ljust(cells)
+    return (" " * start + "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()).ljust(cells)
+
+
+def _scale_line(axis: Axis, cells: int) -> str:
+    """The ticks of an axis as one line: each label starts at its place, 1 first, then those that still have room."""
+    line = [" "] * cells
+    for tick in sorted(axis.ticks, key=lambda tick: abs(math.log(tick))):
+        label, start = format_number(tick), round(axis.position(tick) * cells)
+        around = "".join(line[max(start - 1, 0) : start + len(label) + 1])
+        if start + len(label) <= cells and not around.strip():
+            line[start : start + len(label)] = label
+    return "".join(line)
+
+
+# ---------------------------------------------------------------- people and groups
+
+
+def people_table(rows: Sequence[Mapping[str, Any]], *, epsilon: float | None = None) -> RenderableType:
+    """The most exposed. A row: ``people``, ``times_average``, ``own_epsilon`` (P1, may be None), ``why``, ``columns``.
+
+    ``columns`` holds the shown cells of the record, identifying ones already masked.
+    """
+    guarantees = any(row.get("own_epsilon") is not None for row in rows)
+    reasons, records = any(row.get("why") for row in rows), any(row.get("columns") for row in rows)
+    columns = [_Column("people"), _Column("× average"), *[_Column("own ε")] * guarantees]
+    columns += [_Column("why", "left")] * reasons + [_Column("record", "left")] * records
+    body = []
+    for row in rows:
+        own, record = row.get("own_epsilon"), row.get("columns") or {}
+        cells = [f"{row['people']:,}", format_times(row["times_average"])]
+        cells += ["–" if own is None else format_number(own)] * guarantees
+        cells += [str(row.get("why") or "")] * reasons
+        cells += [", ".join(f"{name} = {_cell(value)}" for name, value in record.items())] * records
+        body.append(_Row(tuple(cells)))
+    title = "Most exposed" if epsilon is None else f"Most exposed at ε = {format_epsilon(epsilon)}"
+    return _Late(lambda options: _lay_out(columns, body, options, title=title))
+
+
+def _cell(value: object) -> str:
+    return "NULL" if value is None else str(value).replace("\n", "\\n")
+
+
+def groups_table(rows: Sequence[Mapping[str, Any]], *, by: str, epsilon: float | None = None) -> RenderableType:
+    """Groups of one column. A row: ``group``, ``people``, ``median`` and ``max``, both × the average person."""
+    small = any(row["people"] < 5 for row in rows)
+    columns = [_Column(by, "left"), _Column("people"), _Column("median, × average"), _Column("largest, × average")]
+    columns += [_Column("note", "left")] * small
+    body = []
+    for row in rows:
+        cells = [_cell(row["group"]), f"{row['people']:,}", format_times(row["median"]), format_times(row["max"])]
+        body.append(_Row((*cells, *["fewer than 5 people" if row["people"] < 5 else ""] * small)))
+    title = f"By {by}" if epsilon is None else f"By {by}, at ε = {format_epsilon(epsilon)}"
+    return _Late(lambda options: _lay_out(columns, body, options, title=title))
+
+
+# ---------------------------------------------------------------- one sentence
+
+
+def advice(
+    candidates: Sequence[Candidate],
+    *,
+    preference: str | None = None,
+    found: float | None = None,
+    limit: float | None = None,
+    indicator: str = "bound",
+    reading: float | None = None,
+) -> RenderableType:
+    """What to take from it, in a sentence; ``advise`` gives the bare string."""
+    sentence = advise(candidates, preference=preference, found=found, limit=limit, indicator=indicator, reading=reading)
+    return _Late(lambda options: _plain(sentence, options))
+
+
+def advise(
+    candidates: Sequence[Candidate],
+    *,
+    preference: str | None = None,
+    found: float | None = None,
+    limit: float | None = None,
+    indicator: str = "bound",
+    reading: float | None = None,
+) -> str:
+    """The sentence of advice. Names the indicator wherever it names an ε that was chosen (R7)."""
+    ordered = order_candidates(candidates)
+    if all(c.rdr["ratio"] >= 1.0 - 1e-12 for c in ordered):
+        return "Everybody is equally exposed at every ε: choose ε by accuracy and by what the account can afford."
+    if preference is None:
+        at = [f"{format_times(relative_range(c)[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
+        span = at[0] if len(at) == 1 else f"{at[0]} and {at[-1]}"
+        return f"The most exposed person carries {span}. Say what is acceptable: find --prefer ratio:0.95, for example."
+    if found is None:
+        return _advise_none(ordered, preference, reading)
+    exact = "" if limit is None else f"exact limit {format_number(limit, down=True)}, "
+    start = f"Largest ε that meets {preference}: {format_epsilon(found)} ({exact}{indicator} indicator)"
+    larger = [c for c in ordered if c.epsilon > found]
+    if not larger:
+        if all(c.satisfied for c in ordered):
+            return f"{start}; every candidate meets it, so the preference does not decide ε here."
+        return f"{start}; it is the largest candidate."
+    gives = "" if larger[-1].value is None else f" and gives {format_number(larger[-1].value, 4)}"
+    if larger[-1].satisfied:
+        return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, meets it too but is not available."
+    return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, does not meet it{gives}."
+
+
+def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float | None) -> str:
+    meeting = [c for c in ordered if c.satisfied]
+    if meeting and reading is not None:
+        best = format_epsilon(meeting[0].epsilon)
+        return (
+            f"Stopped by the odometer, not by the preference: ε = {best} meets {preference}, "
+            f"but the reading is already {format_number(reading, 4)}."
+        )
+    last = ordered[-1]
+    gives = format_percent(last.rdr["ratio"]) + " least ÷ most exposed"
+    if last.value is not None:
+        gives = format_number(last.value, 4)
+    return (
+        f"No candidate meets {preference}: even the smallest, ε = {format_epsilon(last.epsilon)}, gives {gives}. "
+        "Offer smaller candidates, or ask for less."
+    )
+
+
+# ---------------------------------------------------------------- one look for every table
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    justify: Literal["left", "right"] = "right"
+    whole: bool = False  # its lines are not broken; figures, which stand to the right, never are
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    cells: tuple[str, ...]
+    style: str = ""
+    last_style: str = ""
+
+
+def _lay_out(
+    columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions, *, title: str = "", caption: str = ""
+) -> Table:
+    """A table in which figures stay whole and words are folded."""
+    table = Table(
+        box=box.ASCII2 if options.ascii_only else box.SIMPLE_HEAD,
+        title=_plain(title, options, "bold") if title else None,
+        title_justify="left",
+        caption=_plain(caption, options, "dim") if caption else None,
+        caption_justify="left",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold",
+    )
+    for column, width in zip(columns, _share_room(columns, rows, options), strict=True):
+        table.add_column(_plain(column.title, options), justify=column.justify, overflow="fold", width=width)
+    for row in rows:
+        line = [_plain(cell, options) for cell in row.cells]
+        line[-1].stylize(row.last_style)
+        table.add_row(*line, style=row.style)
+    return table
+
+
+_GAP = 2  # between two columns, or at the two edges
+
+
+def _share_room(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
+    """Widths that break nothing they need not: what each column must have, then small wishes, then the long texts."""
+    widths = _least_widths(columns, rows, options)
+    room = options.max_width - sum(widths)
+    if room < 0:
+        return [None] * len(columns)  # too narrow for that: everything is folded
+    texts = [[column.title, *(row.cells[place] for row in rows)] for place, column in enumerate(columns)]
+    lines = [[line for text in column for line in text.splitlines()] for column in texts]
+    wishes = [_GAP + max(_width(line, options) for line in [*column, ""]) for column in lines]
+    for place in sorted(range(len(widths)), key=lambda place: wishes[place] - widths[place]):
+        missing = max(wishes[place] - widths[place], 0)
+        if missing <= min(room, 12):
+            widths[place], room = widths[place] + missing, room - missing
+    while room > 0 and any(wish > width for wish, width in zip(wishes, widths, strict=True)):
+        place = max(range(len(widths)), key=lambda place: wishes[place] / widths[place])
+        widths[place], room = widths[place] + 1, room - 1
+    return [width - _GAP for width in widths]
+
+
+def _least_widths(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int]:
+    """The least room of each column, gap included, in which no figure and no word of up to 20 cells is broken."""
+    widths = []
+    for place, column in enumerate(columns):
+        whole = column.whole or column.justify == "right"
+        pieces = [*column.title.split(), "  "]
+        for row in rows:
+            pieces += row.cells[place].splitlines() if whole else [word[:20] for word in row.cells[place].split()]
+        widths.append(_GAP + max(_width(piece, options) for piece in pieces))
+    return widths
+
+
+def _width(text: str, options: ConsoleOptions) -> int:
+    return cell_len(_plain(text, options).plain)

@@ -1,0 +1,300 @@
+"""Dataset and Risk in Python: tables in memory, the most exposed, pictures, and what may be printed by accident."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dosimeter
+from dosimeter import Choice, Dataset, DosimeterError, Risk, Schema
+from dosimeter.errors import DataError, OptionError, PreferenceError, QueryError, SchemaError
+from dosimeter.model import ColumnType
+
+SUM = "SELECT SUM(age) FROM data"
+COLUMNS: dict[str, list[Any]] = {
+    "name": ["Ann", "Bob", "Cleo", "Dan", "Zara"],
+    "age": [30, 40, 40, None, 90],
+    "ward": ["east", "east", "west", "west", "north"],
+    "pay": [10.5, 20.25, 30.0, None, 99.75],
+    "ill": [True, False, True, False, None],
+    "since": [date(2020, 1, 1), date(2020, 6, 1), None, date(2021, 1, 1), date(2021, 12, 31)],
+    "seen": [datetime(2020, 1, 1, 10), None, datetime(2020, 1, 2), datetime(2021, 1, 1), datetime(2021, 5, 5)],  # noqa: DTZ001
+}
+FACTS: dict[str, Any] = {
+    "table": "people",
+    "individuals": 6,
+    "reviewed": True,
+    "columns": {
+        "name": {"type": "text", "identifying": True},
+        "age": {"type": "integer", "bounds": [0, 100]},
+        "ward": {"type": "category", "values": ["east", "north", "west"]},
+    },
+}
+
+
+def make_arrow() -> pa.Table:
+    return pa.table(COLUMNS)
+
+
+TABLES: dict[str, Callable[[], Any]] = {
+    "Arrow": make_arrow,
+    "Arrow batch": lambda: make_arrow().to_batches()[0],
+    "Arrow in chunks": lambda: pa.concat_tables([make_arrow().slice(0, 2), make_arrow().slice(2)]),
+    "pandas": lambda: make_arrow().to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get),
+    "pandas with an index": lambda: make_arrow().to_pandas(types_mapper=pd.ArrowDtype).set_index(pd.Index(range(5, 10))),
+    "Polars": lambda: pl.from_arrow(make_arrow()),
+    "Polars, lazy": lambda: pl.from_arrow(make_arrow()).lazy(),  # type: ignore[union-attr]
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- tables in memory
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_table_in_memory(kind: str) -> None:
+    with Dataset.open(TABLES[kind]()) as dataset:
+        risk = dataset.risk(SUM)
+        assert risk.sensitivities.values.tolist() == [0.0, 30.0, 40.0, 90.0]
+        assert risk.sensitivities.counts.tolist() == [1, 1, 2, 1]
+        by_ward = dataset.risk("SELECT ward, COUNT(*) FROM data WHERE since >= DATE '2020-06-01' GROUP BY ward")
+        assert (by_ward.k, by_ward.sensitivities.counts.tolist()) == (3, [2, 3])
+        assert dataset.risk("SELECT COUNT(*) FROM data WHERE ill").sensitivities.counts.tolist() == [3, 2]
+        assert dataset.risk("SELECT SUM(pay) FROM data").sensitivities.values[-1] == 99.75
+        assert dataset.risk("SELECT COUNT(*) FROM data WHERE seen > TIMESTAMP '2020-06-01 00:00:00'").k == 1
+
+
+def test_table_in_memory_with_a_schema() -> None:
+    with Dataset.open(make_arrow(), schema=FACTS) as dataset:
+        assert dataset.n == 6
+        assert dataset.risk("SELECT SUM(age) FROM people").sensitivities.counts.tolist() == [2, 1, 2, 1]
+        with pytest.raises(QueryError, match="pay"):
+            dataset.risk("SELECT SUM(pay) FROM people")
+
+
+def test_table_gets_a_name() -> None:
+    with Dataset.open(make_arrow(), table="people") as dataset:
+        assert dataset.risk("SELECT COUNT(*) FROM people").n == 5
+
+
+@pytest.mark.parametrize("source", [3, None, [1, 2], {"age": [1]}, np.zeros(3), pd.Series([1]), object()])
+def test_what_is_no_table(source: object) -> None:
+    with pytest.raises(OptionError, match="pandas, Polars or Arrow table"):
+        Dataset.open(source)
+
+
+def test_table_that_does_not_fit_is_refused_without_its_cells() -> None:
+    for frame in (pd.DataFrame({"x": [1, "Xanthippe"]}), pd.DataFrame({"x": [object()]})):
+        with pytest.raises(DataError) as refused:
+            Dataset.open(frame)
+        assert "Xanthippe" not in str(refused.value)
+        assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize("schema", [3, ["table"], object()])
+def test_schema_of_no_kind(schema: Any) -> None:
+    with pytest.raises(SchemaError, match="TOML"):
+        Dataset.open(make_arrow(), schema=schema)
+
+
+def test_schema_from_a_file_and_from_a_value(tmp_path: Path, clinic: Path) -> None:
+    with Dataset.open(str(clinic), schema=str(clinic.with_suffix(".toml"))) as dataset:
+        schema = dataset.schema
+    assert isinstance(schema, Schema)
+    with Dataset.open(clinic, schema=schema) as again:
+        assert (again.schema, again.n) == (schema, 4000)
+
+
+# ---------------------------------------------------------------- drafting, once per column
+
+
+def test_each_column_is_read_off_once() -> None:
+    with Dataset.open(make_arrow()) as dataset:
+        asked: list[str] = []
+        fetch = dataset.engine.fetch
+
+        def listen(query: Any) -> Any:
+            asked.append(query.sql("duckdb"))
+            return fetch(query)
+
+        dataset.engine.fetch = listen  # type: ignore[method-assign]
+        dataset.risk(SUM)
+        first = len(asked)
+        dataset.risk(SUM)
+        assert len(asked) == first + 1, "the second time only the profile is asked for"
+        dataset.risk("SELECT SUM(age + pay) FROM data")
+        drafting = asked[first + 1]
+        assert "pay" in drafting
+        assert "age" not in drafting
+        assert {name for name, column in dataset.schema.columns.items() if column.bounds} == {"age", "pay"}
+        assert dataset.schema.columns["ward"].type is ColumnType.TEXT
+
+
+@pytest.mark.parametrize("name", ["a b", 'a"b', "Größe", "1st", "select", "a.b", "people", "rdr"])
+def test_columns_with_difficult_names(name: str) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    with Dataset.open(pa.table({name: [1, 2, 3], "other": [1, 1, 1]})) as dataset:
+        risk = dataset.risk(f"SELECT SUM({quoted}) FROM data WHERE other = 1")
+        assert risk.sensitivities.values.tolist() == [1.0, 2.0, 3.0]
+
+
+# ---------------------------------------------------------------- the most exposed
+
+
+def test_people_are_an_arrow_table() -> None:
+    with Dataset.open(make_arrow(), schema=FACTS) as dataset:
+        table = dataset.risk("SELECT SUM(age) FROM people").people(2, epsilon=0.5)
+        assert isinstance(table, pa.Table)
+        assert set(table.column_names) == {"people", "sensitivity", "why", "columns", "times_average", "own_epsilon"}
+        assert table.column("columns").to_pylist() == [{"name": "•••", "age": 90}, {"name": "•••", "age": 40}]
+        mean = 200 + 200 / 6
+        assert table.column("times_average").to_pylist() == pytest.approx([290 / mean, 240 / mean])
+        assert table.column("own_epsilon").to_pylist() == pytest.approx([0.45, 0.2])  # P1
+        revealed = dataset.risk("SELECT SUM(age) FROM people").people(1, columns=["name"], reveal=True)
+        assert revealed.column("columns").to_pylist() == [{"name": "Zara"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT COUNT(DISTINCT ward) FROM data", "count_distinct_ward from 3 to 2"),
+        ("SELECT MAX(age) AS oldest FROM data", "oldest from 90 to 40"),
+        ("SELECT ward, MIN(age) AS youngest FROM data GROUP BY ward", None),
+        ("SELECT since, COUNT(*) AS n FROM data GROUP BY since", None),
+    ],
+)
+def test_why_somebody_is_exposed(query: str, why: str | None) -> None:
+    """Whatever is said: leaving the record out really moves the answer so."""
+    with Dataset.open(make_arrow()) as dataset:
+        (person,) = dataset.risk(query).people_rows(1, columns=list(COLUMNS), reveal=True)
+        if why is not None:
+            assert person["why"] == why
+        assert person["people"] == 1
+        at = COLUMNS["name"].index(person["columns"]["name"])
+        rest = pa.table({name: cells[:at] + cells[at + 1 :] for name, cells in COLUMNS.items()})
+        with Dataset.open(rest) as without:
+            assert without.n == 4
+            before, after = dataset.risk(query).measured(), without.risk(query).measured()
+            assert before.values != after.values
+
+
+def test_by_many_groups_is_quick_and_complete() -> None:
+    rows = 20_000
+    with Dataset.open(pa.table({"id": list(range(rows)), "x": [at % 7 for at in range(rows)]})) as dataset:
+        groups = dataset.risk("SELECT SUM(x) FROM data").by("id", epsilon=1.0)
+    assert len(groups) == rows
+    assert {group["people"] for group in groups} == {1}
+    mean = 6 + np.mean([at % 7 for at in range(rows)])
+    assert [group["max"] for group in groups[:7]] == pytest.approx([(at + 6) / mean for at in range(7)])
+
+
+def test_by_a_column_with_nan_and_null() -> None:
+    with Dataset.open(pa.table({"x": [1, 1, 1, 1], "y": [0.5, None, float("nan"), float("nan")]})) as dataset:
+        groups = dataset.risk("SELECT SUM(x) FROM data").by("y")
+    assert [(group["group"], group["people"]) for group in groups] == [(0.5, 1), ("NaN", 2), (None, 1)]
+
+
+# ---------------------------------------------------------------- choosing
+
+
+def test_find_with_a_function() -> None:
+    def share_of_the_many(values: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]) -> float:
+        return float(values.min() / values.max())
+
+    with Dataset.open(make_arrow()) as dataset:
+        risk = dataset.risk("SELECT COUNT(*) FROM data WHERE ward = 'east'")
+        assert risk.find(share_of_the_many, threshold=0.9).epsilon == risk.find("ratio:0.9").epsilon == 0.1
+        assert risk.find(lambda values, counts: bool(values.max() < 1.2 * values.min())).epsilon == 0.1
+        assert risk.find("ratio:0.9", candidates=[0.05]).epsilon == 0.05
+        assert risk.find("ratio:0.9", available=lambda epsilons: [e for e in epsilons if e < 0.05]).epsilon == 0.04
+        with pytest.raises(PreferenceError, match="threshold"):
+            risk.find(share_of_the_many)
+        with pytest.raises(OptionError, match="closed form"):
+            dataset.risk(SUM, method="recompute").people(1)
+
+
+def test_what_stands_beside_the_indicator() -> None:
+    with Dataset.open(make_arrow(), schema=FACTS) as dataset:
+        beside = dataset.risk("SELECT COUNT(*) FROM people WHERE ward = 'east'").absolute(1.0, prior=0.1)
+        assert beside["own_epsilon"] == 1.0
+        assert beside["identification"] == pytest.approx(1 / (1 + 5 * np.exp(-1)))  # P2
+        assert beside["posterior"] == pytest.approx(0.1 * np.e / (0.9 + 0.1 * np.e))  # P3
+        gaussian = dataset.risk("SELECT COUNT(*) FROM people", mechanism="gaussian").absolute(1.0)
+        assert gaussian["posterior"] is None
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+def test_plot_and_notebook() -> None:
+    with Dataset.open(make_arrow()) as dataset:
+        risk = dataset.risk(SUM, candidates=[1, 0.1])
+        for chart in (risk.plot(), risk.plot(view="raw"), risk.plot(epsilons=[0.5]), risk.histogram(0.5)):
+            assert isinstance(chart, alt.LayerChart)
+            assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+        shown = risk._repr_mimebundle_(include=None, exclude=None)
+        bundle = shown[0] if isinstance(shown, tuple) else shown
+        assert any(kind.startswith(("application/vnd.vega", "text/html")) for kind in bundle)
+
+
+def test_nothing_private_is_printed_by_accident() -> None:
+    with Dataset.open(make_arrow(), schema=FACTS) as dataset:
+        risk = dataset.risk("SELECT SUM(age) FROM people")
+        assert isinstance(risk, Risk)
+        choice = risk.find("ratio:0.75")
+        assert isinstance(choice, Choice)
+        assert repr(dataset) == "Dataset('people')"
+        for value in (
+            risk,
+            risk.sensitivities,
+            risk.rdr(1.0),
+            risk.contributions,
+            risk.measured(),
+            risk.profile,
+            choice,
+        ):
+            for text in (repr(value), str(value), f"{value}"):
+                assert text.endswith("redacted)")
+                assert not any(cell in text for cell in ("90", "40", "30", "0.3"))
+
+
+def test_public_names_are_pinned() -> None:
+    assert dosimeter.__all__ == [
+        "Answer", "Choice", "Dataset", "DosimeterError", "Ledger", "Risk", "Schema", "__version__",
+    ]  # fmt: skip
+    for name in dosimeter.__all__:
+        assert getattr(dosimeter, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        dosimeter.Nonsense  # noqa: B018
+    assert issubclass(QueryError, DosimeterError)
+
+
+def test_package_exports_nothing_else() -> None:
+    script = "import dosimeter; print(sorted(name for name in vars(dosimeter) if not name.startswith('_')))"
+    listed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert set(ast.literal_eval(listed)) <= {"TYPE_CHECKING", "annotations", "version"}
+
+
+@pytest.mark.parametrize("command", ["find", "risk"])
+def test_looking_loads_no_heavy_library(clinic: Path, command: str) -> None:
+    script = f"""
+import sys
+from dosimeter.cli import main
+words = ["{command}", {str(clinic)!r}, "SELECT COUNT(*) FROM clinic WHERE age = 30", "--json"]
+assert main(words + (["--prefer", "ratio:0.9"] if words[0] == "find" else [])) == 0
+heavy = {{"scipy", "altair", "opendp", "sqlalchemy", "vl_convert", "polars", "rich", "pyspark", "psycopg"}}
+sys.stderr.write(" ".join(sorted(heavy & set(sys.modules))))
+"""
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert finished.stderr == ""

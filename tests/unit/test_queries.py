@@ -1,0 +1,180 @@
+"""The profile query: few rows where few values tell everything, and attributes that change no contribution."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.errors import DataError
+from dosimeter.expression import column_tree
+from dosimeter.model import Column, ColumnType, Contributions, Norm, QueryPlan, Schema
+from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
+from dosimeter.sensitivity import count_individuals, find_contributions, measure_answer, measure_profile
+
+PEOPLE_COUNT = 20_000
+SCHEMA = Schema(
+    table="people",
+    individuals=PEOPLE_COUNT + 5,
+    columns={
+        "pay": Column("pay", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(10**6))),
+        "wage": Column("wage", ColumnType.DECIMAL, bounds=(Decimal(0), Decimal(10**6)), resolution=Decimal("0.01")),
+        "group": Column("group", ColumnType.CATEGORY, values=("a", "b", "c")),
+        "name": Column("name", ColumnType.TEXT),
+        "age": Column("age", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(9))),
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    """Nearly every pay, wage and name is somebody's own."""
+    order = np.random.default_rng(7).permutation(PEOPLE_COUNT)
+    return pa.table(
+        {
+            "pay": pa.array([None if at % 97 == 0 else int(at) * 37 for at in order], pa.int64()),
+            "wage": pa.array([float(at) * 3.17 for at in order], pa.float64()),
+            "group": pa.array(["abcd"[at % 4] if at % 11 else None for at in range(PEOPLE_COUNT)]),
+            "name": pa.array([f"n{at}" if at % 5 else f"n{at % 50}" for at in order]),
+            "age": pa.array([int(at) % 12 for at in order], pa.int64()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def engine(table: pa.Table) -> DuckDBEngine:
+    engine = open_duckdb(table)
+    engine.impose(SCHEMA)
+    return engine
+
+
+def profile_rows(plan: QueryPlan, engine: DuckDBEngine) -> int:
+    before = engine.rows_fetched
+    measure_profile(plan, engine)
+    return engine.rows_fetched - before
+
+
+NEAR = 8  # values kept around one order statistic: at most this many, however many there are
+
+
+@pytest.mark.parametrize(
+    ("select", "most"),
+    [
+        ("MEDIAN(pay)", NEAR + 1),
+        ("MIN(pay)", NEAR + 1),
+        ("MAX(wage)", NEAR + 1),
+        ("QUANTILE_CONT(wage, 0.37)", NEAR + 1),
+        ("MIN(wage), MAX(wage)", 2 * NEAR),
+        ("MEDIAN(pay), COUNT(DISTINCT name)", 2 * (NEAR + 1)),
+        ("COUNT(DISTINCT name)", 2),
+        ("COUNT(DISTINCT pay)", 2),
+        ("COUNT(DISTINCT name), COUNT(DISTINCT pay)", 4),
+        ("COUNT(*)", 1),
+        ("COUNT(pay)", 2),
+    ],
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_few_rows_come_back(select: str, most: int, grouped: bool, engine: DuckDBEngine) -> None:
+    by = ' GROUP BY "group"' if grouped else ""
+    plan = plan_query(f"SELECT {select} FROM people{by}", SCHEMA)
+    groups = 5 if grouped else 1  # the declared ones, "d", and NULL
+    assert 1 <= profile_rows(plan, engine) <= groups * most
+
+
+def dense(contributions: Contributions) -> Counter[tuple[float, ...]]:
+    """How many individuals have each contribution vector."""
+    found: Counter[tuple[float, ...]] = Counter()
+    for at, people in enumerate(contributions.people.tolist()):
+        vector = [0.0] * contributions.k
+        for place in range(int(contributions.starts[at]), int(contributions.starts[at + 1])):
+            vector[int(contributions.cells[place])] = round(float(contributions.changes[place]), 9)
+        found[tuple(vector)] += people
+    return found
+
+
+SHAPES = [
+    "SELECT age, COUNT(*) FROM people WHERE age < 4 GROUP BY age",
+    "SELECT age, COUNT(*) FROM people WHERE age < 0 GROUP BY age",
+    "SELECT COUNT(*) FROM people",
+    "SELECT COUNT(*) FROM people WHERE age = 3",
+    'SELECT "group", COUNT(*), MEDIAN(pay) FROM people WHERE age < 5 GROUP BY "group"',
+    "SELECT MEDIAN(pay) FROM people WHERE age > 4",
+    "SELECT COUNT(DISTINCT name), MAX(wage) FROM people WHERE age <> 1",
+    'SELECT COUNT(DISTINCT name) FROM people WHERE age < 2 GROUP BY "group"',
+    "SELECT AVG(age) FROM people WHERE name LIKE 'n1%' GROUP BY \"group\"",
+    "SELECT SUM(age), MIN(wage) FROM people WHERE pay IS NULL",
+]
+
+
+@pytest.mark.parametrize("mode", ["declared", "observed"])
+@pytest.mark.parametrize("sql", SHAPES)
+def test_attributes_change_no_contribution(sql: str, mode: Any, engine: DuckDBEngine) -> None:
+    """With attributes everybody is profiled, also those outside the WHERE: they contribute nothing."""
+    plan = plan_query(sql, SCHEMA, PlanOptions(groups=mode))
+    attributes: dict[str, exp.Expression] = {
+        "x0": exp.EQ(this=column_tree("age"), expression=exp.Literal.number(3)),
+        "x1": column_tree("group"),
+    }
+    plain, everybody = measure_profile(plan, engine), measure_profile(plan, engine, attributes)
+    assert int(everybody.people.sum()) == PEOPLE_COUNT
+    assert plain.keys == everybody.keys
+    assert plain.undeclared == everybody.undeclared
+    norms: tuple[Norm, ...] = (1, 2)
+    for norm in norms:
+        slots = PEOPLE_COUNT + 5
+        left = find_contributions(plain, slots, norm)
+        right = find_contributions(everybody, slots, norm)
+        assert dense(left) == dense(right)
+        assert left.n == right.n == slots
+    inside = int(everybody.people[everybody.inside].sum())
+    assert inside == int(plain.people.sum())
+    assert measure_answer(plan, engine, everybody).values == measure_answer(plan, engine, plain).values
+
+
+def test_attributes_are_those_of_the_people(engine: DuckDBEngine, table: pa.Table) -> None:
+    plan = plan_query("SELECT COUNT(*) FROM people WHERE age = 3", SCHEMA)
+    attributes = {"x0": column_tree("group")}
+    contributions = find_contributions(measure_profile(plan, engine, attributes), PEOPLE_COUNT + 5, 1)
+    found: Counter[tuple[Any, bool]] = Counter()
+    for at, people in enumerate(contributions.people.tolist()):
+        moved = contributions.starts[at + 1] > contributions.starts[at]
+        found[(contributions.attributes["x0"][at], bool(moved))] += people
+    ages, groups = table.column("age").to_pylist(), table.column("group").to_pylist()
+    expected = Counter((group, age == 3) for age, group in zip(ages, groups, strict=True))
+    expected[(None, False)] += 5  # the empty slots
+    assert found == expected
+
+
+def test_individuals_are_counted(engine: DuckDBEngine) -> None:
+    assert count_individuals(engine) == PEOPLE_COUNT
+    assert count_query(engine.relation()).sql(dialect="duckdb").startswith("SELECT COUNT(*)")
+    plan = plan_query("SELECT COUNT(*) FROM people", SCHEMA)
+    with pytest.raises(DataError, match="The data holds 20,000 individuals and the schema declares 19,999"):
+        find_contributions(measure_profile(plan, engine), PEOPLE_COUNT - 1, 1)
+
+
+def test_people_are_looked_up(engine: DuckDBEngine, table: pa.Table) -> None:
+    plan = plan_query("SELECT COUNT(*) FROM people WHERE age > 5", SCHEMA)
+    condition = exp.EQ(this=column_tree("group"), expression=exp.Literal.string("a"))
+    found = engine.fetch(people_query(plan, engine.relation(), ["age", "group"], condition, 3)).to_pylist()
+    pairs = zip(table.column("age").to_pylist(), table.column("group").to_pylist(), strict=True)
+    expected = Counter(pair for pair in pairs if pair[0] > 5 and pair[1] == "a")
+    assert len(found) == 3
+    assert all(row[PEOPLE] == expected[(row["age"], row["group"])] for row in found)
+    assert [row[PEOPLE] for row in found] == sorted(expected.values(), reverse=True)[:3]
+
+
+def test_the_where_is_pushed_down_only_without_attributes() -> None:
+    plan = plan_query("SELECT MEDIAN(pay) FROM people WHERE age = 3", SCHEMA)
+    relation = exp.to_table("t")
+    assert profile_query(plan, relation).find(exp.Where) is not None
+    everybody = profile_query(plan, relation, {})
+    assert everybody.find(exp.Where) is None
+    assert INSIDE in everybody.named_selects
