@@ -1,0 +1,134 @@
+"""QueryPlan + exact vector + chosen ε → noisy vector, and the sentence that is true of it (M1–M3, S5, G0–G3).
+
+Every measure gets its own share of the budget and its own integer noise on its own grid. Nothing here decides
+whether to release, and nothing here is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+from dosimeter.errors import OptionError
+from dosimeter.model import Measure, MeasureKind, Mechanism, QueryPlan, Scalar
+from dosimeter.noise import Calibrated, add_noise, calibrate
+
+GroupKey = tuple[Scalar, ...]
+
+_HALF_ULP = Fraction(1, 2**53)  # how far, relatively, the nearest float can lie from a number
+_EXACT_INTEGERS = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyVector:
+    """What left the mechanism: one number per group and measure, in real units, on each measure's grid."""
+
+    keys: tuple[GroupKey, ...]
+    values: tuple[tuple[Fraction, ...], ...]
+
+
+def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> tuple[Calibrated, ...]:
+    """The certified noise of every measure. Public: depends on SQL, schema and ε alone."""
+    if plan.hand_sensitivity is not None:
+        raise OptionError(
+            "A sensitivity given by hand is for study and never backs a release. Leave --sensitivity out."
+        )
+    return tuple(
+        calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=len(plan.measures))
+        for measure in plan.measures
+    )
+
+
+def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
+    """What one individual moves, in whole steps of the noise grid, rounded up: more noise, never less.
+
+    A Δ that is the float nearest a whole number of steps stands for that number, so that a grid of 0.01 costs no
+    extra step.
+    """
+    steps = Fraction(measure.sensitivity(mechanism.norm)) / measure.grid
+    nearest = round(steps)
+    if abs(steps - nearest) > nearest * _HALF_ULP or nearest >= _EXACT_INTEGERS:
+        nearest = math.ceil(steps * (1 + 2 * _HALF_ULP))  # whatever number the float stands for
+    return nearest + _rounding(plan, measure, mechanism)
+
+
+def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
+    """What rounding measured values to the grid can add to Δ, in steps (M1).
+
+    In one cell nothing: numbers at most m whole steps apart stay so. An individual who moves c cells can move each by
+    up to a step more: Σ⌈|x_j|⌉ ≤ ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
+    """
+    keys = plan.group_keys
+    cells = min(plan.schema.max_rows_per_unit, plan.schema.max_rows_per_unit if keys is None else len(keys))
+    if cells <= 1 or _is_on_grid(measure):
+        return 0
+    return cells - 1 if mechanism.norm == 1 else math.isqrt(cells - 1) + 1  # ⌈√c⌉
+
+
+def _is_on_grid(measure: Measure) -> bool:
+    """Whether measured values need no rounding: totals in steps of their unit, and MIN and MAX on the half grid."""
+    if measure.additive or measure.kind is MeasureKind.COUNT_DISTINCT:
+        return (measure.unit / measure.grid).denominator == 1
+    return measure.kind is MeasureKind.QUANTILE and measure.fraction in (0, 1)
+
+
+def add_noise_to(
+    plan: QueryPlan, keys: Sequence[GroupKey], values: Sequence[Sequence[Fraction]], noise: Sequence[Calibrated]
+) -> NoisyVector:
+    """Round each measure to its grid, add its noise, give it back in real units."""
+    columns: list[list[Fraction]] = []
+    for at, measure in enumerate(plan.measures):
+        totals = [math.floor(row[at] / measure.grid + Fraction(1, 2)) for row in values]
+        columns.append([number * measure.grid for number in add_noise(totals, noise[at])])
+    rows = tuple(tuple(column[at] for column in columns) for at in range(len(keys)))
+    return NoisyVector(tuple(keys), rows)
+
+
+# ---------------------------------------------------------------- what may be promised
+
+
+LOOKED_BEFORE = " The ledger records that the risk or a dry run of this query was looked at before."
+
+
+def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool) -> str:
+    """G0."""
+    return (
+        f"This answer is {_level(epsilon, mechanism)}-differentially private for each of the {n:,} individuals: "
+        "whether or not their rows are in the table changes the chance of any outcome only within that bound. "
+        f"It holds if ε and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
+    )
+
+
+def promise_found(
+    epsilon: Decimal, epsilon_svt: Decimal, largest: Decimal, mechanism: Mechanism, *, viewed: bool
+) -> str:
+    """G1."""
+    return (
+        f"Ex-post, this answer and its ε are {_level(epsilon + epsilon_svt, mechanism)}-differentially private "
+        f"(ε = {epsilon:f} for the numbers, {epsilon_svt:f} for finding ε); beforehand the bound was "
+        f"{_level(largest + epsilon_svt, mechanism)}. It holds if the threshold, ε_svt, the candidates, the mechanism "
+        f"and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
+    )
+
+
+def promise_chosen() -> str:
+    """G2."""
+    return (
+        "ε was chosen from the data and is withheld. Because the amount of noise depends on the data, this answer is "
+        "not differentially private at the chosen ε, nor at any candidate; it hides individuals only as far as the "
+        "controller's preference goes."
+    )
+
+
+def _remark(viewed: bool) -> str:
+    return " The ledger records that the risk or a dry run of this query was looked at before." if viewed else ""
+
+
+def _level(epsilon: Decimal, mechanism: Mechanism) -> str:
+    if mechanism.kind == "laplace":
+        return f"{epsilon:f}"
+    delta = Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(mechanism.delta)  # never too small a δ
+    return f"({epsilon:f}, {float(delta):g})"

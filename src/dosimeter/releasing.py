@@ -1,0 +1,493 @@
+"""Release an answer: check, find ε, reserve the charge, draw noise, settle. In this order, whatever crashes.
+
+What SQL and schema alone decide is explained; what the data decide is a denial and nothing more. The choice of ε
+and the charge happen in one write transaction of the ledger, so that no two releases are granted against the same
+reading; noise is drawn only after the charge is on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+from dosimeter.accounting import (
+    Charge,
+    Policy,
+    Reading,
+    default_delta_total,
+    exact_decimal,
+    remaining_candidates,
+    write_decimal,
+)
+from dosimeter.choose import parse_candidates
+from dosimeter.errors import DataError, LedgerError, OptionError, SchemaError
+from dosimeter.ledger import Account, AccountOpening, Continuation, Entry, Ledger, Request, Reservation
+from dosimeter.look import Look
+from dosimeter.mechanism import noise_scale
+from dosimeter.model import Mechanism, QueryPlan, Schema
+from dosimeter.postprocess import assemble_answer, error_95
+from dosimeter.preference import Preference, PreferenceFunction, parse_preference
+from dosimeter.release import add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
+from dosimeter.risk import per_row_norms
+from dosimeter.schema import digest_schema
+from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
+from dosimeter.sensitivity import Measured, measure_answer
+from dosimeter.version import __version__
+
+if TYPE_CHECKING:
+    from dosimeter.assessment import Risk
+    from dosimeter.controller import Dataset
+
+Algorithm = Literal["fixed", "find", "find-and-release"]
+Selection = Literal["sharp", "paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an account is opened with; later it may be left out and may not contradict."""
+
+    policy: str | None = None
+    delta_total: float | str | None = None
+    max_epsilon: float | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOrder:
+    """Everything a release was asked to do. Exactly one of epsilon, prefer, or svt with variance."""
+
+    epsilon: float | None = None
+    prefer: str | PreferenceFunction | None = None
+    svt: float | None = None
+    variance: float | None = None
+    selection: Selection = "sharp"
+    terms: Terms = Terms()
+    analyst: str | None = None
+    purpose: str | None = None
+    again: bool = False
+    continued: bool = False
+    clamp: bool = False
+    chosen: float | None = None  # algorithm 1: the controller's own pick, a remaining candidate not above the found ε
+    reference: str | None = None  # what the caller finds the entry by again; it and who approved go on record
+    approved_by: str | None = None
+
+    def __post_init__(self) -> None:
+        ways = [self.epsilon is not None, self.prefer is not None, self.svt is not None or self.variance is not None]
+        if sum(ways) != 1:
+            raise OptionError(
+                "Say how ε is set, in exactly one way: --epsilon E, --prefer P, or --svt EPS with --variance TAU."
+            )
+        for name, value in (("--epsilon", self.epsilon), ("--svt", self.svt), ("--variance", self.variance)):
+            if value is not None and not 0.0 < value < float("inf"):
+                raise OptionError(f"{name} must be a positive number.")
+        if (self.svt is None) != (self.variance is None):
+            raise OptionError("--svt and --variance go together: the budget of the noisy test, and its threshold.")
+        if self.selection not in ("sharp", "paper"):
+            raise OptionError("--selection must be sharp or paper.")
+        if self.chosen is not None and self.prefer is None:
+            raise OptionError(
+                "A chosen ε goes with a preference: it may not lie above the ε that the preference finds."
+            )
+
+    @property
+    def algorithm(self) -> Algorithm:
+        if self.epsilon is not None:
+            return "fixed"
+        return "find" if self.prefer is not None else "find-and-release"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer:
+    """What a release came to. ``describe`` gives what the analyst may see, and only that."""
+
+    status: Literal["released", "denied"]
+    answer: list[dict[str, Any]] | None = None
+    epsilon: float | None = None
+    epsilon_svt: float | None = None
+    error_95: tuple[float | None, ...] | None = None
+    guarantee: str | None = None
+    entry: str | None = None
+    repeated: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        if self.status == "denied":
+            return {"status": "denied"}
+        return {
+            "status": "released",
+            "answer": self.answer,
+            "epsilon": self.epsilon,
+            "epsilon_svt": self.epsilon_svt,
+            "error_95": None if self.error_95 is None else list(self.error_95),
+            "guarantee": self.guarantee,
+        }
+
+    def __repr__(self) -> str:
+        return f"Answer(status={self.status!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A release as far as SQL and schema alone decide it: nothing of the data is in here."""
+
+    dataset: str
+    plan: QueryPlan
+    n: int
+    mechanism: Mechanism
+    candidates: tuple[float, ...]
+    preference: Preference | None
+    order: ReleaseOrder
+    look: Look
+    schema_digest: str
+
+    @property
+    def delta(self) -> Decimal:
+        return exact_decimal(self.mechanism.delta, name="delta")
+
+    @property
+    def epsilon_svt(self) -> Decimal:
+        return exact_decimal(self.order.svt or 0, name="--svt")
+
+
+# ---------------------------------------------------------------- what the schema alone decides
+
+
+def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
+    """Check everything that can be checked without data; every refusal here may be explained to anybody."""
+    from dosimeter.plan import plan_query
+
+    n = _require_reviewed(schema)
+    if look.groups != "declared":
+        raise OptionError("Observed groups never back a release: which groups exist is private. Leave --groups out.")
+    if look.sensitivity is not None:
+        raise OptionError(
+            "A sensitivity given by hand is for study and never backs a release. Leave --sensitivity out."
+        )
+    if look.calibration == "classic":
+        raise OptionError(
+            "The classic Gaussian calibration is unproven above ε = 1 and never backs a release. Use zcdp."
+        )
+    if look.method != "closed-form":
+        raise OptionError("A release uses the closed form. Leave --method out.")
+    plan = plan_query(sql, schema, look.plan_options())
+    if order.algorithm == "find-and-release":
+        require_additive(plan)
+        if look.indicator != "bound":
+            raise OptionError("--svt tests the variance of the paper's bound. Leave --indicator out.")
+    preference = parse_preference(order.prefer) if order.prefer is not None else None
+    mechanism = look.build_mechanism(n)
+    candidates = parse_candidates(look.candidates)
+    if order.chosen is not None and order.chosen not in candidates:
+        raise OptionError("The chosen ε must be one of the candidates.")
+    _rehearse(plan, mechanism, order, candidates)
+    return Prepared(schema.table, plan, n, mechanism, candidates, preference, order, look, digest_schema(schema))
+
+
+def _require_reviewed(schema: Schema) -> int:
+    if not schema.reviewed:
+        raise SchemaError(
+            "A release needs a reviewed schema. Replace what came from private data by public facts, then set "
+            "reviewed = true."
+        )
+    if schema.individuals is None:
+        raise SchemaError("A release needs the number of individuals. Add individuals = … to the schema.")
+    return schema.individuals
+
+
+def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]) -> None:
+    """Everything that follows a charge, on an empty table: what cannot work is refused before anything is charged."""
+    keys = plan.group_keys or ()
+    empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
+    for epsilon in {candidates[-1], candidates[0]} if order.epsilon is None else {order.epsilon}:
+        calibrate_plan(plan, mechanism, exact_decimal(epsilon, name="epsilon"))
+        error_95(plan, mechanism, noise_scale(mechanism, plan.sensitivity(mechanism.norm), epsilon), empty)
+    assemble_answer(plan, keys, empty, clamp=order.clamp)
+
+
+def digest_request(prepared: Prepared, source_digest: str) -> str:
+    """Identity of a request: the same query on the same data by the same rules. Who asks does not count."""
+    order, look = prepared.order, prepared.look
+    content = {
+        "plan": prepared.plan.digest,
+        "source": source_digest,
+        "mechanism": [prepared.mechanism.kind, prepared.mechanism.calibration, str(prepared.delta)],
+        "algorithm": order.algorithm,
+        "epsilon": None if order.epsilon is None else str(exact_decimal(order.epsilon)),
+        "preference": None if prepared.preference is None else prepared.preference.text,
+        "svt": str(prepared.epsilon_svt),
+        "variance": None if order.variance is None else str(exact_decimal(order.variance)),
+        "selection": order.selection if order.svt is not None else None,
+        "indicator": look.indicator if order.prefer is not None else None,
+        "candidates": None if order.epsilon is not None else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
+        "clamp": order.clamp,
+    } | ({} if order.chosen is None else {"chosen": str(exact_decimal(order.chosen))})
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+# ---------------------------------------------------------------- releasing
+
+
+def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
+    """Charge and release one answer, or deny it."""
+    prepared = prepare_release(dataset.schema, sql, look, order)
+    source = dataset.engine.fingerprint()
+    agree_on_terms(ledger.account(prepared.dataset), prepared, source)
+    request = _write_request(prepared, source)
+    if not order.again:
+        earlier = ledger.find_answer(prepared.dataset, request.request_digest)
+        if earlier is not None:
+            return _hand_out(earlier, prepared, repeated=True)
+    viewed = ledger.viewed(prepared.dataset, prepared.plan.digest)
+    measured: Measured | None = None
+    grant: Grant = _deny_without_charge
+    with suppress(DataError):  # what the data decide is a denial, and nothing more
+        measured, grant = _measure(dataset, prepared)
+
+    def decide(account: Account | None) -> Reservation:
+        opening, continuation = agree_on_terms(account, prepared, source)  # the account may have changed meanwhile
+        charge, status = grant(current_terms(account, opening))
+        return Reservation(
+            request=request,
+            charge=charge,
+            status=status,
+            opening=opening,
+            continuation=continuation,
+            viewed=viewed,
+        )
+
+    entry = ledger.reserve(prepared.dataset, decide)
+    if entry.status == "denied" or measured is None:
+        return Answer("denied", entry=entry.id)
+    return _draw_and_settle(prepared, measured, entry, ledger)
+
+
+Grant = Callable[["CurrentTerms"], tuple[Charge, Literal["reserved", "denied"]]]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentTerms:
+    """What decides inside the transaction: the account's terms, and its reading as it is now."""
+
+    policy: Policy
+    max_epsilon: Decimal | None
+    reading: Reading
+
+    def remaining(self, candidates: tuple[float, ...], prepared: Prepared) -> tuple[float, ...]:
+        return remaining_candidates(
+            self.policy, self.reading, candidates,
+            epsilon_svt=prepared.epsilon_svt, delta=prepared.delta, max_epsilon=self.max_epsilon,
+        )  # fmt: skip
+
+
+def current_terms(account: Account | None, opening: AccountOpening | None) -> CurrentTerms:
+    """Those of the account, or those it is about to be opened with."""
+    if account is not None:
+        return CurrentTerms(account.policy, account.max_epsilon, account.reading)
+    assert opening is not None
+    return CurrentTerms(opening.policy, opening.max_epsilon, Reading(delta_total=opening.delta_total))
+
+
+def agree_on_terms(
+    account: Account | None, prepared: Prepared, source: str
+) -> tuple[AccountOpening | None, Continuation | None]:
+    """The terms a new account is opened with, or what it takes to go on with the one there is."""
+    order, terms = prepared.order, prepared.order.terms
+    policy = Policy.parse(terms.policy) if terms.policy is not None else None
+    total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name="--delta-total")
+    cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name="--max-epsilon")
+    if account is None:
+        if policy is None:
+            raise OptionError(
+                f"{prepared.dataset} has no account in this ledger yet. Choose how it may be spent: --policy paper, or "
+                "--policy budget:E."
+            )
+        opening = AccountOpening(
+            policy=policy,
+            algorithm=order.algorithm,
+            delta_total=default_delta_total(prepared.n) if total is None else total,
+            max_epsilon=cap,
+            individuals=prepared.n,
+            schema_digest=prepared.schema_digest,
+            source_digest=source,
+        )
+        return opening, None
+    account.check_terms(algorithm=order.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
+    if account.is_of(prepared.schema_digest, source):
+        return None, None
+    if not order.continued:
+        raise LedgerError(
+            f"The account of {prepared.dataset!r} belongs to other data or another schema. If the people are the same "
+            "and the data were refreshed, give --continue: the account and its reading go on."
+        )
+    return None, Continuation(schema_digest=prepared.schema_digest, source_digest=source, by=order.analyst)
+
+
+def _write_request(prepared: Prepared, source: str) -> Request:
+    order, mechanism = prepared.order, prepared.mechanism
+    return Request(
+        query=prepared.plan.sql,
+        plan_digest=prepared.plan.digest,
+        schema_digest=prepared.schema_digest,
+        source_digest=source,
+        request_digest=digest_request(prepared, source),
+        algorithm=order.algorithm,
+        mechanism=mechanism.kind,
+        calibration=mechanism.calibration,
+        delta=prepared.delta,
+        software=f"dosimeter {__version__}",
+        analyst=order.analyst,
+        purpose=order.purpose,
+        preference=prepared.preference.text if prepared.preference is not None else None,
+        tau=None if order.variance is None else exact_decimal(order.variance),
+        selection=order.selection if order.svt is not None else None,
+        settings={
+            "indicator": prepared.look.indicator,
+            "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
+            "min_rows": prepared.look.min_rows,
+            "clamp": order.clamp,
+            **{
+                name: value
+                for name in ("chosen", "reference", "approved_by")
+                if (value := getattr(order, name)) is not None
+            },
+        },
+    )
+
+
+# ---------------------------------------------------------------- the three ways to an ε
+
+
+def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
+    """Everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
+    if dataset.count() > prepared.n:
+        raise DataError("more individuals than declared")
+    if prepared.order.algorithm == "fixed":
+        return measure_answer(prepared.plan, dataset.engine), _grant_fixed(prepared)
+    risk = dataset.assess_plan(prepared.plan, prepared.look)
+    if prepared.order.algorithm == "find":
+        return risk.measured(), _grant_found(prepared, risk)
+    return risk.measured(), _grant_selected(prepared, risk)
+
+
+def _deny_without_charge(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
+    return Charge(Decimal(0)), "denied"
+
+
+def _grant_fixed(prepared: Prepared) -> Grant:
+    epsilon = prepared.order.epsilon
+    assert epsilon is not None
+
+    def grant(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
+        if not terms.remaining((epsilon,), prepared):
+            return _deny_without_charge(terms)
+        return Charge(exact_decimal(epsilon), delta=prepared.delta), "reserved"
+
+    return grant
+
+
+def _grant_found(prepared: Prepared, risk: Risk) -> Grant:
+    """Algorithm 1: the largest remaining candidate that meets the preference (G2)."""
+    assert prepared.preference is not None
+    choice = risk.find(prepared.preference, candidates=prepared.candidates)
+    meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
+    chosen = prepared.order.chosen
+
+    def grant(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
+        remaining = terms.remaining(meeting, prepared)
+        if not remaining:
+            return _deny_without_charge(terms)
+        epsilon = max(remaining) if chosen is None else chosen
+        if epsilon > max(remaining) or not terms.remaining((epsilon,), prepared):
+            return _deny_without_charge(terms)
+        return Charge(exact_decimal(epsilon), delta=prepared.delta), "reserved"
+
+    return grant
+
+
+def _grant_selected(prepared: Prepared, risk: Risk) -> Grant:
+    """Find and release ε: the noisy test over the remaining candidates; its cost is charged even for a denial (O1)."""
+    problem = selection_problem(prepared, risk)
+
+    def grant(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
+        remaining = terms.remaining(prepared.candidates, prepared)
+        if not remaining:
+            return _deny_without_charge(terms)  # O2: no test, no charge
+        epsilon = select_epsilon(replace(problem, candidates=remaining), method=prepared.order.selection)
+        if epsilon is None:
+            return Charge(Decimal(0), prepared.epsilon_svt), "denied"
+        return Charge(exact_decimal(epsilon), prepared.epsilon_svt, prepared.delta), "reserved"
+
+    return grant
+
+
+def selection_problem(prepared: Prepared, risk: Risk) -> SelectionProblem:
+    """The noisy test's input. V2 needs each PIS to follow from the individual's own rows to the bit, so these come
+    from the contributions row by row: merging values that differ by rounding would look at other people's."""
+    assert prepared.order.variance is not None
+    assert prepared.order.svt is not None
+    return SelectionProblem(
+        n=prepared.n,
+        k=risk.k,
+        sensitivity=risk.sensitivity,
+        mechanism=prepared.mechanism,
+        values=per_row_norms(risk.contributions, prepared.mechanism.norm),
+        counts=risk.contributions.people,
+        candidates=prepared.candidates,
+        threshold=prepared.order.variance,
+        epsilon_svt=prepared.order.svt,
+    )
+
+
+# ---------------------------------------------------------------- noise, and the books
+
+
+def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
+    assert entry.epsilon is not None
+    try:
+        noise = calibrate_plan(prepared.plan, prepared.mechanism, entry.epsilon)
+        noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
+    except DataError:
+        return _hand_out(ledger.settle(entry.id, status="denied"), prepared)
+    scale = noise_scale(prepared.mechanism, prepared.plan.sensitivity(prepared.mechanism.norm), float(entry.epsilon))
+    errors = error_95(prepared.plan, prepared.mechanism, scale, noisy.values)
+    settled = ledger.settle(
+        entry.id,
+        status="released",
+        answer=assemble_answer(prepared.plan, noisy.keys, noisy.values, clamp=prepared.order.clamp),
+        guarantee=_promise(prepared, entry),
+        error_95=None if prepared.order.algorithm == "find" else errors,
+        measured=noisy.values,
+    )
+    return _hand_out(settled, prepared)
+
+
+def _promise(prepared: Prepared, entry: Entry) -> str:
+    assert entry.epsilon is not None
+    match prepared.order.algorithm:
+        case "fixed":
+            return promise_fixed(prepared.mechanism, entry.epsilon, prepared.n, viewed=entry.viewed)
+        case "find":
+            return promise_chosen()
+        case _:
+            largest = exact_decimal(max(prepared.candidates))
+            return promise_found(entry.epsilon, prepared.epsilon_svt, largest, prepared.mechanism, viewed=entry.viewed)
+
+
+def _hand_out(entry: Entry, prepared: Prepared, *, repeated: bool = False) -> Answer:
+    """What the ledger holds is what everybody gets, now and on every later request."""
+    if entry.status != "released":
+        return Answer("denied", entry=entry.id)
+    hidden = prepared.order.algorithm == "find"  # G2
+    return Answer(
+        status="released",
+        answer=entry.answer,
+        epsilon=None if hidden or entry.epsilon is None else float(entry.epsilon),
+        epsilon_svt=None if hidden or entry.epsilon_svt is None else float(entry.epsilon_svt),
+        error_95=None if hidden else entry.error_95,
+        guarantee=entry.guarantee,
+        entry=entry.id,
+        repeated=repeated,
+    )
