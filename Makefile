@@ -33,7 +33,7 @@ test: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 test-long: $(DEV)
 	$(BIN)/pytest -m long --hypothesis-profile=long

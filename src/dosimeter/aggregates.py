@@ -69,6 +69,7 @@ class Aggregates:
     scope: Scope
     min_rows: int | None
     direct: bool
+    groups: int = 1
     _sources: dict[str, _Source] = field(default_factory=dict)
     _measures: dict[tuple[object, ...], tuple[Measure, str | None]] = field(default_factory=dict)
     _estimates: dict[tuple[object, ...], Estimate] = field(default_factory=dict)
@@ -239,7 +240,7 @@ class Aggregates:
         rows, floor = self.schema.max_rows_per_unit, self.min_rows
         assert floor is not None
         width = Fraction(gridded.upper - gridded.lower) * gridded.unit
-        delta = rows * width / (floor + 1)  # S2, the bound that holds with GROUP BY too
+        delta = rows * width / (floor + (rows if self.groups == 1 else 1))  # S2
         centre = Fraction(gridded.lower + gridded.upper, 2) * gridded.unit
         return Measure(
             MeasureKind.BOUNDED_MEAN, None, label, gridded.unit, delta / OFF_GRID_STEPS, float(delta), float(delta),
@@ -279,8 +280,10 @@ class Aggregates:
         # MIN and MAX are values of the column or the middle of the bounds, so they are on the half grid at worst.
         on_grid = gridded.unit if (centre / gridded.unit).denominator == 1 else gridded.unit / 2
         grid = on_grid if extreme else delta / OFF_GRID_STEPS
+        moved = min(rows, self.groups)  # S3: an individual's rows may fall into several groups
         measure = Measure(
-            MeasureKind.QUANTILE, None, label, gridded.unit, grid, float(delta), float(delta),
+            MeasureKind.QUANTILE, None, label, gridded.unit, grid, float(moved * delta),
+            float(delta) if moved == 1 else math.nextafter(math.sqrt(moved) * float(delta), math.inf),
             fraction=fraction, empty=centre,
         )  # fmt: skip
         position = self._measure(MeasureKind.QUANTILE, source, measure)

@@ -17,6 +17,7 @@ from dosimeter.choose import Limit, build_candidate, exact_limit, find_epsilon, 
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.expression import Scope, check_condition, column_tree
+from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import (
     Candidate,
@@ -33,7 +34,7 @@ from dosimeter.model import (
     RDRs,
     Sensitivities,
 )
-from dosimeter.people import find_people, show_cell, take_row
+from dosimeter.people import find_people, find_units, show_cell, take_row
 from dosimeter.postprocess import error_95, needs_values
 from dosimeter.preference import Preference, PreferenceFunction, parse_preference
 from dosimeter.risk import (
@@ -46,7 +47,8 @@ from dosimeter.risk import (
     summarise_sensitivities,
     weighted_quantile,
 )
-from dosimeter.sensitivity import Measured, Profile, find_contributions, measure_answer, measure_profile
+from dosimeter.sensitivity import Measured
+from dosimeter.unit_sensitivity import UnitProfile
 
 if TYPE_CHECKING:
     import altair as alt
@@ -96,7 +98,7 @@ class Risk:
     candidates: tuple[float, ...]
     notes: tuple[str, ...]
     engine: Engine
-    profile: Profile | None
+    profile: AnyProfile | None
     _sensitivities: Sensitivities | None = field(default=None)
     _measured: Measured | None = field(default=None)
 
@@ -156,7 +158,7 @@ class Risk:
     def measured(self) -> Measured:
         """The exact answer's measured vector. Never released."""
         if self._measured is None:
-            self._measured = measure_answer(self.plan, self.engine, self.profile)
+            self._measured = measure_exactly(self.plan, self.engine, self.profile)
         return self._measured
 
     # ------------------------------------------------------------ choosing
@@ -223,8 +225,7 @@ class Risk:
         return self._summarise(self._contributions_by(trees))
 
     def _contributions_by(self, attributes: Mapping[str, exp.Expression]) -> Contributions:
-        profile = measure_profile(self.plan, self.engine, attributes)
-        return find_contributions(profile, self.n, self.mechanism.norm)
+        return measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attributes)[1]
 
     def _require_profile(self, what: str) -> None:
         if self.profile is None:
@@ -270,10 +271,16 @@ class Risk:
         self._require_profile("Showing the most exposed")
         assert self.profile is not None
         at = epsilon if epsilon is not None else self.candidates[0]
-        rows = find_people(
-            self.profile, self.contributions, self.measured(), self.engine,
-            norm=self.mechanism.norm, count=count, columns=columns, reveal=reveal,
-        )  # fmt: skip
+        norm = self.mechanism.norm
+        if isinstance(self.profile, UnitProfile):
+            rows = find_units(
+                self.profile, self.contributions, self.measured(), self.engine, norm=norm, count=count, reveal=reveal
+            )
+        else:
+            rows = find_people(
+                self.profile, self.contributions, self.measured(), self.engine,
+                norm=norm, count=count, columns=columns, reveal=reveal,
+            )  # fmt: skip
         mean = summarise_rdr(self.rdr(at))["mean"] or 1.0
         own = own_epsilon(
             np.array([row["sensitivity"] for row in rows]),
@@ -295,8 +302,8 @@ class Risk:
         if column.lower() not in names:
             raise OptionError(f"There is no column {column}. Known columns: {', '.join(self.plan.schema.columns)}.")
         at = epsilon if epsilon is not None else self.candidates[0]
-        profile = measure_profile(self.plan, self.engine, {"by": column_tree(names[column.lower()])})
-        contributions = find_contributions(profile, self.n, self.mechanism.norm)
+        attribute = {"by": column_tree(names[column.lower()])}
+        profile, contributions = measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attribute)
         if len(contributions.people) > len(profile.people):  # empty slots are in no group
             contributions = replace(contributions, people=np.append(profile.people, 0))
         rdrs = self._rdr(self._summarise(contributions), at)

@@ -13,13 +13,14 @@ from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.choose import parse_candidates
 from dosimeter.draft import bare_schema, draft_schema
 from dosimeter.engines.base import Engine, ReadOptions
-from dosimeter.engines.opening import open_engine
+from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.errors import QueryError, SchemaError
+from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
 from dosimeter.look import Look, Method
 from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan, Schema
 from dosimeter.plan import Groups, PlanOptions, plan_query
 from dosimeter.schema import load_schema, read_schema
-from dosimeter.sensitivity import count_individuals, find_contributions, measure_profile, too_many_individuals
+from dosimeter.sensitivity import Profile, too_many_individuals
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
@@ -62,16 +63,20 @@ class Dataset:
         delimiter: str | None = None,
         encoding: str | None = None,
         null: str | None = None,
+        tables: Mapping[str, Any] | None = None,
     ) -> Dataset:
-        """A file, a glob, a URL, ``duckdb:PATH``, a pandas, Polars or Arrow table, or a Spark DataFrame or session."""
+        """A file, a glob, a URL, ``duckdb:PATH``, a pandas, Polars or Arrow table, or a Spark DataFrame or session.
+
+        ``tables``: the tables that the schema declares for joins, where they are in memory too.
+        """
         facts = _read_schema_source(schema)
-        options = ReadOptions(table=table, delimiter=delimiter, encoding=encoding, null=null)
+        options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}))
         opened = open_engine(source, engine, options)
         try:
             if facts is None:
                 return cls(opened, bare_schema(opened), drafted=True)
             opened.impose(facts)
-            return cls(opened, facts, drafted=False)
+            return cls(bound_rows(opened, facts), facts, drafted=False)
         except BaseException:
             opened.close()
             raise
@@ -105,7 +110,7 @@ class Dataset:
 
     def count(self) -> int:
         if self._counted is None:
-            self._counted = count_individuals(self.engine)
+            self._counted = count_people(self.engine)
         return self._counted
 
     def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
@@ -172,15 +177,15 @@ class Dataset:
         n = self.n
         mechanism = look.build_mechanism(n)
         notes = [*self._notes(), *_study_notes(plan, mechanism)]
+        engine = self.engine_for(plan)
         if look.method == "recompute":
             from dosimeter.recompute import recompute_contributions
 
             profile = None
-            contributions = recompute_contributions(plan, self.engine, n, mechanism.norm, progress=progress)
+            contributions = recompute_contributions(plan, engine, n, mechanism.norm, progress=progress)
         else:
-            profile = measure_profile(plan, self.engine)
-            contributions = find_contributions(profile, n, mechanism.norm)
-            if profile.undeclared:
+            profile, contributions = measure_influence(plan, engine, n, mechanism.norm)
+            if isinstance(profile, Profile) and profile.undeclared:
                 notes.append(
                     f"{profile.undeclared:,} individuals stand in groups that the schema does not declare: "
                     "they move no number."
@@ -194,9 +199,13 @@ class Dataset:
             contributions=contributions,
             candidates=epsilons,
             notes=tuple(notes),
-            engine=self.engine,
+            engine=engine,
             profile=profile,
         )
+
+    def engine_for(self, plan: QueryPlan) -> Engine:
+        """The engine whose relation holds the rows this plan is about."""
+        return join_tables(self.engine, plan, self.schema)
 
     def _assess_study(
         self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None

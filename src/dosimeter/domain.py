@@ -12,7 +12,7 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.evaluation import evaluate
+from dosimeter.evaluation import compile_tree, evaluate
 from dosimeter.expression import Checked, Type, clause_of
 from dosimeter.model import Column, ColumnType, Scalar, Schema
 
@@ -44,7 +44,8 @@ def declared_values(source: exp.Expression, checked: Checked, schema: Schema) ->
             f"at most {MAX_POINTS:,} are supported. Narrow the bounds or group by fewer columns.",
             clause=clause_of(source),
         )
-    found = {evaluate(checked.tree, dict(zip(names, point, strict=True))) for point in product(*domains)}
+    value_of = compile_tree(checked.tree)
+    found = {value_of(dict(zip(names, point, strict=True))) for point in product(*domains)}
     return _at_least_one(tuple(sorted(value for value in found if value is not None)), source)
 
 

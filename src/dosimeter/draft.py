@@ -7,15 +7,16 @@ is publicly known before anything is released.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
 from dosimeter.engines.base import Engine
+from dosimeter.errors import DataError
 from dosimeter.expression import as_double, column_tree
 from dosimeter.model import Column, ColumnType, Schema
 
@@ -49,6 +50,21 @@ def bare_schema(engine: Engine) -> Schema:
     return Schema(table=engine.default_table(), columns=columns)
 
 
+def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a query as Python values, its columns called by other names if given. Engines know days that
+    Python does not."""
+    table: pa.Table = engine.fetch(query)
+    if names is not None:
+        table = table.rename_columns(list(names))
+    try:
+        return cast(list[dict[str, Any]], table.to_pylist())
+    except (OverflowError, ValueError):
+        raise DataError(
+            "A date or time of the data lies outside the years 1 to 9999, or is infinite. Correct it, or declare its "
+            "column as text in a schema."
+        ) from None
+
+
 @dataclass(frozen=True, slots=True)
 class _Facts:
     rows: int
@@ -73,7 +89,7 @@ def _summarise(engine: Engine, kinds: Mapping[str, ColumnType]) -> _Facts:
             items += [
                 exp.alias_(_misfits(column, step), f"step{position}_{at}") for at, step in enumerate(_RESOLUTIONS)
             ]
-    row = engine.fetch(exp.select(*items).from_(engine.relation())).to_pylist()[0]
+    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
     facts: dict[str, Any] = {}
     for position, name in enumerate(kinds):
         steps = [step for at, step in enumerate(_RESOLUTIONS) if row.get(f"step{position}_{at}") == 0]
@@ -171,7 +187,7 @@ def check_schema(engine: Engine, schema: Schema) -> tuple[Finding, ...]:
         for problem, test in _tests(column):
             items.append(exp.alias_(_count_if(test), f"c{len(labels)}"))
             labels.append((column.name, problem))
-    row = engine.fetch(exp.select(*items).from_(engine.relation())).to_pylist()[0]
+    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
     findings = [
         Finding(name, f"{problem}: {int(row[f'c{at}']):,}")
         for at, (name, problem) in enumerate(labels)

@@ -8,159 +8,188 @@ write is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from sqlglot import exp
 
 Row = Mapping[str, Any]
-
-_ARITHMETIC: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
-    exp.Add: lambda a, b: a + b,
-    exp.Sub: lambda a, b: a - b,
-    exp.Mul: lambda a, b: a * b,
-    exp.Div: lambda a, b: None if b == 0 else a / b,
-    exp.Mod: lambda a, b: None if b == 0 else (abs(a) % abs(b)) * (-1 if a < 0 else 1),  # the sign of the dividend
-}
-_COMPARISON: dict[type[exp.Expression], Callable[[Any, Any], bool]] = {
-    exp.EQ: lambda a, b: a == b,
-    exp.NEQ: lambda a, b: a != b,
-    exp.LT: lambda a, b: a < b,
-    exp.LTE: lambda a, b: a <= b,
-    exp.GT: lambda a, b: a > b,
-    exp.GTE: lambda a, b: a >= b,
-}
+Evaluator = Callable[[Row], Any]
 
 
 def evaluate(tree: exp.Expression, row: Row) -> Any:
     """The value of the tree for one row; None is SQL's NULL."""
+    return compile_tree(tree)(row)
+
+
+def compile_tree(tree: exp.Expression) -> Evaluator:
+    """The tree as a function of a row, for many rows."""
     match tree:
         case exp.Paren():
-            return evaluate(tree.this, row)
+            return compile_tree(tree.this)
         case exp.Column():
-            return row[tree.name]
-        case exp.Literal():
-            return _literal(tree)
-        case exp.Boolean():
-            return bool(tree.this)
-        case exp.Null():
-            return None
-        case exp.And() | exp.Or():
-            return _connect(tree, row)
-        case exp.Not():
-            value = evaluate(tree.this, row)
-            return None if value is None else not value
+            name = tree.name
+            return lambda row: row[name]
+        case exp.Literal() | exp.Boolean() | exp.Null():
+            value = _constant(tree)
+            return lambda row: value
+        case exp.And():
+            left, right = compile_tree(tree.this), compile_tree(tree.expression)
+            return lambda row: _both_hold(left(row), right(row))
+        case exp.Or():
+            left, right = compile_tree(tree.this), compile_tree(tree.expression)
+            return lambda row: _either_holds(left(row), right(row))
         case exp.Is():
-            return evaluate(tree.this, row) is None
+            subject = compile_tree(tree.this)
+            return lambda row: subject(row) is None
         case exp.Case():
-            for branch in tree.args["ifs"]:
-                if evaluate(branch.this, row) is True:
-                    return evaluate(branch.args["true"], row)
-            default = tree.args.get("default")
-            return None if default is None else evaluate(default, row)
+            return _compile_case(tree)
         case exp.Coalesce():
-            parts = (evaluate(part, row) for part in (tree.this, *tree.expressions))
-            return next((part for part in parts if part is not None), None)
+            parts = [compile_tree(part) for part in (tree.this, *tree.expressions)]
+            return lambda row: next((found for part in parts if (found := part(row)) is not None), None)
         case exp.Least() | exp.Greatest():
-            known = [v for v in (evaluate(p, row) for p in (tree.this, *tree.expressions)) if v is not None]
-            return (min(known) if isinstance(tree, exp.Least) else max(known)) if known else None
+            parts = [compile_tree(part) for part in (tree.this, *tree.expressions)]
+            choose = min if isinstance(tree, exp.Least) else max
+            return lambda row: choose((found for part in parts if (found := part(row)) is not None), default=None)
         case exp.In():
-            return _is_member(tree, row)
-        case _:
-            return _strict(tree, row)
-
-
-def _strict(tree: exp.Expression, row: Row) -> Any:
-    """Operators that give NULL as soon as one operand is NULL."""
-    match tree:
-        case exp.Nullif():
-            left, right = evaluate(tree.this, row), evaluate(tree.expression, row)
-            return None if left is not None and left == right else left
-        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
-            return _both(tree, row, _ARITHMETIC[type(tree)])
-        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
-            return _both(tree, row, _COMPARISON[type(tree)])
+            subject, members = compile_tree(tree.this), [compile_tree(member) for member in tree.expressions]
+            return lambda row: _is_member(subject(row), [member(row) for member in members])
         case exp.Between():
-            subject, low, high = (evaluate(tree.args[name], row) for name in ("this", "low", "high"))
-            above = None if subject is None or low is None else subject >= low
-            below = None if subject is None or high is None else subject <= high
-            return _all_of(above, below)
+            subject, low, high = (compile_tree(tree.args[name]) for name in ("this", "low", "high"))
+            return lambda row: _is_between(subject(row), low(row), high(row))
+        case exp.Nullif():
+            left, right = compile_tree(tree.this), compile_tree(tree.expression)
+            return lambda row: None if (found := left(row)) is not None and found == right(row) else found
+        case _ if type(tree) in _OF_TWO:
+            return _compile_strict(_OF_TWO[type(tree)], tree.this, tree.expression)
+        case _:
+            return _compile_strict(*_function_of_one(tree))
+
+
+def _compile_strict(function: Callable[..., Any], *operands: exp.Expression) -> Evaluator:
+    """A function that gives NULL as soon as an operand is NULL."""
+    if len(operands) == 1:
+        operand = compile_tree(operands[0])
+        return lambda row: None if (value := operand(row)) is None else function(value)
+    left, right = (compile_tree(operand) for operand in operands)
+
+    def apply(row: Row) -> Any:
+        a, b = left(row), right(row)
+        if a is None or b is None:
+            return None
+        try:
+            return function(a, b)
+        except OverflowError:  # whole numbers beyond any float: no engine has a value for them
+            return None
+
+    return apply
+
+
+def _compile_case(tree: exp.Case) -> Evaluator:
+    branches = [(compile_tree(branch.this), compile_tree(branch.args["true"])) for branch in tree.args["ifs"]]
+    default = compile_tree(tree.args.get("default") or exp.Null())
+
+    def choose(row: Row) -> Any:
+        for condition, result in branches:
+            if condition(row) is True:
+                return result(row)
+        return default(row)
+
+    return choose
+
+
+def _function_of_one(tree: exp.Expression) -> tuple[Callable[[Any], Any], exp.Expression]:
+    match tree:
+        case exp.Not():
+            return operator.not_, tree.this
         case exp.Neg():
-            return _apply(tree.this, row, lambda value: -value)
+            return operator.neg, tree.this
         case exp.Abs():
-            return _apply(tree.this, row, abs)
+            return abs, tree.this
         case exp.Floor():
-            return _apply(tree.this, row, lambda value: math.floor(value) if math.isfinite(value) else value)
+            return (lambda value: math.floor(value) if math.isfinite(value) else value), tree.this
         case exp.Ceil():
-            return _apply(tree.this, row, lambda value: math.ceil(value) if math.isfinite(value) else value)
+            return (lambda value: math.ceil(value) if math.isfinite(value) else value), tree.this
         case exp.Round():
             decimals = tree.args.get("decimals")
             places = int(decimals.name) if decimals is not None else 0
-            return _apply(tree.this, row, lambda value: round(value, places))
+            return (lambda value: round(value, places)), tree.this
         case exp.Like():
-            return _apply(tree.this, row, lambda value: _is_like(value, str(tree.expression.this)))
-        case exp.Cast():
-            return _cast(tree, row)
+            pattern = str(tree.expression.this)
+            return (lambda value: _is_like(value, pattern)), tree.this
+        case exp.Cast() if tree.to.this in _CASTS:
+            return _CASTS[tree.to.this], tree.this
         case exp.Extract():
-            return _apply(tree.expression, row, lambda value: _date_part(str(tree.this.name), value))
+            part = str(tree.this.name)
+            return (lambda value: _date_part(part, value)), tree.expression
         case exp.TimestampTrunc():
-            return _apply(tree.this, row, lambda value: _truncate(str(tree.args["unit"].name), value))
+            unit = str(tree.args["unit"].name)
+            return (lambda value: _truncate(unit, value)), tree.this
         case _:
             raise AssertionError(f"a tree that was not checked: {type(tree).__name__}")
 
 
-def _both(tree: exp.Expression, row: Row, operator: Callable[[Any, Any], Any]) -> Any:
-    left, right = evaluate(tree.this, row), evaluate(tree.expression, row)
-    if left is None or right is None:
+# ---------------------------------------------------------------- logic and numbers
+
+
+def _constant(tree: exp.Expression) -> Any:
+    if isinstance(tree, exp.Null):
         return None
-    try:
-        return operator(left, right)
-    except OverflowError:  # whole numbers beyond any float: no engine has a value for them
-        return None
+    if isinstance(tree, exp.Boolean):
+        return bool(tree.this)
+    text = str(tree.this)
+    return text if tree.is_string else int(text) if text.isdigit() else float(text)
 
 
-def _apply(operand: exp.Expression, row: Row, function: Callable[[Any], Any]) -> Any:
-    value = evaluate(operand, row)
-    return None if value is None else function(value)
-
-
-def _connect(tree: exp.Expression, row: Row) -> bool | None:
-    left, right = evaluate(tree.this, row), evaluate(tree.expression, row)
-    if isinstance(tree, exp.And):
-        return _all_of(left, right)
-    return True if left is True or right is True else None if left is None or right is None else False
-
-
-def _all_of(left: bool | None, right: bool | None) -> bool | None:
+def _both_hold(left: bool | None, right: bool | None) -> bool | None:
     return False if left is False or right is False else None if left is None or right is None else True
 
 
-def _is_member(tree: exp.In, row: Row) -> bool | None:
-    subject = evaluate(tree.this, row)
+def _either_holds(left: bool | None, right: bool | None) -> bool | None:
+    return True if left is True or right is True else None if left is None or right is None else False
+
+
+def _is_member(subject: Any, members: Sequence[Any]) -> bool | None:
     if subject is None:
         return None
-    members = [evaluate(member, row) for member in tree.expressions]
-    if subject in [member for member in members if member is not None]:
+    if any(member is not None and member == subject for member in members):
         return True
     return None if None in members else False
 
 
-def _literal(tree: exp.Literal) -> Any:
-    if tree.is_string:
-        return str(tree.this)
-    text = str(tree.this)
-    return int(text) if text.isdigit() else float(text)
+def _is_between(subject: Any, low: Any, high: Any) -> bool | None:
+    above = None if subject is None or low is None else subject >= low
+    below = None if subject is None or high is None else subject <= high
+    return _both_hold(above, below)
 
 
-def _cast(tree: exp.Cast, row: Row) -> Any:
-    readers: dict[Any, Callable[[Any], Any]] = {
-        exp.DataType.Type.DOUBLE: float,
-        exp.DataType.Type.BIGINT: int,
-        exp.DataType.Type.DATE: _as_date,
-        exp.DataType.Type.TIMESTAMP: _as_moment,
-    }
-    return _apply(tree.this, row, readers[tree.to.this])
+def _divide(a: Any, b: Any) -> Any:
+    return None if b == 0 else a / b
+
+
+def _take_remainder(a: int, b: int) -> int | None:
+    """With the sign of the dividend, as in SQL."""
+    return None if b == 0 else (abs(a) % abs(b)) * (-1 if a < 0 else 1)
+
+
+_OF_TWO: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: _divide,
+    exp.Mod: _take_remainder,
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
+
+
+# ---------------------------------------------------------------- dates
 
 
 def _as_date(value: Any) -> date:
@@ -171,6 +200,14 @@ def _as_date(value: Any) -> date:
 
 def _as_moment(value: Any) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+
+
+_CASTS: dict[Any, Callable[[Any], Any]] = {
+    exp.DataType.Type.DOUBLE: float,
+    exp.DataType.Type.BIGINT: int,
+    exp.DataType.Type.DATE: _as_date,
+    exp.DataType.Type.TIMESTAMP: _as_moment,
+}
 
 
 def _date_part(part: str, value: date) -> int:

@@ -126,7 +126,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One noisy number per group. ``unit`` is what one step of the exact integer is worth; ``grid`` is where noise lives."""
+    """One noisy number per group.
+
+    ``unit`` is what one step of the exact integer is worth; ``grid`` is where noise lives.
+    """
 
     kind: MeasureKind
     argument: int | None
@@ -259,7 +262,8 @@ class QueryPlan:
 
     def grids(self, norm: Norm) -> FloatArray:
         """The noise grid of each measure, in the units of the norm."""
-        return self.weights(norm) * np.array([float(measure.grid) for measure in self.measures])
+        grids: FloatArray = self.weights(norm) * np.array([float(measure.grid) for measure in self.measures])
+        return grids
 
 
 # ---------------------------------------------------------------- mechanisms and candidates

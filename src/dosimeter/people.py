@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from dosimeter.draft import fetch_rows
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError
 from dosimeter.expression import conjunction, disjunction, wrap
@@ -23,6 +24,8 @@ from dosimeter.postprocess import assemble_answer, estimate_group
 from dosimeter.queries import PEOPLE, input_column, lonely_values_query, people_query
 from dosimeter.risk import per_row_norms
 from dosimeter.sensitivity import Measured, Profile
+from dosimeter.unit_queries import units_query
+from dosimeter.unit_sensitivity import UnitProfile
 
 MASK = "•••"
 
@@ -50,15 +53,53 @@ def find_people(
             break
         condition = _condition_of(profile, int(row), engine, count)
         visible = [name for name in shown if name not in masked]
-        table = engine.fetch(people_query(plan, engine.relation(), visible, condition, count - len(found)))
+        query = people_query(plan, engine.relation(), visible, condition, count - len(found))
         why = explain_change(profile, contributions, measured, int(row), norm)
-        for record in table.to_pylist():
-            people = record.pop(PEOPLE)
-            cells = {name: show_cell(record.get(name)) if name in visible else MASK for name in shown}
+        for record in fetch_rows(engine, query, [*(f"c{at}" for at in range(len(visible))), PEOPLE]):
+            seen = {name: show_cell(record[f"c{at}"]) for at, name in enumerate(visible)}
             found.append(
-                {"row": int(row), "people": int(people), "sensitivity": float(norms[row]), "why": why, "columns": cells}
+                {
+                    "row": int(row),
+                    "people": int(record[PEOPLE]),
+                    "sensitivity": float(norms[row]),
+                    "why": why,
+                    "columns": {name: seen.get(name, MASK) for name in shown},
+                }
             )
     return found[:count]
+
+
+def find_units(
+    profile: UnitProfile,
+    contributions: Contributions,
+    measured: Measured,
+    engine: Engine,
+    *,
+    norm: Norm,
+    count: int,
+    reveal: bool,
+) -> list[dict[str, Any]]:
+    """The most exposed individuals where each has several rows: those who contribute the same are grouped."""
+    plan = profile.plan
+    norms = per_row_norms(contributions, norm)[: len(profile.people)]
+    found: list[dict[str, Any]] = []
+    for row in np.argsort(-norms, kind="stable")[:count]:
+        if profile.starts[row] == profile.starts[row + 1]:
+            break
+        shown: Any = MASK
+        if reveal:
+            names = engine.fetch(units_query(plan, engine.relation(), profile.texts[row], count)).column(0).to_pylist()
+            shown = ", ".join(str(name) for name in names)
+        found.append(
+            {
+                "row": int(row),
+                "people": int(profile.people[row]),
+                "sensitivity": float(norms[row]),
+                "why": explain_change(profile, contributions, measured, int(row), norm),
+                "columns": {plan.schema.unit: shown},
+            }
+        )
+    return found
 
 
 def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: Sequence[str]) -> list[str]:
@@ -170,7 +211,9 @@ def _literal(value: Any) -> exp.Expression:
 # ---------------------------------------------------------------- the reason
 
 
-def explain_change(profile: Profile, contributions: Contributions, measured: Measured, row: int, norm: Norm) -> str:
+def explain_change(
+    profile: Profile | UnitProfile, contributions: Contributions, measured: Measured, row: int, norm: Norm
+) -> str:
     """Which output changes from what to what when one individual of this row is left out."""
     plan = profile.plan
     start, stop = contributions.starts[row], contributions.starts[row + 1]
@@ -188,7 +231,9 @@ def explain_change(profile: Profile, contributions: Contributions, measured: Mea
     return "; ".join(_describe(plan, profile, measured, group, after) for group, after in changed.items())
 
 
-def _describe(plan: QueryPlan, profile: Profile, measured: Measured, group: int, after: Sequence[Fraction]) -> str:
+def _describe(
+    plan: QueryPlan, profile: Profile | UnitProfile, measured: Measured, group: int, after: Sequence[Fraction]
+) -> str:
     key = profile.keys[group]
     plain = _without_clauses(plan)
     before_row = assemble_answer(plain, [key], [measured.values[group]])[0]

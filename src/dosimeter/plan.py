@@ -38,8 +38,10 @@ from dosimeter.expression import (
     refusal,
     wrap,
 )
+from dosimeter.inline import inline_subqueries
 from dosimeter.model import Group, Ordering, Output, QueryPlan, Schema
 from dosimeter.schema import digest_schema
+from dosimeter.sources import resolve_joins
 
 Groups = Literal["declared", "observed"]
 MAX_SQL = 100_000
@@ -48,9 +50,7 @@ MAX_GROUPS = 10_000
 MAX_PLACES = 15
 
 _CLAUSES = {
-    "joins": "JOIN is not supported: ask one table.",
     "laterals": "LATERAL is not supported: ask one table.",
-    "with_": "WITH is not supported. Ask a plain SELECT … FROM table.",
     "distinct": "SELECT DISTINCT is not supported. Use GROUP BY, or COUNT(DISTINCT column).",
     "windows": "WINDOW is not supported. Use GROUP BY.",
     "qualify": "QUALIFY is not supported. Use HAVING.",
@@ -64,7 +64,7 @@ _ONE_STATEMENT = "Give exactly one SELECT statement."
 _TOO_DEEP = "The SQL is nested too deeply. Simplify its expressions."
 _NO_SUBQUERIES = "Subqueries are not supported. Ask a plain SELECT … FROM table WHERE … GROUP BY …."
 _NO_STAR = "SELECT * would release rows. Ask for aggregates, such as COUNT(*)."
-_READ = ("expressions", "from_", "where", "group", "having", "order", "limit")
+_READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,22 @@ def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> 
         raise QueryError(_TOO_DEEP) from None
 
 
-def _plan_select(sql: str, select: exp.Select, schema: Schema, options: PlanOptions) -> QueryPlan:
+def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOptions) -> QueryPlan:
+    select = inline_subqueries(parsed)
     check_shape(select)
-    scope = resolve_table(select, schema)
+    sources = resolve_joins(select, resolve_table(select, declared))
+    scope, schema = sources.scope, sources.schema
+    if options.groups == "observed" and schema.unit != "row":
+        raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
     where = select.args.get("where")
     condition = check_condition(where.this, scope) if where else None
     groups, kinds = _plan_groups(select, scope, options.groups)
     aggregates = Aggregates(
-        schema=schema, scope=scope, min_rows=options.min_rows, direct=options.sensitivity is not None
+        schema=schema,
+        scope=scope,
+        min_rows=options.min_rows,
+        direct=options.sensitivity is not None,
+        groups=math.prod(len(group.values) for group in groups if group.values is not None),
     )
     formulas = _Formulas(scope, groups, kinds, aggregates)
     outputs = formulas.outputs(select)
@@ -121,7 +129,8 @@ def _plan_select(sql: str, select: exp.Select, schema: Schema, options: PlanOpti
         declared=options.groups == "declared",
         hand_sensitivity=options.sensitivity,
         schema=schema,
-        digest=_digest_plan(select, schema, options),
+        digest=_digest_plan(select, declared, options),
+        joins=sources.joins,
     )
 
 
@@ -204,7 +213,7 @@ def resolve_table(select: exp.Select, schema: Schema) -> Scope:
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise refusal(table, f"Only a plain table can stand in FROM. The table is {schema.table}.")
     if table.args.get("joins"):
-        raise refusal(table, _CLAUSES["joins"])
+        raise refusal(table, f"{clause_of(table)}: write joins one after the other, without parentheses.")
     expect_only(table, "this", "db", "alias")
     written = f"{table.db}.{table.name}" if table.db else table.name
     if written.lower() != schema.table.lower():
@@ -473,8 +482,17 @@ def _plan_limit(clause: exp.Expression) -> int:
 
 
 def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:
-    written = {node.name.lower() for node in select.find_all(exp.Column)}
-    return tuple(name for name in scope.schema.columns if name.lower() in written)
+    used = {scope.resolve(node).name for node in select.find_all(exp.Column) if _is_column(node, scope)}
+    return tuple(name for name in scope.schema.columns if name in used)
+
+
+def _is_column(node: exp.Column, scope: Scope) -> bool:
+    """Whether a name is a column of the table; in GROUP BY, HAVING and ORDER BY it may be an alias."""
+    try:
+        scope.resolve(node)
+    except QueryError:
+        return False
+    return True
 
 
 def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> str:

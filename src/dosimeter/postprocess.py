@@ -153,7 +153,7 @@ def _propagated(
 
 @lru_cache(maxsize=64)
 def _spread_points(kind: Literal["laplace", "gaussian"], count: int, dimension: int) -> FloatArray:
-    """Equally likely points of noise of scale 1, in the order of a van der Corput sequence in the dimension's own base."""
+    """Equally likely points of noise of scale 1, in the order of a van der Corput sequence in the dimension's base."""
     base = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)[dimension % 10]
     index = np.arange(1, count + 1)
     fractions, step = np.zeros(count), 1.0 / base

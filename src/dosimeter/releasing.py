@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from dosimeter.accounting import (
 )
 from dosimeter.choose import parse_candidates
 from dosimeter.errors import DataError, LedgerError, OptionError, SchemaError
+from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Account, AccountOpening, Continuation, Entry, Ledger, Request, Reservation
 from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
@@ -36,7 +38,7 @@ from dosimeter.release import add_noise_to, calibrate_plan, promise_chosen, prom
 from dosimeter.risk import per_row_norms
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
-from dosimeter.sensitivity import Measured, measure_answer
+from dosimeter.sensitivity import Measured
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
@@ -221,7 +223,9 @@ def digest_request(prepared: Prepared, source_digest: str) -> str:
         "variance": None if order.variance is None else str(exact_decimal(order.variance)),
         "selection": order.selection if order.svt is not None else None,
         "indicator": look.indicator if order.prefer is not None else None,
-        "candidates": None if order.epsilon is not None else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
+        "candidates": None
+        if order.epsilon is not None
+        else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
         "clamp": order.clamp,
     } | ({} if order.chosen is None else {"chosen": str(exact_decimal(order.chosen))})
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -365,7 +369,7 @@ def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
     if dataset.count() > prepared.n:
         raise DataError("more individuals than declared")
     if prepared.order.algorithm == "fixed":
-        return measure_answer(prepared.plan, dataset.engine), _grant_fixed(prepared)
+        return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), _grant_fixed(prepared)
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     if prepared.order.algorithm == "find":
         return risk.measured(), _grant_found(prepared, risk)
@@ -453,15 +457,21 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         return _hand_out(ledger.settle(entry.id, status="denied"), prepared)
     scale = noise_scale(prepared.mechanism, prepared.plan.sensitivity(prepared.mechanism.norm), float(entry.epsilon))
     errors = error_95(prepared.plan, prepared.mechanism, scale, noisy.values)
+    clamp = prepared.order.clamp
     settled = ledger.settle(
         entry.id,
         status="released",
-        answer=assemble_answer(prepared.plan, noisy.keys, noisy.values, clamp=prepared.order.clamp),
+        answer=[_null_infinities(row) for row in assemble_answer(prepared.plan, noisy.keys, noisy.values, clamp=clamp)],
         guarantee=_promise(prepared, entry),
         error_95=None if prepared.order.algorithm == "find" else errors,
         measured=noisy.values,
     )
     return _hand_out(settled, prepared)
+
+
+def _null_infinities(row: dict[str, Any]) -> dict[str, Any]:
+    """SUM(x) * 1e308 can leave the range of floats: then there is no number to give, and JSON has no infinity."""
+    return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in row.items()}
 
 
 def _promise(prepared: Prepared, entry: Entry) -> str:

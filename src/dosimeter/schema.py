@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dosimeter.errors import SchemaError
-from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.model import Column, ColumnType, JoinTable, Schema
 
-_TOP = {"table", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns"}
+_TOP = {"table", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
+_TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
 _COLUMN = {"type", "bounds", "values", "resolution", "identifying"}
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
@@ -33,7 +35,20 @@ def load_schema(path: str | Path) -> Schema:
         raise SchemaError(f"There is no schema file {file}. Draft one with: dosimeter schema DATA -o {file}") from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"The schema file {file} cannot be read. It must be a UTF-8 text file.") from None
-    return parse_schema(text, name=str(file))
+    return _locate_tables(parse_schema(text, name=str(file)), file.parent)
+
+
+def _locate_tables(schema: Schema, folder: Path) -> Schema:
+    """A joined table's file is named from where the schema file is."""
+    if not schema.tables:
+        return schema
+    tables = {
+        name: replace(table, source=str(folder / table.source) if "." in Path(table.source).name else table.source)
+        if table.source is not None
+        else table
+        for name, table in schema.tables.items()
+    }
+    return replace(schema, tables=tables)
 
 
 def parse_schema(text: str, *, name: str = "the schema") -> Schema:
@@ -71,21 +86,80 @@ def read_schema(content: Mapping[str, Any]) -> Schema:
         max_rows_per_unit=_read_count(content, "max_rows_per_unit") or 1,
         row_key=_read_row_key(content, read),
         reviewed=_read_flag(content, "reviewed", "the schema"),
+        tables=_read_tables(content.get("tables", {})),
     )
-    _check_unit(schema)
+    _check_unit(schema, content)
     return schema
 
 
-def _check_unit(schema: Schema) -> None:
+_UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
+
+
+def _check_unit(schema: Schema, given: Mapping[str, Any]) -> None:
     if schema.unit == "row":
-        if schema.max_rows_per_unit != 1:
+        if schema.max_rows_per_unit != 1 or schema.row_key is not None:
             raise SchemaError(
-                'with unit = "row" everybody has one row. Leave max_rows_per_unit out, or name a unit column.'
+                'with unit = "row" everybody has one row. Leave max_rows_per_unit and row_key out, or name a unit '
+                "column."
             )
         return
-    raise SchemaError(
-        f'unit = "{schema.unit}": individuals with several rows are not supported by this version. '
-        'Aggregate to one row per individual and use unit = "row".'
+    _check_unit_columns(schema.columns, schema.unit, schema.row_key, "max_rows_per_unit" in given, "the schema")
+
+
+def _check_unit_columns(
+    columns: Mapping[str, Column], unit: str, row_key: str | None, bounded: bool, place: str
+) -> None:
+    if unit not in columns:
+        raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
+    if not bounded:
+        raise SchemaError(
+            f'{place}: with unit = "{unit}" say how many rows of one individual count: max_rows_per_unit = m.'
+        )
+    if row_key is None:
+        raise SchemaError(f'{place}: with unit = "{unit}" name the column that tells its rows apart: row_key = "…".')
+    for name in (unit, row_key):
+        if columns[name].type not in _UNIT_TYPES:
+            raise SchemaError(f"{place}: {name} must be an integer, text or category column to identify rows.")
+
+
+def _read_tables(content: Any) -> dict[str, JoinTable]:
+    """The further tables a query may join."""
+    if not isinstance(content, Mapping):
+        raise SchemaError('tables must be sections: [tables.name] public = true, key = "…".')
+    return {str(name): _read_table(str(name), facts) for name, facts in content.items()}
+
+
+def _read_table(name: str, facts: Any) -> JoinTable:
+    place = f"[tables.{name}]"
+    if not isinstance(facts, Mapping):
+        raise SchemaError(f"{place} must be a section with at least public = true, a key and columns.")
+    _expect_keys(facts, _TABLE, place)
+    columns = facts.get("columns")
+    if not isinstance(columns, Mapping) or not columns:
+        raise SchemaError(f"{place} has no columns. Add a [tables.{name}.columns.…] section for each one used.")
+    read = {str(column): _read_column(str(column), given) for column, given in columns.items()}
+    public = _read_flag(facts, "public", place)
+    texts = {key: facts.get(key) for key in ("key", "source", "unit", "row_key")}
+    for key, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise SchemaError(f"{place} {key} must be a text.")
+    if public and texts["key"] not in read:
+        raise SchemaError(f'{place} is public: name the column that is unique in it: key = "…".')
+    if not public:
+        if texts["unit"] is None:
+            raise SchemaError(
+                f"{place} is private: name the unit column, or say public = true if it holds no individuals."
+            )
+        _check_unit_columns(read, texts["unit"], texts["row_key"], "max_rows_per_unit" in facts, place)
+    return JoinTable(
+        name=name,
+        columns=read,
+        public=public,
+        key=texts["key"],
+        source=texts["source"],
+        unit=texts["unit"],
+        max_rows_per_unit=_read_count(facts, "max_rows_per_unit") or 1,
+        row_key=texts["row_key"],
     )
 
 
@@ -233,16 +307,34 @@ def dump_schema(schema: Schema, *, comment: str = "") -> str:
             lines.append(f"row_key = {_quoted(schema.row_key)}")
     lines.append(f"reviewed = {_flag(schema.reviewed)}")
     for column in schema.columns.values():
-        lines.extend(["", f"[columns.{_key(column.name)}]", f'type = "{column.type}"'])
-        if column.bounds is not None:
-            lines.append(f"bounds = [{', '.join(_plain(bound) for bound in column.bounds)}]")
-        if column.resolution is not None:
-            lines.append(f"resolution = {_plain(column.resolution)}")
-        if column.values is not None:
-            lines.append(f"values = [{', '.join(_quoted(value) for value in column.values)}]")
-        if column.identifying:
-            lines.append("identifying = true")
+        lines += _dump_column(f"columns.{_key(column.name)}", column)
+    for table in schema.tables.values():
+        lines += _dump_table(table)
     return "\n".join(lines) + "\n"
+
+
+def _dump_column(section: str, column: Column) -> list[str]:
+    lines = ["", f"[{section}]", f'type = "{column.type}"']
+    if column.bounds is not None:
+        lines.append(f"bounds = [{', '.join(_plain(bound) for bound in column.bounds)}]")
+    if column.resolution is not None:
+        lines.append(f"resolution = {_plain(column.resolution)}")
+    if column.values is not None:
+        lines.append(f"values = [{', '.join(_quoted(value) for value in column.values)}]")
+    if column.identifying:
+        lines.append("identifying = true")
+    return lines
+
+
+def _dump_table(table: JoinTable) -> list[str]:
+    lines = ["", f"[tables.{_key(table.name)}]", f"public = {_flag(table.public)}"]
+    texts = (("key", table.key), ("source", table.source), ("unit", table.unit), ("row_key", table.row_key))
+    lines += [f"{name} = {_quoted(text)}" for name, text in texts if text is not None]
+    if not table.public:
+        lines.append(f"max_rows_per_unit = {table.max_rows_per_unit}")
+    for column in table.columns.values():
+        lines += _dump_column(f"tables.{_key(table.name)}.columns.{_key(column.name)}", column)
+    return lines
 
 
 def _printable(text: str) -> str:
@@ -270,13 +362,20 @@ def _plain(value: Any) -> str:
 
 def digest_schema(schema: Schema) -> str:
     """Identity of the public facts, independent of layout and comments. Reviewing does not change the facts."""
-    facts = {
+    facts: dict[str, Any] = {
         "table": schema.table,
         "individuals": schema.individuals,
         "unit": [schema.unit, schema.max_rows_per_unit, schema.row_key],
         "columns": [_column_facts(column) for column in schema.columns.values()],
     }
+    if schema.tables:
+        facts["tables"] = [_table_facts(table) for table in schema.tables.values()]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def _table_facts(table: JoinTable) -> list[Any]:
+    columns = [_column_facts(column) for column in table.columns.values()]
+    return [table.name, table.public, table.key, table.unit, table.max_rows_per_unit, table.row_key, columns]
 
 
 def _column_facts(column: Column) -> list[Any]:

@@ -112,7 +112,7 @@ def test_every_bit_of_every_payload_counts(tampered: tuple[sqlite3.Connection, L
             assert first_bad(ledger) == seq, value
 
 
-@pytest.mark.parametrize("value", [0, 2, -1, 2**40, "1x", None, 1.5, b"\xff"])
+@pytest.mark.parametrize("value", [0, 1, 3, -1, 2**40, "1x", None, 1.5, b"\xff"])
 def test_numbers_count_as_well(tampered: tuple[sqlite3.Connection, Ledger], value: object) -> None:
     """SQLite takes any type in any column once its declaration is rewritten."""
     raw, ledger = tampered
@@ -171,7 +171,7 @@ def test_an_inserted_record_is_seen(tampered: tuple[sqlite3.Connection, Ledger],
     for later in range(7, seq - 1, -1):
         raw.execute("UPDATE dosimeter_ledger SET seq = ? WHERE seq = ?", (later + 1, later))
     raw.execute("UPDATE dosimeter_ledger SET previous = 'moved' WHERE seq = ?", (seq + 1,))
-    forged = replace(here, seq=seq, kind="view", entry="", payload='{"request_digest":"x","what":"risk"}')
+    forged = replace(here, seq=seq, kind="view", version=1, entry="", payload='{"request_digest":"x","what":"risk"}')
     write_record(raw, replace(forged, digest=forged.compute_digest()))
     raw.execute("UPDATE dosimeter_ledger SET previous = ? WHERE seq = ?", (forged.compute_digest(), seq + 1))
     assert first_bad(ledger) == seq + 1
@@ -322,7 +322,7 @@ def test_tampering_is_seen_on_postgresql(create_database: Callable[[], str]) -> 
                 raw.execute("COMMIT")
                 assert first_bad(ledger) == seq
                 raw.execute(f"UPDATE dosimeter_ledger SET {column} = left({column}, -1) WHERE seq = {seq}")
-        raw.execute("UPDATE dosimeter_ledger SET version = 2 WHERE seq = 6")
+        raw.execute("UPDATE dosimeter_ledger SET version = 3 WHERE seq = 6")
         assert first_bad(ledger) == 6
         raw.execute("DELETE FROM dosimeter_ledger WHERE seq = 4")
         assert first_bad(ledger) == 4

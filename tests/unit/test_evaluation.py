@@ -191,7 +191,7 @@ def test_python_agrees_with_duckdb(connection: duckdb.DuckDBPyConnection, sql: s
 
 
 @pytest.mark.long
-@settings(max_examples=20_000, derandomize=False, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5000, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(sql=ANY, row=ROWS)
 def test_python_agrees_with_duckdb_at_length(
     connection: duckdb.DuckDBPyConnection, sql: str, row: dict[str, Any]

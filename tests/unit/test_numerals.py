@@ -73,7 +73,16 @@ def test_two_ends_of_a_range_never_read_alike(low: float, factor: float) -> None
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.95238, "95.24 %"), (0.999999, "99.99990 %"), (1.0, "100.00 %"), (0.00070861, "0.071 %"), (0.5, "50.00 %")],
+    [
+        (0.95238, "95.24 %"),
+        (0.999999, "99.99990 %"),
+        (1.0, "100.00 %"),
+        (0.00070861, "0.071 %"),
+        (0.5, "50.00 %"),
+        (1.2e-6, "0.00012 %"),
+        (8.3e-144, "< 0.0001 %"),
+        (0.0, "0 %"),
+    ],
 )
 def test_percentages(share: float, text: str) -> None:
     assert format_percent(share) == text

@@ -5,24 +5,30 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.aftermath import ex_post_risk
 from dosimeter.errors import LedgerError, OptionError, QueryError, SchemaError
 from dosimeter.ledger import Account
 from dosimeter.look import Look
-from dosimeter.model import Mechanism
+from dosimeter.model import Mechanism, QueryPlan
+from dosimeter.plan import plan_query
 from dosimeter.preview import dry_run
-from dosimeter.release import add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
+from dosimeter.release import _rounding, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
 from dosimeter.releasing import ReleaseOrder, Terms
+from dosimeter.schema import read_schema
 from dosimeter.selection import SelectionProblem, outcome_distribution
 
 WARDS = ["burns", "eyes", "hands", "nobody"]
@@ -164,6 +170,13 @@ def test_arithmetic_over_aggregates_never_fails(stays: Dataset, ledger: Ledger) 
         assert [row["q"] for row in answer] == sorted(row["q"] for row in answer)
 
 
+def test_a_number_beyond_all_floats_is_null_and_not_a_failure(stays: Dataset, ledger: Ledger) -> None:
+    huge = " * ".join(["1000000000000"] * 27)
+    sql = f"SELECT AVG(nights) * {huge} AS huge, AVG(nights) * {huge} - AVG(nights) * {huge} AS none FROM stays"
+    assert ask(stays, ledger, sql, epsilon=9.0) == [{"huge": None, "none": None}]
+    assert account_of(ledger).entries[0].status == "released"
+
+
 def test_clamping_is_post_processing(stays: Dataset, ledger: Ledger) -> None:
     sql = "SELECT ward, COUNT(*) AS n, AVG(nights) AS a, MIN(cost) AS m, SUM(nights) AS s FROM stays GROUP BY ward"
     outside = 0
@@ -188,6 +201,46 @@ def test_measured_numbers_are_kept_exactly(stays: Dataset, ledger: Ledger) -> No
     assert count.denominator == 1
     assert (total * 2).denominator == 1
     assert (median * 2**20 / 50).denominator == 1
+
+
+# ---------------------------------------------------------------- how many steps one individual moves
+
+
+def test_a_grid_of_decimals_costs_no_extra_step(stays: Dataset) -> None:
+    """35 bounds that no float holds exactly: Δ is the whole number of steps it is, never one more."""
+    for cents in range(1, 36):
+        columns = {"x": {"type": "decimal", "bounds": [0, cents / 100], "resolution": 0.01}}
+        with Dataset.open(pa.table({"x": [0.0]}), schema={**SCHEMA, "table": "t", "columns": columns}) as dataset:
+            (noise,) = calibrate_plan(dataset.plan("SELECT SUM(x) FROM t"), Mechanism("laplace"), Decimal(1))
+            assert noise.sensitivity == cents
+
+
+@cache
+def plan_of(sql: str) -> QueryPlan:
+    return plan_query(sql, read_schema(schema_of()))
+
+
+@given(st.lists(st.tuples(st.fractions(-9, 9), st.fractions(-9, 9)), min_size=1, max_size=6))
+def test_rounding_several_cells_adds_what_is_allowed_for(cells: list[tuple[Fraction, Fraction]]) -> None:
+    """An individual with c rows moves up to c cells that are on no grid; each is rounded on its own."""
+    plan = plan_of("SELECT day, MEDIAN(nights) FROM stays GROUP BY day")
+    count = len(cells)
+    groups = (replace(plan.groups[0], values=tuple(range(count))),)
+    many = replace(plan, groups=groups, schema=replace(plan.schema, max_rows_per_unit=count))
+    moved = [abs(math.floor(a + Fraction(1, 2)) - math.floor(b + Fraction(1, 2))) for a, b in cells]
+    for mechanism in (Mechanism("laplace"), Mechanism("gaussian", 1e-6, "zcdp")):
+        extra = _rounding(many, many.measures[0], mechanism)
+        if mechanism.norm == 1:
+            assert sum(moved) <= math.ceil(sum(abs(a - b) for a, b in cells)) + extra
+        else:
+            exactly = math.sqrt(sum((a - b) ** 2 for a, b in cells))
+            assert math.sqrt(sum(step * step for step in moved)) <= math.ceil(exactly) + extra + 1e-9
+        assert extra == 0 or count > 1
+    totals = plan_of(
+        "SELECT day, COUNT(*), SUM(cost), MAX(cost), COUNT(DISTINCT cost), AVG(cost) FROM stays GROUP BY 1"
+    )
+    many = replace(totals, schema=replace(totals.schema, max_rows_per_unit=count))
+    assert [_rounding(many, measure, Mechanism("laplace")) for measure in many.measures] == [0] * 6  # on their grids
 
 
 # ---------------------------------------------------------------- charges

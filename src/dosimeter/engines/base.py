@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
-from dosimeter.model import ColumnType, Schema
+from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,19 +15,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read the source. ``delimiter``, ``encoding`` and ``null`` are for CSV; ``table`` for a database."""
+    """How to read the source. ``delimiter``, ``encoding`` and ``null`` are for CSV; ``table`` for a database.
+
+    ``tables``: further tables in memory, by name, for joins.
+    """
 
     table: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
     null: str | None = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Engine(Protocol):
     """A table somewhere, able to run our trees over it."""
 
-    name: str
-    rows_fetched: int
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rows_fetched(self) -> int:
+        """How many rows have come back to us so far."""
+        ...
 
     def default_table(self) -> str:
         """What the table is called when no schema says otherwise."""
@@ -43,6 +52,10 @@ class Engine(Protocol):
 
     def relation(self) -> exp.Expression:
         """What stands in FROM."""
+        ...
+
+    def joined(self, table: JoinTable) -> exp.Expression:
+        """A further table the schema declares, with its declared types, as it can stand in FROM."""
         ...
 
     def fetch(self, query: exp.Select) -> pa.Table:

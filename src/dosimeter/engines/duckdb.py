@@ -6,6 +6,7 @@ SELECT trees of our own making run. DuckDB's messages can quote cells, so none i
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import hashlib
@@ -19,8 +20,8 @@ import duckdb
 from sqlglot import ErrorLevel, exp
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.errors import DataError, Interrupted, OptionError
-from dosimeter.model import ColumnType, Schema
+from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
+from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,6 +124,7 @@ class DuckDBEngine:
         self._content = content
         self._form = form
         self._relation = _SOURCE
+        self._joined: dict[str, str] = {}
         self.rows_fetched = 0
 
     # ------------------------------------------------------------ opening
@@ -231,6 +233,25 @@ class DuckDBEngine:
 
     def relation(self) -> exp.Expression:
         return exp.Table(this=exp.to_identifier(self._relation, quoted=True))
+
+    def joined(self, table: JoinTable) -> exp.Expression:
+        """The further table, read once through an engine of its own and kept beside this one."""
+        if table.name not in self._joined:
+            view = f"dosimeter_joined_{len(self._joined)}"
+            with contextlib.closing(self._open_joined(table)) as other:
+                other.impose(Schema(table=table.name, columns=table.columns))
+                self._connection.register(view, other.fetch(exp.select(exp.Star()).from_(other.relation())))
+            self._joined[table.name] = view
+        return exp.Table(this=exp.to_identifier(self._joined[table.name], quoted=True))
+
+    def _open_joined(self, table: JoinTable) -> DuckDBEngine:
+        if table.name in self._options.tables:
+            return open_duckdb(self._options.tables[table.name])
+        if self._files is not None and self._files.kind == "duckdb":
+            return open_duckdb(f"duckdb:{self._files.paths[0]}", ReadOptions(table=table.source or table.name))
+        if table.source is None:
+            raise SchemaError(f'[tables.{table.name}] does not say where its data are. Add source = "file.csv" to it.')
+        return open_duckdb(table.source)
 
     # ------------------------------------------------------------ running
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
@@ -25,6 +26,7 @@ from dosimeter.ledger.values import (
     Verification,
     tabulate_answer,
     write_charge,
+    write_measured,
 )
 
 if TYPE_CHECKING:
@@ -167,7 +169,9 @@ class Ledger:
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
-                "viewed": reservation.viewed or page.has_view(request.request_digest),
+                "viewed": reservation.viewed
+                or page.has_view(request.request_digest)
+                or page.has_view(request.plan_digest),
             }
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)
@@ -181,8 +185,12 @@ class Ledger:
         answer: Sequence[Mapping[str, object]] | None = None,
         guarantee: str | None = None,
         error_95: Sequence[float | None] | None = None,
+        measured: Sequence[Sequence[Fraction]] | None = None,
     ) -> Entry:
         """Write what became of a reserved entry. The charge stays what it was, also for a denial.
+
+        ``measured``: the noisy numbers that the answer was made of, by group and measure. They carry the noise that
+        was charged for and no more of the data than the answer may, and let its risk be looked at later.
 
         The entry's ``answer`` is what the ledger will give on every later request: hand out that one.
         """
@@ -190,11 +198,14 @@ class Ledger:
             raise LedgerError("An entry is settled as released or denied.")
         if (status == "released") != (answer is not None):
             raise LedgerError("A released entry has an answer, and a denied one has none.")
+        if status == "denied" and measured is not None:
+            raise LedgerError("A denied entry has no measured numbers.")
         payload = {
             "status": status,
             "answer": None if answer is None else tabulate_answer(answer),
             "guarantee": guarantee,
             "error_95": None if error_95 is None else list(error_95),
+            "measured": None if measured is None else write_measured(measured),
         }
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)

@@ -91,6 +91,7 @@ class DatasetReplay:
                 columns=tuple(answer["columns"]),
                 rows=tuple(tuple(row) for row in answer["rows"]),
                 error_95=None if error is None else tuple(error),
+                measured=_read_measured(payload["measured"]) if record.version >= 2 else None,
             )
         self._entries[entry.id] = settled
 
@@ -118,3 +119,12 @@ class DatasetReplay:
     def has_view(self, request_digest: str, what: str | None = None) -> bool:
         """Whether risk or a dry run was looked at for this request; with ``what``, that one of them."""
         return any(request_digest == viewed and what in (None, looked_at) for viewed, looked_at in self._views)
+
+
+def _read_measured(payload: Any) -> tuple[tuple[str, ...], ...] | None:
+    if payload is None:
+        return None
+    rows = tuple(tuple(row) for row in payload)
+    if not all(isinstance(number, str) for row in rows for number in row):
+        raise TypeError
+    return rows

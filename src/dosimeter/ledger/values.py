@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -16,6 +17,7 @@ Algorithm = Literal["fixed", "find", "find-and-release"]
 Status = Literal["reserved", "released", "denied"]
 JsonScalar = str | int | float | bool | None
 AnswerRows = tuple[tuple[JsonScalar, ...], ...]
+MeasuredTexts = tuple[tuple[str, ...], ...]
 
 
 def _check_choice(value: str, choices: tuple[str, ...], name: str) -> None:
@@ -188,7 +190,12 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Entry:
-    """One request in the ledger: its reservation and, once there is one, its settlement."""
+    """One request in the ledger: its reservation and, once there is one, its settlement.
+
+    ``measured``: the noisy numbers that the answer was made of, a row per group and a number per measure, as exact
+    decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
+    ledger kept them.
+    """
 
     id: str
     dataset: str
@@ -203,6 +210,7 @@ class Entry:
     rows: AnswerRows | None = None
     guarantee: str | None = None
     error_95: tuple[float | None, ...] | None = None
+    measured: MeasuredTexts | None = None
 
     @property
     def epsilon(self) -> Decimal | None:
@@ -343,6 +351,19 @@ def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     if any(list(row) != columns for row in answer):
         raise LedgerError("Every row of an answer must have the same columns in the same order.")
     return {"columns": columns, "rows": [[row[column] for column in columns] for row in answer]}
+
+
+def write_measured(measured: Sequence[Sequence[Fraction]]) -> list[list[str]]:
+    """Noisy numbers as exact texts: 12.34 where nine decimals are enough, otherwise a fraction such as 37/1048576."""
+    return [[_write_fraction(number) for number in row] for row in measured]
+
+
+def _write_fraction(number: Fraction) -> str:
+    billionths = number * 10**9
+    if billionths.denominator != 1:
+        return f"{number.numerator}/{number.denominator}"
+    sign, (whole, part) = "-" if number < 0 else "", divmod(abs(billionths.numerator), 10**9)
+    return f"{sign}{whole}.{part:09d}".rstrip("0").rstrip(".")
 
 
 def write_charge(charge: Charge) -> dict[str, str]:

@@ -1,0 +1,144 @@
+"""After a release: how exposed everybody is by the very answer that came out. For the controller's eyes only.
+
+Takes a Dataset and a released Entry of its ledger; gives each class's output-dependent RDR (R1) and ex-post loss (R2).
+The ledger keeps the noisy numbers that an answer was made of, so this also works for an AVG, or where HAVING and LIMIT
+left groups out. Charges nothing and releases nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Entry
+from dosimeter.look import Look
+from dosimeter.model import FloatArray, IntArray, Mechanism, QueryPlan, RDRs
+from dosimeter.risk import ex_post, per_row_norms, summarise_rdr
+
+if TYPE_CHECKING:
+    from dosimeter.controller import Dataset
+    from dosimeter.sensitivity import Measured
+
+MOST_CLASSES = 10_000
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Aftermath:
+    """What one answer did to everybody, by class of equal contributions, the largest loss first. Private.
+
+    ``losses`` are those of the noisy numbers. Where ε was found privately, that cost everybody up to ``epsilon_svt``
+    more.
+    """
+
+    entry: str
+    query: str
+    mechanism: Mechanism
+    epsilon: float
+    epsilon_svt: float | None
+    noise_scale: float
+    k: int
+    sensitivities: FloatArray
+    rdr: FloatArray
+    losses: FloatArray
+    counts: IntArray
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    def describe(self) -> dict[str, Any]:
+        """The JSON form. ``classes`` is null beyond 10,000 of them."""
+        rows = zip(self.counts, self.sensitivities, self.rdr, self.losses, strict=True)
+        listed = [
+            {"people": int(people), "sensitivity": float(pis), "rdr": float(rdr), "loss": float(loss)}
+            for people, pis, rdr, loss in rows
+        ]
+        return {
+            "release": self.entry,
+            "query": self.query,
+            "mechanism": self.mechanism.kind,
+            "calibration": self.mechanism.calibration,
+            "delta": self.mechanism.delta,
+            "epsilon": self.epsilon,
+            "epsilon_svt": self.epsilon_svt,
+            "noise_scale": self.noise_scale,
+            "n": self.n,
+            "k": self.k,
+            "rdr": summarise_rdr(RDRs(self.epsilon, self.rdr, self.counts, float(self.rdr.max()))),
+            "loss": {
+                "min": float(self.losses.min()),
+                "max": float(self.losses.max()),
+                "mean": float(np.average(self.losses, weights=self.counts)),
+            },
+            "classes": listed if len(listed) <= MOST_CLASSES else None,
+        }
+
+    def __repr__(self) -> str:
+        return f"Aftermath(n={self.n}, redacted)"
+
+
+def ex_post_risk(dataset: Dataset, entry: Entry, sql: str | None = None) -> Aftermath:
+    """R1 and R2 of everybody for a released entry, on the data it was released from.
+
+    With ``sql`` the entry must be the answer to that query.
+    """
+    request = entry.request
+    if entry.status != "released":
+        raise LedgerError(f"Entry {entry.id} is {entry.status}: it gave no answer that could expose anybody.")
+    if entry.measured is None or entry.epsilon is None:
+        raise LedgerError(
+            f"Entry {entry.id} was settled before the ledger kept noisy numbers: there are none to look at."
+        )
+    look = recall_look(entry)
+    plan = dataset.plan(request.query if sql is None else sql, look.plan_options())
+    if plan.digest != request.plan_digest:
+        raise LedgerError(f"Entry {entry.id} answers another query, or one under another schema: {request.query}")
+    if dataset.engine.fingerprint() != request.source_digest:
+        raise LedgerError(f"Entry {entry.id} was released from other data: give the data as they were then.")
+    risk = dataset.assess_plan(plan, look)
+    epsilon = float(entry.epsilon)
+    scale = risk.noise_scale(epsilon)
+    residual = _find_residual(plan, risk.measured(), entry, risk.mechanism)
+    rdr, losses = ex_post(risk.contributions, residual, risk.mechanism, scale)
+    sensitivities = per_row_norms(risk.contributions, risk.mechanism.norm)
+    inhabited = np.flatnonzero(risk.contributions.people > 0)
+    order = inhabited[np.lexsort((-sensitivities[inhabited], -losses[inhabited]))]
+    return Aftermath(
+        entry=entry.id,
+        query=request.query,
+        mechanism=risk.mechanism,
+        epsilon=epsilon,
+        epsilon_svt=None if entry.epsilon_svt is None else float(entry.epsilon_svt),
+        noise_scale=scale,
+        k=risk.k,
+        sensitivities=sensitivities[order],
+        rdr=rdr[order],
+        losses=losses[order],
+        counts=risk.contributions.people[order],
+    )
+
+
+def recall_look(entry: Entry) -> Look:
+    """How the entry's query was looked at when it was released."""
+    request = entry.request
+    floor = request.settings.get("min_rows")
+    gaussian = request.mechanism == "gaussian"
+    return Look(
+        mechanism="gaussian" if gaussian else "laplace",
+        delta=float(request.delta) if gaussian else None,
+        calibration="zcdp" if gaussian else None,
+        min_rows=None if floor is None else int(floor),
+    )
+
+
+def _find_residual(plan: QueryPlan, exact: Measured, entry: Entry, mechanism: Mechanism) -> FloatArray:
+    """o − q(x) in every cell, in the units of the norm (S5): the noise that was drawn."""
+    assert entry.measured is not None
+    weights = plan.weights(mechanism.norm)
+    rows = zip(entry.measured, exact.values, strict=True)
+    differences = [[float(Fraction(o) - q) for o, q in zip(noisy, true, strict=True)] for noisy, true in rows]
+    return (np.array(differences, dtype=np.float64) * weights).ravel()

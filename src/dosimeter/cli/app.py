@@ -1,0 +1,108 @@
+"""The application and its exit statuses: 0 done, 1 nothing suitable, 2 bad input, 3 a bug of ours, 130 interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from dosimeter import __version__
+from dosimeter.cli import looking, releasing, story
+from dosimeter.errors import DosimeterError, Interrupted
+
+app = typer.Typer(
+    name="dosimeter",
+    help="Choose and spend ε knowing whom it exposes: everybody's relative disclosure risk, for data controllers.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dosimeter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("demo")(story.demo)
+app.command("schema")(looking.schema)
+app.command("explain")(looking.explain)
+app.command("risk")(looking.risk)
+app.command("find")(looking.find)
+app.command("release")(releasing.release)
+app.command("ledger")(releasing.ledger)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit status. Never a traceback for a user's mistake."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _never_fail_on_a_character()
+        result = app(args=words or ["--help"], prog_name="dosimeter", standalone_mode=False)
+        sys.stdout.flush()
+        if result == Interrupted.exit_code:  # what becomes of Ctrl-C outside of our own work
+            return _fail("dosimeter: stopped.", result)
+        return result if isinstance(result, int) else 0
+    except DosimeterError as error:
+        return _fail(f"dosimeter: {error}", error.exit_code)
+    except TyperException as error:
+        return _fail(_describe_misuse(error), 2)
+    except (KeyboardInterrupt, Abort):
+        return _fail("dosimeter: stopped.", 130)
+    except (BrokenPipeError, SystemExit):  # nobody reads on; the library ends itself then
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        return 0
+    except Exception as error:  # noqa: BLE001 - the outermost frame: whatever it is, the user gets one line
+        return _fail(_describe_bug(error), 3)
+
+
+def _never_fail_on_a_character() -> None:
+    """What the terminal's encoding lacks is written as an escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _fail(message: str, status: int) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    sys.stderr.write(message + "\n")
+    return status
+
+
+def _describe_misuse(error: TyperException) -> str:
+    """The command line's own complaint, and where its options are explained."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "dosimeter"
+    complaint = error.format_message().replace("Value error, ", "").rstrip(". \n")
+    return f"dosimeter: {complaint}. See: {command} --help"
+
+
+def _describe_bug(error: Exception) -> str:
+    """Where it happened and its kind. Its text is left out: it could quote the data."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"
+    if os.environ.get("DOSIMETER_DEBUG"):
+        traceback.print_exception(error)
+    return (
+        f"dosimeter: a bug of ours ({type(error).__name__} at {place}, version {__version__}). Nothing was released. "
+        "Please report this line and the command; DOSIMETER_DEBUG=1 shows the traceback, which may quote data."
+    )

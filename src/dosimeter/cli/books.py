@@ -1,0 +1,92 @@
+"""``--ledger`` and ``--release`` of the commands that look: what looking leaves in the ledger, and learns from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.errors import LedgerError, OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.aftermath import Aftermath
+    from dosimeter.assessment import Risk
+    from dosimeter.controller import Dataset
+    from dosimeter.ledger import Account
+
+LedgerTarget = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger", metavar="L", help="Record in this ledger that it was looked at. find honours the account."
+    ),
+]
+ReleaseId = Annotated[
+    str | None,
+    typer.Option("--release", metavar="ID", help="With --ledger: the risk by the answer that this entry gave."),
+]
+
+
+def check_books(target: str | None, release: str | None, schema: object, **others: object) -> None:
+    """``others``: options that say how to look, by name. A release was looked at in one way, which the ledger knows."""
+    if target is not None and schema is None:
+        raise OptionError("--ledger goes with --schema: an account belongs to the table that the schema names.")
+    if release is None:
+        return
+    if target is None:
+        raise OptionError("--release goes with --ledger: name the ledger that the entry is in.")
+    given = [f"--{name}" for name, value in others.items() if value]
+    if given:
+        raise OptionError(f"--release shows one answer. Leave {', '.join(given)} out.")
+
+
+def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | None:
+    """Before anything is shown: note that the risk was looked at (G1). Gives the account, where there is one."""
+    if target is None:
+        return None
+    if not risk.plan.digest:
+        raise OptionError("A study by --sensitivity is of no query that could be released. Leave --ledger out.")
+    from dosimeter.ledger import Ledger
+
+    with Ledger.open(target) as ledger:
+        ledger.record_view(dataset.schema.table, risk.plan.digest, "risk")
+        return ledger.account(dataset.schema.table)
+
+
+def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
+    """Which candidates the account still admits (O2); all of them while there is none."""
+    from dosimeter.accounting import exact_decimal, remaining_candidates
+
+    def remaining(candidates: Sequence[float]) -> Sequence[float]:
+        if account is None:
+            return candidates
+        delta = exact_decimal(risk.mechanism.delta)
+        return remaining_candidates(
+            account.policy, account.reading, candidates,
+            epsilon_svt=0, delta=delta, max_epsilon=account.max_epsilon,
+        )  # fmt: skip
+
+    return remaining
+
+
+def describe_reading(account: Account | None, risk: Risk) -> dict[str, Any]:
+    """The reading, null when it is infinite, and the candidates that it cut off."""
+    left = set(leave_remaining(account, risk)(risk.candidates))
+    reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)
+    return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
+
+
+def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermath:
+    """The risk by the answer that was given. That it was looked at is recorded like every other look."""
+    from dosimeter.aftermath import ex_post_risk
+    from dosimeter.ledger import Ledger
+
+    with Ledger.open(target, create=False) as ledger:
+        entry = ledger.entry(release)
+        if entry is None or entry.dataset != dataset.schema.table:
+            raise LedgerError(
+                f"The ledger has no entry {release} of {dataset.schema.table}. See: dosimeter ledger {target}"
+            )
+        found = ex_post_risk(dataset, entry, sql)
+        ledger.record_view(entry.dataset, entry.request.plan_digest, "risk")
+    return found

@@ -1,0 +1,135 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dosimeter.errors import OptionError
+
+
+class MechanismName(StrEnum):
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+class CalibrationName(StrEnum):
+    ZCDP = "zcdp"
+    CLASSIC = "classic"
+
+
+class IndicatorName(StrEnum):
+    BOUND = "bound"
+    EXACT = "exact"
+
+
+class GroupsName(StrEnum):
+    DECLARED = "declared"
+    OBSERVED = "observed"
+
+
+class SelectionName(StrEnum):
+    SHARP = "sharp"
+    PAPER = "paper"
+
+
+class LedgerAction(StrEnum):
+    SHOW = "show"
+    VERIFY = "verify"
+    EXPORT = "export"
+
+
+class MethodName(StrEnum):
+    CLOSED_FORM = "closed-form"
+    RECOMPUTE = "recompute"
+
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .csv.gz or .parquet path or glob, or duckdb:PATH.")]
+Sql = Annotated[
+    str, typer.Argument(metavar="SQL", help="The analyst's query: text, @query.sql, or - for standard input.")
+]
+SchemaFile = Annotated[Path | None, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")]
+Mechanism = Annotated[MechanismName, typer.Option("--mechanism", help="Which noise.")]
+Delta = Annotated[str | None, typer.Option("--delta", metavar="D", help="δ of the Gaussian mechanism; default 1/n^2.")]
+Calibration = Annotated[
+    CalibrationName | None, typer.Option("--calibration", help="Gaussian: zcdp (default), or classic as in the paper.")
+]
+Indicator = Annotated[
+    IndicatorName, typer.Option("--indicator", help="RDR by the paper's bound, or its exact expectation.")
+]
+Candidates = Annotated[
+    str | None, typer.Option("--candidates", metavar="LIST", help="Candidate ε's: paper (37 values), or 1,0.5,0.1.")
+]
+Groups = Annotated[GroupsName, typer.Option("--groups", help="Declared groups, or observed ones (study only).")]
+Method = Annotated[
+    MethodName, typer.Option("--method", help="Closed form, or really leaving out each distinct record.")
+]
+Sensitivity = Annotated[
+    float | None,
+    typer.Option("--sensitivity", metavar="X", help="A Δ given by hand (study only; never backs a release)."),
+]
+MinRows = Annotated[
+    int | None, typer.Option("--min-rows", metavar="R", help="A public lower bound on the rows an AVG matches.")
+]
+EngineName = Annotated[str | None, typer.Option("--engine", help="The engine that reads DATA; default duckdb.")]
+Table = Annotated[str | None, typer.Option("--table", help="The table in a database, or what to call a file's table.")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="CSV: the character between columns.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="CSV: the encoding, such as latin-1.")]
+Null = Annotated[str | None, typer.Option("--null", help="CSV: how a missing value is written; default empty.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def read_sql(text: str) -> str:
+    """The SQL itself, from the text, @FILE or standard input."""
+    if text == "-":
+        return _read_standard_input()
+    if not text.startswith("@"):
+        return text
+    path = Path(text[1:])
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise OptionError(f"There is no file {path}. After @ comes the path of a file that holds the SQL.") from None
+    except (OSError, ValueError):
+        raise OptionError(f"The file {path} cannot be read as UTF-8 text.") from None
+
+
+def _read_standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except (OSError, ValueError, AttributeError):  # closed, not text, or not there
+        raise OptionError("Standard input cannot be read as text. Give the SQL as an argument or as @FILE.") from None
+
+
+def split_list(text: str | None) -> list[str] | None:
+    """A comma-separated option as its parts, or None when it was not given."""
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
+def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "") -> None:
+    """Before any work: the ending is one of these (none: any), and there is a folder to write into."""
+    if path is None:
+        return
+    if kinds and path.suffix.lower() not in kinds:
+        raise OptionError(f"{path}: {what} as {' or '.join(kinds)}. Change the ending.")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise unwritable(path)
+
+
+def unwritable(path: Path) -> OptionError:
+    return OptionError(f"{path} cannot be written. Choose a folder that exists and may be written to.")
+
+
+def print_json(document: Any) -> None:
+    """One line on standard output; in ASCII where the terminal's encoding, or a broken character, asks for it."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(document, allow_nan=False)
+    sys.stdout.write(text + "\n")

@@ -1,0 +1,295 @@
+"""What people read on a terminal: the question, the table, the range bars, one sentence of advice, the notes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dosimeter.model import Candidate, Choice
+from dosimeter.numerals import format_epsilon, format_number, format_percent
+from dosimeter.terminal import advice, candidate_table, groups_table, people_table, range_bars
+
+if TYPE_CHECKING:
+    from dosimeter.aftermath import Aftermath
+    from dosimeter.assessment import Risk
+    from dosimeter.ledger import Account
+    from dosimeter.releasing import Answer
+
+
+def make_console() -> Console:
+    """Standard output; when it is not a terminal, wide enough that nothing is cut."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=120, no_color=True)
+
+
+def print_risk(
+    found: Risk,
+    lines: Sequence[Candidate],
+    *,
+    people: Sequence[Mapping[str, Any]],
+    by: str | None,
+    by_group: Sequence[Mapping[str, Any]],
+    show_all: bool,
+) -> None:
+    console = make_console()
+    _print_question(console, found)
+    console.print(candidate_table(lines, _aggregates(found), found=None, show_all=show_all))
+    console.print()
+    console.print(range_bars(lines, show_all=show_all))
+    if people:
+        console.print()
+        console.print(people_table(people, epsilon=found.candidates[0]))
+    if by is not None:
+        console.print()
+        console.print(groups_table(by_group, by=by, epsilon=found.candidates[0]))
+    console.print()
+    console.print(advice(lines, indicator=found.indicator))
+    print_notes(console, found.risk_notes())
+
+
+def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading: float | None = None) -> None:
+    console = make_console()
+    _print_question(console, found)
+    console.print(candidate_table(choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all))
+    console.print()
+    console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon))
+    console.print()
+    console.print(
+        advice(
+            choice.candidates,
+            preference=choice.preference,
+            found=choice.epsilon,
+            limit=choice.limit,
+            indicator=found.indicator,
+            reading=reading,
+        )
+    )
+    print_notes(console, choice.notes)
+
+
+def print_notes(console: Console, notes: Sequence[str]) -> None:
+    if not notes:
+        return
+    console.print()
+    lines = Table.grid(padding=(0, 1))
+    for note in notes:
+        lines.add_row("·", Text(note), style="dim")
+    console.print(lines)
+
+
+def print_explanation(explanation: Mapping[str, Any]) -> None:
+    console = make_console()
+    console.print(Text(explanation["query"].strip(), style="bold"))
+    measures, k = explanation["measures"], explanation["k"]
+    console.print(Text(_describe_size(explanation), style="dim"))
+    console.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for title, side in (("measured", "left"), ("kind", "left"), ("Δ", "right"), ("noise grid", "right")):
+        table.add_column(title, justify="right" if side == "right" else "left")
+    for measure in measures:
+        grid = format_number(measure["grid"]) if measure["grid"] else "none"
+        table.add_row(Text(measure["measure"]), measure["kind"], format_number(measure["sensitivity"]), grid)
+    console.print(table)
+    console.print()
+    delta = explanation["sensitivity"]
+    several = ", every measure divided by its own Δ first" if len(measures) > 1 else ""
+    console.print(
+        f"Δ of the whole answer: {format_number(delta['laplace'])} for Laplace, {format_number(delta['gaussian'])} for "
+        f"Gaussian noise{several}. k = {'known once the data is read' if k is None else f'{k:,}'}."
+    )
+    if explanation["post_processing"]:
+        console.print(Text(f"After the noise, at no cost: {'; '.join(explanation['post_processing'])}."))
+    if explanation["additive"]:
+        console.print("It can be released at a fixed ε, by find-ε, or by finding and releasing ε.")
+    else:
+        console.print("It can be released at a fixed ε or by find-ε. ε cannot be found and released privately for it:")
+        console.print("one person's rows decide what another person's removal would change.")
+
+
+def _describe_size(explanation: Mapping[str, Any]) -> str:
+    each, groups = len(explanation["measures"]), explanation["groups"]
+    names = ", ".join(explanation["group_columns"])
+    if not names:
+        return f"{each} noisy {'number' if each == 1 else 'numbers'}, over everybody who meets the WHERE."
+    if groups is None:
+        return f"{each} noisy {'number' if each == 1 else 'numbers'} for each group of {names} in the data."
+    return f"{each * groups:,} noisy numbers: {each} for each of the {groups:,} declared groups of {names}."
+
+
+def _print_question(console: Console, found: Risk) -> None:
+    console.print(Text(found.plan.sql.strip(), style="bold"))
+    noise = f"{found.mechanism.kind.capitalize()} noise"
+    if found.mechanism.calibration:
+        noise += f" ({found.mechanism.calibration}, δ = {found.mechanism.delta:.3g})"
+    facts = (
+        f"{found.n:,} individuals",
+        f"k = {found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
+        f"sensitivity Δ = {format_number(found.sensitivity)}",
+        noise,
+        f"RDR by the {found.indicator} indicator",
+        "for the controller only",
+    )
+    console.print(Text(" · ".join(facts), style="dim"))
+    console.print()
+
+
+def _aggregates(found: Risk) -> list[str]:
+    return [output.name for output in found.plan.outputs if output.is_aggregate]
+
+
+# ---------------------------------------------------------------- releases and the books
+
+
+def print_answer(answer: Answer) -> None:
+    """What the analyst may see, and only that."""
+    console = make_console()
+    if answer.status == "denied":
+        console.print("Denied.")
+        return
+    rows = answer.answer or []
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0] if rows else []:
+        numeric = all(isinstance(row[name], (int, float)) and not isinstance(row[name], bool) for row in rows)
+        table.add_column(Text(str(name)), justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*[Text(_show_cell(value)) for value in row.values()])
+    console.print(table if rows else "No group is left after HAVING and LIMIT.")
+    console.print()
+    if answer.epsilon is not None:
+        found = f", {answer.epsilon_svt:g} for finding it" if answer.epsilon_svt is not None else ""
+        errors = ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in answer.error_95 or ())
+        console.print(f"ε = {format_epsilon(answer.epsilon)}{found}. 95 % error: {errors}.")
+    console.print(Text(answer.guarantee or "", style="dim"))
+
+
+def _show_cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def print_dry_run(document: Mapping[str, Any]) -> None:
+    console = make_console()
+    console.print(Text(document["query"].strip(), style="bold"))
+    console.print(Text("dry run · controller only · nothing charged, nothing released", style="dim"))
+    console.print()
+    if document["algorithm"] == "find-and-release":
+        _print_outcomes(console, document)
+    else:
+        denied = document["analyst_sees"]["status"] == "denied"
+        console.print(
+            "The request would be denied." if denied else f"ε would be {format_epsilon(document['epsilon'])}."
+        )
+        _print_cost(console, document["cost"])
+    if document["repeated"]:
+        console.print("The same request was answered before: it is answered from the ledger again, at no charge.")
+    console.print(Text(f"The analyst would see: {json.dumps(document['analyst_sees'], ensure_ascii=False)}"))
+
+
+def _print_outcomes(console: Console, document: Mapping[str, Any]) -> None:
+    lines = document["candidates"]
+    if not lines:
+        console.print("No candidate is left: the request would be denied without a test and without a charge.")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("ε", "probability", "variance", "meets τ", "reading after"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        if line["probability"] < 5e-4:
+            continue
+        after = line["cost"]["reading_after"]
+        table.add_row(
+            format_epsilon(line["epsilon"]),
+            format_percent(line["probability"]),
+            f"{line['variance']:.3g}",
+            "✗" if line["violates"] else "✓",
+            "∞" if after is None else f"{after:g}",
+        )
+    console.print(table)
+    hidden = sum(1 for line in lines if line["probability"] < 5e-4)
+    if hidden:
+        console.print(Text(f"({hidden} candidates below 0.05 % are not shown)", style="dim"))
+    console.print(f"Denied with probability {format_percent(document['denial'])}; a denial also costs ε_svt.")
+    console.print(
+        f"The released ε violates the preference with probability {format_percent(document['violation'])} "
+        f"({document['selection']} selection)."
+    )
+    alpha = document["alpha"]
+    console.print(f"α at β = {alpha['beta']:g}: {alpha['exact']:.3g} (the paper's: {alpha['paper']:.3g}).")
+    if alpha["warning"]:
+        console.print("τ is below α: the noise of the test is larger than the threshold for some candidates.")
+
+
+def _print_cost(console: Console, cost: Mapping[str, Any] | None) -> None:
+    if cost is not None:
+        after = "∞" if cost["reading_after"] is None else f"{cost['reading_after']:g}"
+        before = "∞" if cost["reading"] is None else f"{cost['reading']:g}"
+        console.print(f"Cost: {cost['charge']:g}. The reading would go from {before} to {after}.")
+
+
+def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
+    """What one answer did to everybody: the largest losses first."""
+    document = found.describe()
+    console = make_console()
+    console.print(Text(found.query.strip(), style="bold"))
+    facts = (
+        f"{found.n:,} individuals · k = {found.k} · ε = {format_epsilon(found.epsilon)} · after release {found.entry}"
+    )
+    console.print(Text(f"{facts} · controller only", style="dim"))
+    console.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name in ("people", "own influence", "RDR by this answer", "ex-post loss"):
+        table.add_column(name, justify="right")
+    rows = zip(found.counts.tolist(), found.sensitivities, found.rdr, found.losses, strict=True)
+    for _, (people, influence, rdr, loss) in zip(range(most), rows, strict=False):
+        table.add_row(f"{people:,}", *(format_number(float(value)) for value in (influence, rdr, loss)))
+    console.print(table)
+    if len(found.counts) > most:
+        console.print(Text(f"({len(found.counts) - most:,} more classes; --json lists them)", style="dim"))
+    console.print()
+    most_likely, mean = (format_number(document["loss"][name]) for name in ("max", "mean"))
+    console.print(
+        "To somebody who knows everybody else, this answer is evidence that a person's rows are in the table by a "
+        f"factor of at most e^{most_likely}, on average e^{mean}; a negative loss speaks against it."
+    )
+    if found.epsilon_svt is not None:
+        console.print(f"Finding ε privately cost everybody up to {found.epsilon_svt:g} more.")
+
+
+def print_ledger(accounts: Sequence[Account]) -> None:
+    console = make_console()
+    if not accounts:
+        console.print("The ledger has no account yet.")
+    for account in accounts:
+        reading = "∞" if account.reading.infinite else f"{account.reading.epsilon:f}"
+        console.print(
+            Text(f"{account.dataset}: reading ε = {reading}, δ = {float(account.reading.delta):.3g}", style="bold")
+        )
+        cap = "" if account.max_epsilon is None else f", at most {account.max_epsilon:f} per query"
+        console.print(Text(f"policy {account.policy}, algorithm {account.algorithm}{cap}", style="dim"))
+        table = Table(box=None, pad_edge=False)
+        for name, side in (
+            ("at", "left"),
+            ("entry", "left"),
+            ("status", "left"),
+            ("charge", "right"),
+            ("reading", "right"),
+        ):
+            table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
+        table.add_column("query", overflow="fold")
+        for entry in account.entries:
+            after = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
+            table.add_row(entry.at, entry.id, entry.status, f"{entry.charge:f}", after, Text(entry.query.strip()))
+        console.print(table)
+        left = [entry for entry in account.entries if entry.status == "reserved"]
+        if left:
+            console.print(f"{len(left)} reserved and never settled: a release was interrupted. They count in full.")

@@ -1,0 +1,98 @@
+"""Run work with a progress bar after the first second, and stop the engine's query on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from dosimeter.engines.base import Engine
+from dosimeter.errors import Interrupted
+
+Result = TypeVar("Result")
+LONGEST_STOP = 5.0  # seconds given to the engine; then the process ends anyway
+
+
+class Meter:
+    """How far work is, for whoever draws it. ``steps`` is called by the work, ``share`` by the one who draws."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._steps: tuple[int, int] | None = None
+        self._stopped = False
+
+    def steps(self, done: int, total: int) -> None:
+        """So much of so much is done. Raises once the work is to stop."""
+        if self._stopped:
+            raise Interrupted("stopped.")
+        self._steps = (done, total)
+
+    def share(self) -> float | None:
+        if self._steps is not None:
+            done, total = self._steps
+            return 100.0 * done / total if total else None
+        return self._engine.progress()
+
+    def stop(self) -> None:
+        """The work's next step, or the engine's query that runs now, is its last."""
+        self._stopped = True
+        self._engine.interrupt()
+
+
+def run_with_progress(engine: Engine, title: str, work: Callable[[Meter], Result]) -> Result:
+    """Do the work in a thread of its own, so that this one can draw and listen for Ctrl-C."""
+    meter = Meter(engine)
+    outcome: list[Result] = []
+    failure: list[BaseException] = []
+    ended = threading.Event()  # not Thread.join: interrupted, it may take a running thread for an ended one
+
+    def run() -> None:
+        try:
+            outcome.append(work(meter))
+        except BaseException as error:  # noqa: BLE001 - carried over to the other thread and raised there
+            failure.append(error)
+        finally:
+            ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        if not ended.wait(1.0):
+            _draw_until_ended(ended, meter, title)
+    except KeyboardInterrupt:
+        _stop(ended, meter)
+        raise Interrupted("stopped.") from None
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def _stop(ended: threading.Event, meter: Meter) -> None:
+    """Ask until the work has ended: a query that began after the first request must hear the second."""
+    deadline = time.monotonic() + LONGEST_STOP
+    while not ended.is_set():
+        meter.stop()
+        ended.wait(0.1)
+        if time.monotonic() > deadline:  # the engine does not listen; nothing here is worth waiting for
+            sys.stderr.write("dosimeter: stopped.\n")
+            sys.stderr.flush()
+            os._exit(Interrupted.exit_code)
+
+
+def _draw_until_ended(ended: threading.Event, meter: Meter, title: str) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not (console.is_terminal and sys.stderr.isatty()):
+        ended.wait()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        while not ended.wait(0.1):
+            share = meter.share()
+            if share is not None:
+                progress.update(task, total=100.0, completed=min(share, 100.0))

@@ -1,0 +1,180 @@
+"""Commands of the web application: serve, and user add, disable, reset, list, secret."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dosimeter.cli import options as o
+from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.web.database import Database
+
+Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")]
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name they sign in with.")]
+Role = Annotated[str, typer.Option("--role", help="analyst or controller.")]
+
+users = typer.Typer(
+    name="user",
+    help="Accounts of the web application.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+def _require_web() -> None:
+    if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
+        raise OptionError("The web application is an extra: pip install 'dosimeter[web]'.")
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Bundled data, two sign-ins, waiting queries; all of it temporary.")
+    ] = False,
+    host: Annotated[str | None, typer.Option("--host", help="Listen here instead of what the file says.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Listen on this port; 0 takes a free one.")] = None,
+) -> int:
+    """Serve the web application: analysts ask, a controller decides."""
+    _require_web()
+    if (config is None) == (not demo):
+        raise OptionError("Say what to serve: --config FILE, or --demo.")
+    _end_on_terminate()
+    if config is not None:
+        from dosimeter.web.serving import serve as run
+        from dosimeter.web.settings import load_settings
+
+        settings = load_settings(config)
+        settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
+        run(settings, lambda address: typer.echo(f"Dosimeter serves on {address}"))
+        return 0
+    return _serve_demo(host or "127.0.0.1", 8765 if port is None else port)
+
+
+def _serve_demo(host: str, port: int) -> int:
+    from dosimeter.web.demo import prepare_demo
+    from dosimeter.web.serving import serve as run
+
+    with tempfile.TemporaryDirectory(prefix="dosimeter-demo-") as folder:
+        demonstration = prepare_demo(Path(folder), host=host, port=port)
+
+        def announce(address: str) -> None:
+            typer.echo(f"Dosimeter serves a demonstration on {address}")
+            for name, role, password in demonstration.sign_ins:
+                typer.echo(f"  {role:<10}  {name:<6}  {password}")
+            typer.echo("Everything vanishes when it stops: Ctrl-C.")
+            sys.stdout.flush()
+
+        run(demonstration.settings, announce)
+    return 0
+
+
+def _end_on_terminate() -> None:
+    """A service manager's SIGTERM ends as Ctrl-C does: what was begun is finished first."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+# ---------------------------------------------------------------- users
+
+
+@contextmanager
+def _open(config: Path) -> Iterator[Database]:
+    _require_web()
+    from dosimeter.web.database import Database
+    from dosimeter.web.settings import read_database
+
+    database = Database(read_database(config))
+    try:
+        database.migrate()
+        yield database
+    finally:
+        database.close()
+
+
+@users.command("add")
+def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int:
+    """Make an account. Its password is printed once; the user can change it."""
+    from dosimeter.web.auth import add_user
+
+    with _open(config) as database:
+        password = add_user(database, name, role)
+    _print_password(name.lower(), password, json=json)
+    return 0
+
+
+@users.command("reset")
+def reset(name: UserName, config: Config, json: o.Json = False) -> int:
+    """A new password; every session of theirs ends, and a disabled user is enabled again."""
+    from dosimeter.web.auth import reset_password
+
+    with _open(config) as database:
+        password = reset_password(database, name)
+    _print_password(name.lower(), password, json=json)
+    return 0
+
+
+@users.command("disable")
+def disable(name: UserName, config: Config) -> int:
+    """No more sign-ins; sessions and tokens end at once. Queries and records stay."""
+    from dosimeter.web.auth import disable_user
+
+    with _open(config) as database:
+        disable_user(database, name)
+    typer.echo(f"{name.lower()} is disabled.")
+    return 0
+
+
+@users.command("list")
+def list_all(config: Config, json: o.Json = False) -> int:
+    """Who has an account."""
+    from dosimeter.web.auth import list_users
+
+    with _open(config) as database:
+        found = list_users(database)
+    if json:
+        o.print_json({"users": found})
+        return 0
+    for user in found:
+        typer.echo(f"{user['name']:<24} {user['role']:<12} {'disabled' if user['disabled'] else ''}".rstrip())
+    return 0
+
+
+@users.command("secret")
+def secret(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the secret goes; it must not exist yet.")],
+) -> int:
+    """Write a new secret for signing cookies into a file that only you can read."""
+    _require_web()
+    from dosimeter.web.keys import make_key
+
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise OptionError(f"{path} exists already. A new secret signs everybody out: remove the file first.") from None
+    except OSError:
+        raise o.unwritable(path) from None
+    with os.fdopen(handle, "w", encoding="ascii") as stream:
+        stream.write(make_key() + "\n")
+    typer.echo(f"A new secret is in {path}.")
+    return 0
+
+
+def _print_password(name: str, password: str, *, json: bool) -> None:
+    if json:
+        o.print_json({"name": name, "password": password})
+    else:
+        typer.echo(f"{name} signs in with the password {password}")

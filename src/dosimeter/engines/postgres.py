@@ -1,0 +1,382 @@
+"""A table, view or materialised view of a PostgreSQL server, through psycopg. Everything is aggregated in the server.
+
+Takes a ``postgresql://`` URL and a table name; gives an Engine. Only SELECT trees of our own making run, in one
+read-only transaction that sees one snapshot of the data. The table is read through casts, so that every type and
+collation is the same as on the other engines. PostgreSQL's messages can quote cells and the URL can hold a password:
+neither is passed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlglot import ErrorLevel, exp
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.postgres_catalogue import (
+    Attribute,
+    Reading,
+    Relation,
+    collate_by_bytes,
+    describe_relation,
+    find_relation,
+    match_columns,
+    quote_identifier,
+    read_through_casts,
+    split_name,
+)
+from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
+from dosimeter.model import ColumnType, JoinTable, Schema
+
+if TYPE_CHECKING:
+    import psycopg
+    import pyarrow as pa
+
+OLDEST_SERVER = 12
+STATEMENT_TIMEOUT = "15min"
+CONNECT_TIMEOUT = "10"  # seconds
+# SET LOCAL, so that nothing outlives the transaction behind a connection pool. The search path keeps others' functions
+# from standing in for PostgreSQL's own; row_security = off turns hidden rows into an error; the rest fixes how values
+# are written, which the fingerprint depends on.
+_SETTINGS = {
+    "search_path": "pg_catalog",
+    "row_security": "off",
+    "standard_conforming_strings": "on",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "iso_8601",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+}
+
+
+def open_postgres(url: str, options: ReadOptions | None = None) -> PostgresEngine:
+    """Connect and find the table: ``--table visits``, ``--table registry.visits``, or the only one there is."""
+    options = options or ReadOptions()
+    connection, server = _connect(url)
+    try:
+        relation, attributes = _look_up(connection, options.table, server)
+    except BaseException:
+        connection.close()
+        raise
+    if options.table is None:
+        table = relation.name
+    else:
+        table = ".".join(name for name, _ in split_name(options.table))
+    return PostgresEngine(connection, relation, table, attributes, options)
+
+
+class PostgresEngine:
+    """One table of a server. ``interrupt`` may be called from another thread.
+
+    The snapshot is that of the first query; after an error the next query takes a new one.
+    """
+
+    name = "postgres"
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        relation: Relation,
+        table: str,
+        attributes: Mapping[str, Attribute],
+        options: ReadOptions,
+    ) -> None:
+        self._connection = connection
+        self._options = options
+        self._joined: dict[str, tuple[Relation, Reading]] = {}
+        self._relation = relation
+        self._table = table
+        self._attributes = dict(attributes)
+        self._reading: Reading = {name: (name, kind) for name, kind in self.describe().items()}
+        self._interrupted = False
+        self.rows_fetched = 0
+
+    # ------------------------------------------------------------ what it is
+
+    def default_table(self) -> str:
+        return self._table
+
+    def describe(self) -> Mapping[str, ColumnType]:
+        """Columns of a type that has no equivalent (JSON, arrays, …) are left out."""
+        found = {name: attribute.column_type for name, attribute in self._attributes.items()}
+        return {name: kind for name, kind in found.items() if kind is not None}
+
+    def impose(self, schema: Schema) -> None:
+        self._reading = match_columns(schema.columns, self._attributes)
+
+    def relation(self) -> exp.Expression:
+        return read_through_casts(self._relation, self._reading, "dosimeter_table")
+
+    def joined(self, table: JoinTable) -> exp.Expression:
+        """Another table of the same database, of the same schema unless its source says which."""
+        if table.name in self._options.tables:
+            raise OptionError(
+                f"{table.name} is in memory and cannot be joined in PostgreSQL. Load it into the database."
+            )
+        if table.name not in self._joined:
+            relation, attributes = self._find_joined(table.source or table.name)
+            self._joined[table.name] = (relation, match_columns(table.columns, attributes))
+        relation, reading = self._joined[table.name]
+        return read_through_casts(relation, reading, f"dosimeter_joined_{list(self._joined).index(table.name)}")
+
+    def _find_joined(self, name: str) -> tuple[Relation, dict[str, Attribute]]:
+        import psycopg
+
+        named = name if len(split_name(name)) > 1 else f"{quote_identifier(self._relation.schema)}.{name}"
+        try:
+            self._begin_if_idle()
+            relation = find_relation(self._connection, named, self._connection.info.dbname)
+            return relation, describe_relation(self._connection, relation)
+        except psycopg.Error as error:
+            self._leave_transaction()
+            raise _translate(error, named) from None
+
+    # ------------------------------------------------------------ running
+
+    def fetch(self, query: exp.Select) -> pa.Table:
+        if not isinstance(query, exp.Select):
+            raise TypeError("only SELECT trees of our own making run")
+        text = _with_collations(query).sql(dialect="postgres", unsupported_level=ErrorLevel.RAISE)
+        table = self._run(text)
+        self.rows_fetched += table.num_rows
+        return table
+
+    def fingerprint(self) -> str:
+        """A digest of the columns' names and types, the number of rows, and a sum over all rows of a hash of each.
+
+        A live table has no bytes to digest. The sum does not depend on the order of the rows, needs one scan and no
+        memory, and stays the same over VACUUM, a dump and a restore, which the server's own marks (system identifier,
+        oid, transaction ids) do not. It notices that data changed; it is no proof against somebody who can write to
+        the table and tries to keep two 64-bit sums the same.
+        """
+        record = ", ".join(quote_identifier(name) for name in self._attributes)
+        table = f"{quote_identifier(self._relation.schema)}.{quote_identifier(self._relation.name)}"
+        sums = ", ".join(f"SUM(CAST(hashtextextended(record, {seed}) AS NUMERIC)) AS sum{seed}" for seed in (0, 1))
+        records = f"SELECT CAST(ROW({record}) AS TEXT) AS record FROM {table} OFFSET 0"  # OFFSET 0: written out once
+        found = self._run(f"SELECT COUNT(*) AS people, {sums} FROM ({records}) AS records")
+        content = [
+            [[name, attribute.written] for name, attribute in self._attributes.items()],
+            [str(value) for value in found.to_pylist()[0].values()],
+        ]
+        return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+    def _run(self, text: str) -> pa.Table:
+        import psycopg
+
+        self._interrupted = False
+        try:
+            self._begin_if_idle()
+            with self._connection.cursor(binary=True) as cursor:
+                cursor.execute(text.encode())  # as bytes: a % in it is a %
+                return _as_arrow(cursor)
+        except psycopg.Error as error:
+            self._leave_transaction()
+            if self._interrupted and error.sqlstate == "57014":
+                raise Interrupted("Stopped.") from None
+            raise _translate(error, self._relation.label) from None
+        except UnicodeDecodeError:
+            self._leave_transaction()
+            raise DataError(
+                f"{self._relation.label} holds text that is not UTF-8. Correct it, or read a view."
+            ) from None
+        except KeyboardInterrupt:
+            self._leave_transaction()
+            raise
+
+    def _begin_if_idle(self) -> None:
+        import psycopg
+
+        if self._connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
+            _begin(self._connection, _SETTINGS)
+
+    def _leave_transaction(self) -> None:
+        import psycopg
+
+        try:
+            self._connection.rollback()
+        except psycopg.Error:
+            return  # the connection is gone, and its transaction with it
+
+    def progress(self) -> float | None:
+        return None
+
+    def interrupt(self) -> None:
+        import psycopg
+
+        self._interrupted = True
+        try:
+            self._connection.cancel_safe(timeout=5.0)
+        except psycopg.Error:
+            return  # nothing runs, or nobody is there to be told
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+# ---------------------------------------------------------------- connecting
+
+
+def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
+    """The connection, and how messages call the server: its host and database, never the user or the password."""
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise OptionError("PostgreSQL needs the psycopg driver: pip install 'dosimeter[postgres]'.") from None
+    try:
+        parameters: dict[str, Any] = dict(conninfo_to_dict(url))
+    except (psycopg.Error, ValueError):
+        raise OptionError(
+            "The database URL cannot be read. It looks like postgresql://user:password@host:5432/database; in the "
+            "password write @ as %40, : as %3A and / as %2F."
+        ) from None
+    server = f"{parameters.get('dbname') or 'the default database'} on {parameters.get('host') or 'the local socket'}"
+    if "connect_timeout" not in parameters and "PGCONNECT_TIMEOUT" not in os.environ:
+        parameters["connect_timeout"] = CONNECT_TIMEOUT
+    parameters = {"application_name": "dosimeter"} | parameters | {"client_encoding": "utf8"}
+    try:
+        # No prepared statements: nothing here runs often enough, and connection pools do not carry them over.
+        connection = psycopg.connect(**parameters, autocommit=False, prepare_threshold=None)
+    except psycopg.Error as error:
+        raise _refused(error, server) from None
+    if connection.info.server_version < OLDEST_SERVER * 10_000:
+        connection.close()
+        raise OptionError(f"{server} is too old. PostgreSQL {OLDEST_SERVER} or newer is needed.")
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    return connection, server
+
+
+def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
+    """Start the transaction with its settings. A statement_timeout that somebody has set stays as it is."""
+    calls = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * (1 + len(settings)))
+    source = "SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'"
+    row = connection.execute(source).fetchone()
+    assert row is not None
+    free = row[0] == "0" and row[1] != "client"
+    chosen = {"statement_timeout": STATEMENT_TIMEOUT if free else f"{row[0]}ms", **settings}
+    connection.execute(f"SELECT {calls}", [part for pair in chosen.items() for part in pair])
+
+
+def _look_up(
+    connection: psycopg.Connection[Any], table: str | None, server: str
+) -> tuple[Relation, dict[str, Attribute]]:
+    import psycopg
+
+    try:
+        _begin(connection, {})
+        relation = find_relation(connection, table, server)
+        attributes = describe_relation(connection, relation)
+        connection.rollback()
+    except psycopg.Error as error:
+        raise _translate(error, server) from None
+    return relation, attributes
+
+
+# ---------------------------------------------------------------- trees and results
+
+
+def _with_collations(query: exp.Select) -> exp.Expression:
+    """Every text literal in the collation "C", as the columns are: bytes decide what is less, on every engine.
+
+    In parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN.
+    """
+    tree = query.copy()
+    for literal in list(tree.find_all(exp.Literal)):
+        if literal.is_string and not isinstance(literal.parent, exp.Cast):
+            literal.replace(exp.Paren(this=collate_by_bytes(literal.copy())))
+    return tree
+
+
+def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:
+    """Exact: whole numbers and decimals stay what they are."""
+    import pyarrow as pa
+
+    description = cursor.description or []
+    columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(description)
+    arrays = [_array(values, item.type_code) for values, item in zip(columns, description, strict=True)]
+    return pa.Table.from_arrays(arrays, names=[item.name for item in description])
+
+
+def _array(values: Sequence[Any], oid: int) -> pa.Array:
+    import pyarrow as pa
+
+    types = {
+        16: pa.bool_(),
+        20: pa.int64(),
+        21: pa.int16(),
+        23: pa.int32(),
+        25: pa.string(),
+        700: pa.float32(),
+        701: pa.float64(),
+        1082: pa.date32(),
+        1114: pa.timestamp("us"),
+    }
+    if oid in types:
+        return pa.array(values, types[oid])
+    if oid == 1700:  # numeric: our trees give whole ones only, of up to 38 digits
+        return pa.array(values, pa.decimal128(38, 0))
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+# ---------------------------------------------------------------- errors
+
+
+def _refused(error: psycopg.Error, server: str) -> OptionError:
+    """A connection that was refused carries no SQLSTATE, only words, and these can quote the user."""
+    text = str(error)
+    if any(words in text for words in ("authentication failed", "no password supplied", "no pg_hba.conf entry")):
+        return OptionError(
+            f"{server} refuses this user or password. Correct the URL, or keep the password in ~/.pgpass or PGPASSWORD."
+        )
+    if "does not exist" in text and "database" in text:
+        return OptionError(f"There is no database {server}. Correct the URL.")
+    if "does not exist" in text and "role" in text:
+        return OptionError(f"{server} does not know this user. Correct the URL.")
+    if "translate host name" in text or "resolve" in text:
+        return OptionError(f"The host of {server} is unknown. Correct the URL.")
+    return OptionError(
+        f"{server} cannot be reached. Check host and port, that the server runs, and that it accepts connections "
+        "from here."
+    )
+
+
+def _translate(error: Exception, label: str) -> DosimeterError:
+    """Ours, from the SQLSTATE alone: PostgreSQL's text can quote cells."""
+    state = cast("str | None", getattr(error, "sqlstate", None))
+    match state:
+        case "57014":
+            return DataError(
+                f"{label}: the query took longer than statement_timeout allows ({STATEMENT_TIMEOUT} unless set "
+                "otherwise). Allow more with ?options=-c%20statement_timeout%3D1h at the end of the URL."
+            )
+        case "42501":
+            return DataError(f"The user may not read {label}. It needs: GRANT SELECT ON {label} TO the user.")
+        case "42P01" | "42703":
+            return DataError(f"{label} was changed or dropped meanwhile. Open it again.")
+        case "22003" | "22P02" | "22008" | "22007" | "22012" | "22023":
+            return DataError(
+                f"{label}: a value does not have its declared type, or a number in the query went out of range. "
+                "Check with: dosimeter schema --check."
+            )
+        case "40001" | "40P01":
+            return DataError(
+                f"{label}: the server cancelled the query because of a conflict. Try again, or ask the primary."
+            )
+        case str() if state.startswith("53"):
+            return DataError(f"{label}: the server has not enough memory, disk or connections for this query.")
+        case str() if state.startswith(("08", "57P")):
+            return DataError(f"{label}: the connection to the server was lost. Try again.")
+        case str():
+            return DataError(f"{label} cannot be read: PostgreSQL says SQLSTATE {state}.")
+        case None if type(error).__name__ == "DataError":
+            return DataError(
+                f"{label} holds a date outside the years 1 to 9999, such as infinity. Leave it out with a view."
+            )
+        case None:
+            return DataError(f"{label}: the connection to the server was lost. Try again.")

@@ -1,0 +1,206 @@
+"""What a PostgreSQL server has, and how it is read: relations, their columns, and the casts that make types agree.
+
+Takes an open connection or plain names; gives values and trees. Never connects, and lets the driver's errors through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dosimeter.errors import DataError, OptionError
+from dosimeter.model import Column, ColumnType
+
+if TYPE_CHECKING:
+    import psycopg
+
+Reading = dict[str, tuple[str, ColumnType]]  # a column's name → the attribute it is read from, and its type
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_RELATION_KINDS = "('r', 'p', 'v', 'm', 'f')"  # tables, partitioned ones, views, materialised views, foreign tables
+
+_INTEGERS = frozenset({"int2", "int4", "int8", "whole numeric"})
+_NUMBERS = _INTEGERS | {"numeric", "float4", "float8"}
+_TEXTS = frozenset({"text", "varchar", "bpchar", "char", "name", "citext", "uuid", "enum"})
+_FITS = {
+    ColumnType.INTEGER: _INTEGERS,
+    ColumnType.DECIMAL: _NUMBERS,
+    ColumnType.BOOLEAN: frozenset({"bool"}),
+    ColumnType.DATE: frozenset({"date"}),
+    ColumnType.TIMESTAMP: frozenset({"timestamp", "timestamptz"}),
+    ColumnType.TEXT: _TEXTS,
+    ColumnType.CATEGORY: _TEXTS,
+}
+_NATIVE = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",  # from timestamptz: the moment in UTC, which is the transaction's time zone
+    ColumnType.TEXT: "TEXT",
+    ColumnType.CATEGORY: "TEXT",
+}
+
+_FIND_RELATION = f"""
+    SELECT c.oid, n.nspname, c.relname, row_security_active(c.oid)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = to_regclass(%s) AND c.relkind IN {_RELATION_KINDS}"""
+
+_LIST_RELATIONS = f"""
+    SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN {_RELATION_KINDS} AND NOT c.relispartition AND n.nspname <> 'information_schema'
+    AND n.nspname NOT LIKE 'pg\\_%' AND has_table_privilege(c.oid, 'SELECT') ORDER BY 1"""
+
+# A domain counts as the type under it. The last column is the number of decimals of a numeric, NULL where it is free.
+_DESCRIBE = """
+    WITH RECURSIVE attribute AS (
+        SELECT a.attnum, a.attname, format_type(a.atttypid, a.atttypmod) AS written, a.atttypid AS type,
+               a.atttypmod AS modifier
+        FROM pg_attribute a
+        WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+        AND has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+    ), base AS (
+        SELECT * FROM attribute
+        UNION ALL
+        SELECT b.attnum, b.attname, b.written, t.typbasetype, t.typtypmod
+        FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+    )
+    SELECT b.attname, b.written, t.typname, t.typtype,
+           CASE WHEN t.typname = 'numeric' AND b.modifier >= 4 THEN (b.modifier - 4) & 2047 END
+    FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype <> 'd' ORDER BY b.attnum"""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column as the server has it: the type as a person writes it, and the kind of value it comes down to."""
+
+    written: str
+    kind: str
+
+    @property
+    def column_type(self) -> ColumnType | None:
+        return next((kind for kind, fits in _FITS.items() if self.kind in fits), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    oid: int
+    schema: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+# ---------------------------------------------------------------- finding
+
+
+def split_name(table: str) -> list[tuple[str, bool]]:
+    """registry.visits or "Odd.Schema"."Visits" as its parts, and whether each was quoted."""
+    parts: list[tuple[str, bool]] = []
+    rest = table
+    while match := _PART.match(rest):
+        parts.append((match.group(1).replace('""', '"'), True) if match.group(1) else (match.group(2), False))
+        rest = rest[match.end() :]
+        if not rest or not rest.startswith("."):
+            break
+        rest = rest[1:]
+        if not rest:
+            return []
+    return [] if rest or not 1 <= len(parts) <= 2 else parts
+
+
+def find_relation(connection: psycopg.Connection[Any], table: str | None, server: str) -> Relation:
+    if table is None:
+        names = [str(row[0]) for row in connection.execute(_LIST_RELATIONS)]
+        if len(names) != 1:
+            listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
+            raise OptionError(f"{server} has {len(names)} tables ({listed or 'none'}). Name one with --table.")
+        table = names[0]
+    parts = split_name(table)
+    if not parts:
+        raise OptionError(f'--table {table} is not the name of a table. Write table, schema.table or "Schema"."Table".')
+    # As it was typed first; then, as SQL reads it, in lower case where it is not quoted.
+    for fold in (False, True):
+        written = ".".join(quote_identifier(name.lower() if fold and not quoted else name) for name, quoted in parts)
+        row = connection.execute(_FIND_RELATION, [written]).fetchone()
+        if row is None:
+            continue
+        relation = Relation(int(row[0]), str(row[1]), str(row[2]))
+        if row[3]:
+            raise DataError(
+                f"Row-level security hides rows of {relation.label} from this user, so that the risk would be that of "
+                "other data. Connect as a user that sees every row (BYPASSRLS)."
+            )
+        return relation
+    raise OptionError(f"{server} has no table {table}. Name one with --table, as schema.table if need be.")
+
+
+def describe_relation(connection: psycopg.Connection[Any], relation: Relation) -> dict[str, Attribute]:
+    attributes = {}
+    for name, written, kind, category, decimals in connection.execute(_DESCRIBE, [relation.oid]):
+        known = "enum" if category == "e" else "whole numeric" if kind == "numeric" and decimals == 0 else kind
+        attributes[str(name)] = Attribute(str(written), str(known))
+    if not attributes:
+        raise DataError(
+            f"The user may not read {relation.label}. It needs: GRANT SELECT ON {relation.label} TO the user."
+        )
+    return attributes
+
+
+# ---------------------------------------------------------------- reading
+
+
+def quote_identifier(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(dialect="postgres")
+
+
+def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Attribute]) -> Reading:
+    """Which attribute each declared column is read from. A type that does not fit is an error."""
+    lowered = {name.lower(): name for name in attributes}
+    reading = {}
+    for column in columns.values():
+        found = column.name if column.name in attributes else lowered.get(column.name.lower())
+        if found is None:
+            raise DataError(
+                f"The data has no column {column.name}, which the schema declares. "
+                f"Columns in the data: {', '.join(list(attributes)[:20])}."
+            )
+        attribute = attributes[found]
+        if attribute.column_type is None:
+            raise DataError(
+                f"Column {column.name} is {attribute.written} in the data, which has no equivalent here. Leave it "
+                "out of the schema, or read a view that casts it."
+            )
+        if attribute.kind not in _FITS[column.type]:
+            raise DataError(
+                f"Column {column.name} is {attribute.written} in the data and {column.type} in the schema. Change one."
+            )
+        reading[column.name] = (found, column.type)
+    return reading
+
+
+def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.Expression:
+    """PostgreSQL flattens the subquery, so that a WHERE still reaches the table."""
+    columns = [exp.alias_(_cast(source, kind), name, quoted=True) for name, (source, kind) in reading.items()]
+    table = exp.Table(
+        this=exp.to_identifier(relation.name, quoted=True), db=exp.to_identifier(relation.schema, quoted=True)
+    )
+    return exp.select(*columns).from_(table).subquery(alias)
+
+
+def _cast(source: str, kind: ColumnType) -> exp.Expression:
+    tree = exp.Cast(
+        this=exp.column(exp.to_identifier(source, quoted=True)),
+        to=exp.DataType.build(_NATIVE[kind], dialect="postgres"),
+    )
+    return collate_by_bytes(tree) if kind in (ColumnType.TEXT, ColumnType.CATEGORY) else tree
+
+
+def collate_by_bytes(tree: exp.Expression) -> exp.Expression:
+    return exp.Collate(this=tree, expression=exp.to_identifier("C", quoted=True))

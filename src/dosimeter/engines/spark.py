@@ -1,0 +1,434 @@
+"""Files, catalogue tables and DataFrames through Spark, classic or Connect: SQL and the DataFrame API only.
+
+Takes a path or URI, ``spark:TABLE``, a SparkSession or a Spark DataFrame; gives an Engine. Only SELECT trees of our own
+making run. They are analysed in ANSI mode and in UTC whatever the session is set to, over the table with the schema's
+types imposed. Spark's messages and logs can quote cells: neither is passed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import ErrorLevel, exp
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
+from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, inference_query, read_column
+from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError
+from dosimeter.model import ColumnType, JoinTable, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+OLDEST_JAVA = 17
+GET_JAVA = "Spark needs Java 17 or newer. On Debian: apt-get install default-jre-headless; elsewhere: adoptium.net."
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint", "whole decimal"})
+_NUMBERS = _INTEGERS | {"decimal", "float", "double"}
+_TEXTS = frozenset({"string", "varchar", "char"})
+_FITS = {
+    ColumnType.INTEGER: _INTEGERS,
+    ColumnType.DECIMAL: _NUMBERS,
+    ColumnType.BOOLEAN: frozenset({"boolean"}),
+    ColumnType.DATE: frozenset({"date"}),
+    ColumnType.TIMESTAMP: frozenset({"timestamp", "timestamp_ntz"}),
+    ColumnType.TEXT: _TEXTS,
+    ColumnType.CATEGORY: _TEXTS,
+}
+# What a tree means depends on these. They are set while one of ours is analysed and run, and then set back.
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail without a word
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
+_LOGGERS = (
+    "SQLQueryContextLogger",
+    "DataFrameQueryContextLogger",
+)  # they write failing queries, cells and all, to stderr
+_OUT_OF_RANGE = ("CAST_", "ARITHMETIC_OVERFLOW", "NUMERIC_", "BINARY_ARITHMETIC_OVERFLOW", "INVALID_", "DATETIME_")
+
+
+def open_spark(source: Any, options: ReadOptions | None = None) -> SparkEngine:
+    """Open a path or URI (CSV, Parquet), ``spark:TABLE``, a SparkSession with ``table``, or a DataFrame."""
+    options = options or ReadOptions()
+    if not isinstance(source, str):
+        return _open_object(source, options)
+    if source.startswith("spark:"):
+        named = source.removeprefix("spark:").strip("/") or options.table
+        return _open_table(find_session(), named, ReadOptions(table=options.table or named))
+    files = find_files(source)
+    session = find_session()
+    label = files.paths[0]
+    with _translated(label), _prepared(session):
+        frame = read_csv(session, files, options) if files.kind == "csv" else read_parquet(session, files)
+        return SparkEngine(session, frame, options.table or table_name(files), label, options, files)
+
+
+def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
+    if hasattr(source, "createOrReplaceTempView"):
+        session = source.sparkSession
+        table = options.table or "data"
+        with _translated(table), _prepared(session):
+            return SparkEngine(session, source, table, "the DataFrame", options, None)
+    if hasattr(source, "table") and hasattr(source, "conf"):
+        return _open_table(source, options.table, options)
+    raise OptionError("Spark reads a path, spark:TABLE, a Spark DataFrame, or a SparkSession together with table.")
+
+
+def _open_table(session: SparkSession, table: str | None, options: ReadOptions) -> SparkEngine:
+    if not table:
+        raise OptionError("Which table of Spark's catalogue? Name it with --table, or as spark:TABLE.")
+    with _translated(table), _prepared(session):
+        return SparkEngine(session, session.table(table), options.table or table, table, options, None)
+
+
+class SparkEngine:
+    """One open source. ``interrupt`` may be called from another thread. The session stays when the engine is closed."""
+
+    name = "spark"
+
+    def __init__(
+        self,
+        session: SparkSession,
+        frame: DataFrame,
+        table: str,
+        label: str,
+        options: ReadOptions,
+        files: Files | None,
+    ) -> None:
+        self._session = session
+        self._table = table
+        self._label = label
+        self._options = options
+        self._files = files
+        self._is_text = files is not None and files.kind == "csv"
+        self._native = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        self._reading: dict[str, tuple[str, ColumnType]] | None = None
+        self._joined: dict[str, SparkEngine] = {}
+        self._view = f"dosimeter_{os.getpid()}_{id(self):x}"
+        self._tag = self._view
+        self._interrupted = False
+        self.rows_fetched = 0
+        frame.createOrReplaceTempView(self._view)
+
+    # ------------------------------------------------------------ what it is
+
+    def default_table(self) -> str:
+        return self._table
+
+    def describe(self) -> Mapping[str, ColumnType]:
+        """Columns of a type that has no equivalent (arrays, structs, binary …) are left out."""
+        if self._is_text:
+            return self._infer_types()
+        found = {name: _column_type(native) for name, native in self._native.items()}
+        return {name: kind for name, kind in found.items() if kind is not None}
+
+    def _infer_types(self) -> dict[str, ColumnType]:
+        """The types all cells of a CSV column can be read as, by the rules they are read by: one scan."""
+        names = list(self._native)
+        query, order = inference_query(names, self._source(), self._null() or "")
+        row = self.fetch(query).to_pylist()[0]
+        kinds = {}
+        for at, name in enumerate(names):
+            there = row[f"c{at}"]
+            kinds[name] = next((kind for kind in order if there and row[f"c{at}_{kind}"] == there), ColumnType.TEXT)
+        return kinds
+
+    def impose(self, schema: Schema) -> None:
+        lowered = {name.lower(): name for name in self._native}
+        reading = {}
+        for column in schema.columns.values():
+            found = column.name if column.name in self._native else lowered.get(column.name.lower())
+            if found is None:
+                raise DataError(
+                    f"The data has no column {column.name}, which the schema declares. "
+                    f"Columns in the data: {', '.join(list(self._native)[:20])}."
+                )
+            native = self._native[found]
+            if not self._is_text and _column_type(native) is None:
+                raise DataError(
+                    f"Column {column.name} is {native} in the data, which has no equivalent here. Leave it out of the "
+                    "schema, or read a view that casts it."
+                )
+            if not self._is_text and _kind(native) not in _FITS[column.type]:
+                raise DataError(
+                    f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
+                )
+            reading[column.name] = (found, column.type)
+        self._reading = reading
+
+    def relation(self) -> exp.Expression:
+        """The source with every column in its type."""
+        if self._reading is None:
+            self._reading = {name: (name, kind) for name, kind in self.describe().items()}
+        columns = [
+            exp.alias_(read_column(source, kind, self._null(), f"{self._view} column {at}"), name, quoted=True)
+            for at, (name, (source, kind)) in enumerate(self._reading.items())
+        ]
+        return exp.select(*columns).from_(self._source()).subquery(f"{self._view}_typed")
+
+    def joined(self, table: JoinTable) -> exp.Expression:
+        """A further table, through an engine of its own in the same session."""
+        if table.name not in self._joined:
+            other = self._open_joined(table)
+            self._joined[table.name] = other
+            other.impose(Schema(table=table.name, columns=table.columns))
+        return self._joined[table.name].relation()
+
+    def _open_joined(self, table: JoinTable) -> SparkEngine:
+        given = self._options.tables.get(table.name, table.source)
+        if given is None and self._files is not None:
+            raise SchemaError(f'[tables.{table.name}] does not say where its data are. Add source = "file.csv" to it.')
+        if given is None:
+            return _open_table(self._session, table.name, ReadOptions())
+        if not isinstance(given, str) and not type(given).__module__.startswith("pyspark."):
+            given = self._session.createDataFrame(given)  # an Arrow table
+        return open_spark(given)
+
+    def _source(self) -> exp.Expression:
+        return exp.Table(this=exp.to_identifier(self._view, quoted=True))
+
+    def _null(self) -> str | None:
+        """How a missing value is written, where columns come as text; None where they come with types."""
+        return (self._options.null or "") if self._is_text else None
+
+    # ------------------------------------------------------------ running
+
+    def fetch(self, query: exp.Select) -> pa.Table:
+        if not isinstance(query, exp.Select):
+            raise TypeError("only SELECT trees of our own making run")
+        text = as_spark_tree(query).sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+        self._interrupted = False
+        with _translated(self._label, self), _prepared(self._session), self._tagged():
+            table = self._session.sql(text).toArrow()
+        self.rows_fetched += table.num_rows
+        return table
+
+    @contextmanager
+    def _tagged(self) -> Iterator[None]:
+        """Mark what runs as ours. A classic session's own tags do not reach the thread that collects Arrow."""
+        if is_remote(self._session):
+            self._session.addTag(self._tag)
+        else:
+            self._session.sparkContext.addJobTag(self._tag)
+        try:
+            yield
+        finally:
+            if is_remote(self._session):
+                self._session.removeTag(self._tag)
+            else:
+                self._session.sparkContext.removeJobTag(self._tag)
+
+    @property
+    def interrupted(self) -> bool:
+        return self._interrupted
+
+    def name_column(self, view: str, position: int) -> str | None:
+        """The column that the mark of a reading error stands for."""
+        for engine in (self, *self._joined.values()):
+            names = list(engine._reading or {})
+            if engine._view == view and position < len(names):
+                return names[position]
+        return None
+
+    def fingerprint(self) -> str:
+        """Of local files: their bytes, as for the embedded engine, so that both give the same.
+
+        Of anything else: a digest of the columns' names and types, the number of rows, and a sum over all rows of a
+        hash of each, which does not depend on their order. It notices that data changed; it is no proof against
+        somebody who can write to the table and tries to keep two 64-bit sums the same.
+        """
+        if self._files is not None and self._files.local:
+            return self._files.digest(self._options)
+        columns = [name for name, native in self._native.items() if self._is_text or _column_type(native) is not None]
+        found = self.fetch(fingerprint_query(columns, self._source()))
+        self.rows_fetched -= found.num_rows
+        content = [list(self._native.items()), [str(value) for value in found.to_pylist()[0].values()]]
+        return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+    def progress(self) -> float | None:
+        return None
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        with _translated(self._label):
+            if is_remote(self._session):
+                self._session.interruptTag(self._tag)
+            else:
+                self._session.sparkContext.cancelJobsWithTag(self._tag)
+
+    def close(self) -> None:
+        for other in self._joined.values():
+            other.close()
+        with _translated(self._label):
+            self._session.catalog.dropTempView(self._view)
+
+
+def _kind(native: str) -> str:
+    bare = re.split(r"[ (]", native, maxsplit=1)[0]
+    return "whole decimal" if re.fullmatch(r"decimal\(\d+,0\)", native) else bare
+
+
+def _column_type(native: str) -> ColumnType | None:
+    return next((kind for kind, fits in _FITS.items() if _kind(native) in fits), None)
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def find_session() -> SparkSession:
+    """The active session, or a quiet one of our own: Spark's defaults decide where (local[*], SPARK_REMOTE …)."""
+    try:
+        with _without_version_warnings():
+            from pyspark.errors import PySparkException
+            from pyspark.sql import SparkSession
+    except ImportError:
+        raise OptionError("--engine spark needs PySpark: pip install 'dosimeter[spark]'.") from None
+    try:
+        return SparkSession.active()
+    except (PySparkException, ImportError, RuntimeError):
+        pass  # none yet
+    try:
+        with _without_version_warnings():
+            return _build_session()
+    except (PySparkException, ImportError, OSError, RuntimeError) as error:
+        raise OptionError(
+            f"Spark could not be started ({type(error).__name__}). Run pyspark in this environment to see why."
+        ) from None
+
+
+def _build_session() -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    settings = {"spark.app.name": "dosimeter", **_SETTINGS}
+    builder = SparkSession.builder.config(map=dict[str, Any](settings))
+    if not (os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE") == "1"):
+        _require_java()
+        from pyspark.java_gateway import launch_gateway
+
+        quiet = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "OFF",
+            "spark.sql.shuffle.partitions": "16",  # far fewer rows come out of a profile than Spark's 200 are meant for
+        }
+        conf = SparkConf().setAll([*settings.items(), *quiet.items()])
+        # Java's own standard error is where Spark logs rows it cannot read, before and whatever its log level.
+        gateway = launch_gateway(conf, {"stderr": subprocess.DEVNULL})  # type: ignore[no-untyped-call]
+        SparkContext(conf=conf, gateway=gateway)
+    return builder.getOrCreate()
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
+        where = " JAVA_HOME points to a directory without it." if home else ""
+        raise OptionError(f"There is no Java.{where} {GET_JAVA}")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        raise OptionError(f"Java does not run. {GET_JAVA}") from None
+    version = re.search(r'version "(\d+)', said)
+    if version and int(version.group(1)) < OLDEST_JAVA:
+        raise OptionError(f"This is Java {version.group(1)}. {GET_JAVA}")
+
+
+@contextmanager
+def _prepared(session: SparkSession) -> Iterator[None]:
+    """The settings our trees are written for, for the time of one call; then the session is as it was."""
+    before = {name: session.conf.get(name) for name in _SETTINGS}
+    changed = {name: value for name, value in before.items() if str(value).lower() != _SETTINGS[name].lower()}
+    for name in changed:
+        session.conf.set(name, _SETTINGS[name])
+    try:
+        yield
+    finally:
+        for name, value in changed.items():
+            session.conf.set(name, str(value))
+
+
+@contextmanager
+def _without_version_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# ---------------------------------------------------------------- errors
+
+
+@contextmanager
+def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]:
+    """Spark's errors as ours, and its loggers silent meanwhile."""
+    with _without_version_warnings():
+        from pyspark.errors import PySparkException
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        with _without_version_warnings():
+            yield
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise _explain(error, label, engine) from None
+    except Exception as error:
+        if not type(error).__module__.startswith("py4j"):
+            raise
+        raise _explain(error, label, engine) from None
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
+    """Ours, from Spark's error condition alone: its text can quote cells."""
+    if engine is not None and engine.interrupted:
+        return Interrupted("Stopped.")
+    condition = _condition(error)
+    marked = re.search(r"(dosimeter_\w+) column (\d+)", str(error))
+    column = engine.name_column(marked.group(1), int(marked.group(2))) if engine is not None and marked else None
+    if column is not None:
+        return DataError(
+            f"{label}: column {column} does not have its declared type everywhere. Correct the file, or the type in "
+            "the schema, or say how it is written with --delimiter, --encoding and --null."
+        )
+    if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "PARSE_SYNTAX_ERROR", "INVALID_IDENTIFIER")):
+        return OptionError(
+            f"Spark's catalogue has no table {label}. Name one with --table, as database.table if need be."
+        )
+    if condition.startswith("PATH_NOT_FOUND"):
+        return DataError(f"There is no file {label}.")
+    if condition.startswith(("MALFORMED", "FAILED_READ_FILE")) or "MALFORMED" in str(error):
+        return DataError(
+            f"{label}: a row is malformed. Correct the file, or say how it is written with --delimiter and --encoding."
+        )
+    if condition.startswith(_OUT_OF_RANGE):
+        return DataError(
+            f"{label}: a value does not have its declared type, or a number in the query went out of range. "
+            "Check with: dosimeter schema --check."
+        )
+    return DataError(f"{label} cannot be read by Spark: {condition or type(error).__name__}.")
+
+
+def _condition(error: Exception) -> str:
+    getter = getattr(error, "getCondition", None)
+    found = getter() if getter is not None else None
+    if not found:
+        named = re.search(r"\[([A-Z][A-Z_]{3,}(?:\.[A-Z_]+)?)\]", str(error))
+        found = named.group(1) if named else ""
+    return str(found)

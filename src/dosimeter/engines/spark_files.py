@@ -1,0 +1,168 @@
+"""Which files Spark is to read, and how: CSV cells as text, Parquet as it is. Takes a path, glob or URI.
+
+CSV is read so that it means the same as in the embedded engine: quotes are doubled inside quotes, a cell may hold line
+breaks, a row with too few or too many cells is an error, and no type is guessed while reading.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import glob
+import gzip
+import hashlib
+import io
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+_PARQUET_ENDINGS = (".parquet", ".pq")
+_DELIMITERS = ",;\t|"
+_ENCODINGS = {
+    "utf-8": "UTF-8",
+    "utf_8_sig": "UTF-8",
+    "ascii": "US-ASCII",
+    "iso8859-1": "ISO-8859-1",
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE",
+    "utf-16-be": "UTF-16BE",
+    "utf-32": "UTF-32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What to read. ``local``: the names are files of this machine, whose bytes can be digested."""
+
+    kind: str
+    paths: tuple[str, ...]
+    local: bool
+
+    def digest(self, options: ReadOptions) -> str:
+        """The bytes of the files and how they are read."""
+        digest = hashlib.sha256()
+        for path in self.paths:
+            try:
+                with Path(path).open("rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+            except OSError:
+                raise DataError(f"The file {path} cannot be read.") from None
+        digest.update(repr((self.kind, options)).encode())
+        return digest.hexdigest()
+
+
+def find_files(source: str) -> Files:
+    """Names on this machine are found here; all others (s3://…, hdfs://…, a cluster's paths) are Spark's to find."""
+    lowered = source.lower().rstrip("/")
+    if lowered.endswith(_PARQUET_ENDINGS):
+        kind = "parquet"
+    elif lowered.endswith(_CSV_ENDINGS):
+        kind = "csv"
+    else:
+        raise OptionError(
+            f"{source}: the kind of data is unknown. Give Spark a .csv, .csv.gz or .parquet path, glob or URI, or "
+            "spark:TABLE."
+        )
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", source):
+        return Files(kind, (source,), local=False)
+    is_pattern = any(mark in source for mark in "*?[") and not Path(source).exists()
+    paths = sorted(glob.glob(source, recursive=True)) if is_pattern else [source]  # noqa: PTH207 - keeps it as written
+    files = tuple(path for path in paths if Path(path).is_file())
+    return Files(kind, files, local=True) if files else Files(kind, (source,), local=False)
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether this is Spark Connect, where the driver is elsewhere."""
+    return ".connect." in type(session).__module__
+
+
+def table_name(files: Files) -> str:
+    stem = re.split(r"[/\\]", files.paths[0].rstrip("/"))[-1]
+    return re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)
+
+
+def read_parquet(session: SparkSession, files: Files) -> DataFrame:
+    return session.read.option("mergeSchema", "true").parquet(*_spark_paths(session, files))
+
+
+def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataFrame:
+    """Every cell as text. An empty cell is NULL here, quoted or not."""
+    if options.delimiter is not None and len(options.delimiter) != 1:
+        raise OptionError("--delimiter must be one character.")
+    paths = _spark_paths(session, files)
+    settings: dict[str, bool | str] = {
+        "header": True,
+        "inferSchema": False,
+        "encoding": _spark_encoding(options.encoding),
+        "quote": '"',
+        "escape": '"',
+        "nullValue": "",
+        "emptyValue": "",
+        "multiLine": True,
+        "mode": "FAILFAST",
+        "enforceSchema": False,  # every file's header is compared with the first one's
+        "columnPruning": False,  # otherwise a malformed row goes unnoticed when its last columns are not asked for
+    }
+    reader = session.read.options(**settings)
+    if files.local and not is_remote(session):
+        # Read here and not by Spark, which would take the file's name for a pattern while it looks for the header.
+        delimiter, names = _read_header(files.paths[0], options)
+        schema = ", ".join(f"`{name.replace('`', '``')}` STRING" for name in names)
+        return reader.option("sep", delimiter).schema(schema).csv(paths)
+    lines = session.read.text(paths).head(1)
+    return reader.option("sep", options.delimiter or _find_delimiter(str(lines[0][0]) if lines else "")).csv(paths)
+
+
+def _spark_paths(session: SparkSession, files: Files) -> list[str]:
+    """Local names as file: URIs, without meaning for Hadoop's globs. Over Connect, names are the server's."""
+    if not files.local or is_remote(session):
+        return list(files.paths)
+    return ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(Path(path).absolute())) for path in files.paths]
+
+
+def _spark_encoding(encoding: str | None) -> str:
+    if encoding is None:
+        return "UTF-8"
+    try:
+        known = codecs.lookup(encoding).name
+    except LookupError:
+        raise OptionError(f"There is no encoding {encoding}. Common ones: utf-8, latin-1, utf-16.") from None
+    if known not in _ENCODINGS:
+        raise OptionError(f"Spark does not read {encoding}. Convert the file to UTF-8, or leave --engine spark out.")
+    return _ENCODINGS[known]
+
+
+def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
+    encoding = codecs.lookup(options.encoding or "utf-8").name
+    try:
+        with Path(path).open("rb") as raw:
+            packed = path.lower().endswith(".gz")
+            stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="")
+            first = text.readline()
+            delimiter = options.delimiter or _find_delimiter(first)
+            names = next(csv.reader(itertools.chain([first], text), delimiter=delimiter), [])
+    except (OSError, EOFError, UnicodeError, csv.Error):
+        raise DataError(
+            f"{path} cannot be read as CSV. Is it what its name says? Say how it is written with --delimiter and "
+            "--encoding."
+        ) from None
+    lowered = [name.lower() for name in names]
+    if not names or not all(lowered) or len(set(lowered)) != len(lowered):
+        raise DataError(f"{path}: the first line must name every column, and no two alike.")
+    return delimiter, names
+
+
+def _find_delimiter(header: str) -> str:
+    """Of , ; tab and | the one that stands most often between the names of the header."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max(_DELIMITERS, key=bare.count)

@@ -1,0 +1,153 @@
+"""What differs in Spark's SQL, written into the trees: never opens a session.
+
+Takes trees of our own making; gives trees that mean the same in Spark as in the other engines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.model import ColumnType
+
+INFERRED = (ColumnType.BOOLEAN, ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+_NATIVE = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP_NTZ",
+    ColumnType.TEXT: "STRING",
+    ColumnType.CATEGORY: "STRING",
+}
+# Spark's casts take more than others: 1.5d and 0x1p3 for numbers, 2024 for a date, 12:30 for a moment of today.
+_DAY = "^ *[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+_MUST_MATCH = {ColumnType.DATE: _DAY, ColumnType.TIMESTAMP: _DAY}
+_MUST_NOT_MATCH = {ColumnType.DECIMAL: "[0-9].*[a-df-zA-DF-Z]"}
+_INFERRED_FORM = {ColumnType.BOOLEAN: "^(?i:true|false)$", ColumnType.DATE: _DAY + " *$"}
+_MOST_DIGITS = 38
+_WHOLE_FROM = "9007199254740992"  # 2^53: from here on every double is a whole number
+MOST_NODES = 50_000
+
+
+def as_spark_tree(query: exp.Select) -> exp.Expression:
+    """The tree with Spark's names and without Spark's surprises."""
+    tree = query.copy()
+    for kind in list(tree.find_all(exp.DataType)):
+        if kind.this is exp.DataType.Type.TIMESTAMP:
+            kind.replace(_type("TIMESTAMP_NTZ"))  # Spark's TIMESTAMP is a moment in the session's zone
+    for part in list(tree.find_all(exp.Extract)):
+        if part.this.name.upper() == "ISODOW":
+            part.set("this", exp.Var(this="DAYOFWEEK_ISO"))
+    for literal in list(tree.find_all(exp.Literal)):
+        if not literal.is_string and "." in literal.this and len(re.sub(r"\D", "", literal.this)) > _MOST_DIGITS:
+            literal.replace(
+                exp.Literal.number(f"{float(literal.this):e}")
+            )  # too long for a decimal: a double, as elsewhere
+    for rounding in reversed([node for node in tree.walk() if isinstance(node, (exp.Floor, exp.Ceil))]):
+        if not _becomes_bigint(rounding):
+            rounding.replace(_whole_double(rounding))
+    return tree
+
+
+def _becomes_bigint(rounding: exp.Floor | exp.Ceil) -> bool:
+    parent = rounding.parent
+    return isinstance(parent, exp.Cast) and parent.to.this is exp.DataType.Type.BIGINT
+
+
+def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
+    """FLOOR and CEIL give doubles elsewhere and BIGINT in Spark, which 1e300 does not fit into."""
+    value = _cast(rounding.this.copy(), "DOUBLE")
+    if sum(1 for _ in value.walk()) > MOST_NODES:
+        raise QueryError("FLOOR and CEIL are nested too deeply for Spark. Simplify the expression.")
+    small = exp.LT(this=exp.Abs(this=value), expression=_cast(exp.Literal.number(_WHOLE_FROM), "DOUBLE"))
+    rounded = _cast(type(rounding)(this=value.copy()), "DOUBLE")
+    return exp.Paren(this=exp.Case(ifs=[exp.If(this=small, true=rounded)], default=value.copy()))
+
+
+# ---------------------------------------------------------------- reading columns
+
+
+def read_column(name: str, kind: ColumnType, null: str | None, mark: str) -> exp.Expression:
+    """A column of the source in its type. With ``null`` the source is text, and a cell that cannot be read fails.
+
+    The failure carries the mark, and nothing of the cell.
+    """
+    column = _column(name)
+    if null is None:
+        return _cast(column, _NATIVE[kind])
+    text = _cell(name, null)
+    if kind in (ColumnType.TEXT, ColumnType.CATEGORY):
+        return text
+    value = _parse(text, kind)
+    there = exp.Not(this=exp.Is(this=text.copy(), expression=exp.Null()))
+    failure = exp.Anonymous(this="raise_error", expressions=[exp.Literal.string(mark)])
+    otherwise = exp.Case(ifs=[exp.If(this=there, true=_cast(failure, _NATIVE[kind]))])
+    return exp.Coalesce(this=value, expressions=[otherwise])
+
+
+def _cell(name: str, null: str) -> exp.Expression:
+    """Spark reads an empty cell as NULL whatever nullValue says: put it back, then look for what NULL is written as."""
+    text = exp.Coalesce(this=_column(name), expressions=[exp.Literal.string("")])
+    return exp.Nullif(this=text, expression=exp.Literal.string(null))
+
+
+def _parse(text: exp.Expression, kind: ColumnType) -> exp.Expression:
+    """NULL where the text is no such value. A moment with a zone becomes UTC: through Spark's TIMESTAMP, in UTC."""
+    target = "TIMESTAMPTZ" if kind is ColumnType.TIMESTAMP else _NATIVE[kind]
+    value: exp.Expression = exp.TryCast(this=text.copy(), to=exp.DataType.build(target), safe=True)
+    if kind is ColumnType.TIMESTAMP:
+        value = _cast(value, "TIMESTAMP_NTZ")
+    tests = []
+    if kind in _MUST_MATCH:
+        tests.append(_matches(text, _MUST_MATCH[kind]))
+    if kind in _MUST_NOT_MATCH:
+        tests.append(exp.Not(this=exp.Paren(this=_matches(text, _MUST_NOT_MATCH[kind]))))
+    return exp.Case(ifs=[exp.If(this=tests[0], true=value)]) if tests else value
+
+
+def inference_query(
+    names: Sequence[str], source: exp.Expression, null: str
+) -> tuple[exp.Select, tuple[ColumnType, ...]]:
+    """How many cells each column has, how many of them can be read as each type, and the order to prefer these in."""
+    items = []
+    for at, name in enumerate(names):
+        text = _cell(name, null)
+        items.append(exp.alias_(exp.Count(this=text), f"c{at}"))
+        for kind in INFERRED:
+            value = _parse(text, kind)
+            if kind in _INFERRED_FORM:
+                value = exp.Case(ifs=[exp.If(this=_matches(text, _INFERRED_FORM[kind]), true=value)])
+            items.append(exp.alias_(exp.Count(this=value), f"c{at}_{kind}"))
+    return exp.select(*items).from_(source), INFERRED
+
+
+def fingerprint_query(names: Sequence[str], source: exp.Expression) -> exp.Select:
+    """The number of rows and two sums of 64-bit hashes. xxhash64 skips NULL, so where NULL stands is hashed, too."""
+    cells = [part for name in names for part in (_column(name), exp.Is(this=_column(name), expression=exp.Null()))]
+    items = [exp.alias_(exp.Count(this=exp.Star()), "people")]
+    for seed in (0, 1):
+        hashed = exp.Anonymous(
+            this="xxhash64", expressions=[exp.Literal.number(seed), *(cell.copy() for cell in cells)]
+        )
+        items.append(exp.alias_(exp.Sum(this=_cast(hashed, "DECIMAL(38, 0)")), f"sum{seed}"))
+    return exp.select(*items).from_(source)
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect="spark")
+
+
+def _cast(tree: exp.Expression, target: str) -> exp.Cast:
+    return exp.Cast(this=tree, to=_type(target))
+
+
+def _matches(text: exp.Expression, pattern: str) -> exp.Expression:
+    return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(pattern))

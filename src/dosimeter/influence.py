@@ -1,0 +1,55 @@
+"""How everybody moves the answer, whether they have one row or many: the two profiles behind one door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dosimeter.engines.base import Engine
+from dosimeter.joining import JoinedEngine
+from dosimeter.model import Contributions, Norm, QueryPlan, Schema
+from dosimeter.sensitivity import (
+    Measured,
+    Profile,
+    count_individuals,
+    find_contributions,
+    measure_answer,
+    measure_profile,
+)
+from dosimeter.unit_sensitivity import UnitProfile, find_unit_contributions, measure_unit_profile
+from dosimeter.units import BoundedEngine
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+AnyProfile = Profile | UnitProfile
+
+
+def bound_rows(engine: Engine, schema: Schema) -> Engine:
+    """The engine itself where everybody has one row; otherwise one that shows at most m rows of each individual."""
+    return engine if schema.unit == "row" else BoundedEngine(engine, schema)
+
+
+def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
+    """The engine itself for one table; otherwise one whose rows are the plan's joined rows."""
+    return JoinedEngine(engine, plan, schema) if plan.joins else engine
+
+
+def count_people(engine: Engine) -> int:
+    return engine.facts().individuals if isinstance(engine, BoundedEngine) else count_individuals(engine)
+
+
+def measure_influence(
+    plan: QueryPlan, engine: Engine, n: int, norm: Norm, attributes: Mapping[str, exp.Expression] | None = None
+) -> tuple[AnyProfile, Contributions]:
+    """The profile and everybody's contributions, by row or by individual as the schema says."""
+    if plan.schema.unit == "row":
+        profile = measure_profile(plan, engine, attributes)
+        return profile, find_contributions(profile, n, norm)
+    by_unit = measure_unit_profile(plan, engine, attributes)
+    return by_unit, find_unit_contributions(by_unit, n, norm)
+
+
+def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
+    """The exact vector that gets noise, from the profile where it has one row per contribution."""
+    return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)

@@ -1,0 +1,191 @@
+"""What stands in FROM: one table, or tables joined so that every joined row still belongs to one individual.
+
+Takes the parsed FROM and JOINs and the Schema; gives a Scope in which every column has one meaning, the joins, and
+the schema of the joined rows. A join that could multiply an individual's rows beyond what the schema bounds is
+refused. Never opens a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.expression import Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
+from dosimeter.model import Column, Join, JoinTable, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedScope(Scope):
+    """A Scope over several tables. ``prefixes``: what a table goes by → what its columns' names start with."""
+
+    prefixes: Mapping[str, str]
+
+    def resolve(self, node: exp.Column) -> Column:
+        expect_only(node, "this", "table")
+        if node.table:
+            prefix = self.prefixes.get(node.table.lower())
+            if prefix is None:
+                raise refusal(node, f"Unknown table {node.table}. The query's tables are {', '.join(self.prefixes)}.")
+            found = [self._column(prefix + node.name)]
+        else:
+            own = self._column(node.name)
+            found = (
+                [own] if own else [self._column(prefix + node.name) for prefix in dict.fromkeys(self.prefixes.values())]
+            )
+        known = [column for column in found if column is not None]
+        if len(known) == 1:
+            return known[0]
+        if known:
+            raise refusal(node, f"{node.name} stands in several tables. Write table.{node.name}.")
+        raise refusal(node, f"There is no column {clause_of(node)}. Known columns: {', '.join(self.schema.columns)}.")
+
+    def _column(self, name: str) -> Column | None:
+        lowered = name.lower()
+        return next((column for key, column in self.schema.columns.items() if key.lower() == lowered), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    scope: Scope
+    joins: tuple[Join, ...]
+    schema: Schema
+
+
+def resolve_joins(select: exp.Select, base: Scope) -> Sources:
+    """The joins of a query whose first table is resolved already."""
+    written = select.args.get("joins") or []
+    if not written:
+        return Sources(base, (), base.schema)
+    schema = base.schema
+    prefixes = dict.fromkeys(sorted(base.names), "")
+    joins: list[Join] = []
+    for node in written:
+        table, names = _join_table(node, schema)
+        pairs = tuple(_pairs(node, table, names, JoinedScope(schema, base.names, prefixes)))
+        rows = _rows_after(node, table, pairs, base.schema)
+        joins.append(Join(table, _is_left(node), pairs))
+        added = {f"{table.name}.{name}": replace(c, name=f"{table.name}.{name}") for name, c in table.columns.items()}
+        schema = replace(schema, columns={**schema.columns, **added}, max_rows_per_unit=schema.max_rows_per_unit * rows)
+        prefixes |= dict.fromkeys(names, f"{table.name}.")
+    return Sources(JoinedScope(schema, base.names, prefixes), tuple(joins), schema)
+
+
+def _join_table(node: exp.Expression, schema: Schema) -> tuple[JoinTable, list[str]]:
+    expect_only(node, "this", "on", "using", "side", "kind", "method")
+    if node.args.get("method") or str(node.args.get("kind") or "INNER").upper() not in ("INNER", "OUTER", ""):
+        raise refusal(node, f"{clause_of(node)}: only [INNER] JOIN and LEFT JOIN are supported.")
+    if str(node.args.get("side") or "").upper() not in ("", "LEFT"):
+        raise refusal(node, f"{clause_of(node)}: only [INNER] JOIN and LEFT JOIN are supported.")
+    target = node.this
+    if not isinstance(target, exp.Table) or not isinstance(target.this, exp.Identifier):
+        raise refusal(node, f"{clause_of(node)}: only a table that the schema declares can be joined.")
+    expect_only(target, "this", "db", "alias")
+    written = f"{target.db}.{target.name}" if target.db else target.name
+    for name, table in schema.tables.items():
+        if name.lower() == written.lower():
+            return table, list(dict.fromkeys([target.name.lower(), (target.alias or target.name).lower()]))
+    raise refusal(
+        node,
+        f'{written} is not declared. Add [tables.{written}] public = true, key = "…" and its columns to the schema, '
+        "or ask one table.",
+    )
+
+
+def _is_left(node: exp.Expression) -> bool:
+    return str(node.args.get("side") or "").upper() == "LEFT"
+
+
+def _pairs(node: exp.Expression, table: JoinTable, names: list[str], scope: JoinedScope) -> Iterator[tuple[str, str]]:
+    using, on = node.args.get("using"), node.args.get("on")
+    if using:
+        for identifier in using:
+            yield _pair(exp.column(identifier.name), identifier.name, table, scope)
+        return
+    if on is None:
+        raise refusal(node, f"{clause_of(node)} joins every row with every row. Say on which column: USING (column).")
+    for condition in flatten_connector(on) if isinstance(on, exp.And) else [on]:
+        test = condition.unnest()
+        sides = [test.this.unnest(), test.expression.unnest()] if isinstance(test, exp.EQ) else []
+        columns = [side for side in sides if isinstance(side, exp.Column)]
+        if len(columns) != 2:
+            raise refusal(node, f"{clause_of(condition)}: a join compares columns with =, joined by AND.")
+        here = [side for side in columns if side.table.lower() in names]
+        there = [side for side in columns if side.table.lower() not in names]
+        if len(here) != 1 or len(there) != 1:
+            raise refusal(node, f"{clause_of(condition)}: write the tables' names before the columns, on both sides.")
+        yield _pair(there[0], here[0].name, table, scope)
+
+
+def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) -> tuple[str, str]:
+    found = next((name for name in table.columns if name.lower() == right.lower()), None)
+    if found is None:
+        raise QueryError(f"The table {table.name} has no column {right} in the schema.", clause=right)
+    column = scope.resolve(left)
+    if column.type is not table.columns[found].type:
+        raise QueryError(
+            f"{column.name} is {column.type} and {table.name}.{found} is {table.columns[found].type}: "
+            "they cannot be equal.",
+            clause=clause_of(left),
+        )
+    return column.name, found
+
+
+def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, str], ...], base: Schema) -> int:
+    """How many joined rows one row can become: 1 through a unique public key, m of the other private table."""
+    if table.public:
+        if table.key in {right for _, right in pairs}:
+            return 1
+        raise refusal(
+            node,
+            f"Joining {table.name} like this could multiply an individual's rows. Join on its unique key {table.key}.",
+        )
+    if base.unit == "row" or table.unit is None:
+        raise refusal(
+            node,
+            f"{table.name} is private. It can be joined only where both tables name the unit column in the schema.",
+        )
+    if (base.unit, table.unit) not in pairs:
+        raise refusal(
+            node,
+            f"{table.name} is private: join it on the unit column, so that each joined row belongs to one individual "
+            f"({base.unit} = {table.name}.{table.unit}).",
+        )
+    return table.max_rows_per_unit
+
+
+def joined_relation(
+    joins: tuple[Join, ...], base: exp.Expression, schema: Schema, others: Mapping[str, exp.Expression]
+) -> exp.Expression:
+    """The rows of the base table with the joined tables' columns beside them, each under its own name."""
+    own = [name for name in schema.columns if not any(name.startswith(f"{join.table.name}.") for join in joins)]
+    query = exp.select(*[_column_as("base", name, name) for name in own]).from_(_aliased(base, "base"))
+    places = {name: ("base", name) for name in own}
+    for number, join in enumerate(joins):
+        alias = f"joined{number}"
+        tests = [
+            exp.EQ(this=_column_of(*places[left]), expression=_column_of(alias, right)) for left, right in join.pairs
+        ]
+        kind = "left" if join.left else "inner"
+        query = query.join(_aliased(others[join.table.name], alias), on=conjunction(tests), join_type=kind)
+        for name in join.table.columns:
+            full = f"{join.table.name}.{name}"
+            places[full] = (alias, name)
+            query = query.select(_column_as(alias, name, full))
+    return query.subquery("joined")
+
+
+def _column_of(table: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def _column_as(table: str, name: str, alias: str) -> exp.Expression:
+    return exp.Alias(this=_column_of(table, name), alias=exp.to_identifier(alias, quoted=True))
+
+
+def _aliased(relation: exp.Expression, alias: str) -> exp.Expression:
+    if isinstance(relation, exp.Subquery):
+        return exp.Subquery(this=relation.this.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    return exp.select(exp.Star()).from_(relation.copy()).subquery(alias)

@@ -1,0 +1,440 @@
+"""Bad input: status 2, one message on standard error that names the fix, and never a cell of the data."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from command_line import Outcome, Run
+
+MARKER = "Xanthippe-77731"  # stands in the data, and nowhere else
+TABLE = f"name,age,ward,pay\n{MARKER},30,east,1.5\nBob,77731,west,2.5\nCleo,40,west,3.5\n"
+SCHEMA = """table = "t"
+individuals = 10
+reviewed = true
+[columns.name]
+type = "text"
+[columns.age]
+type = "integer"
+bounds = [0, 100]
+[columns.ward]
+type = "category"
+values = ["east", "west"]
+[columns.pay]
+type = "decimal"
+bounds = [0, 10]
+resolution = 0.5
+"""
+COUNT = "SELECT COUNT(*) FROM t"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text(TABLE)
+    return path
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "t.toml"
+    path.write_text(SCHEMA)
+    return path
+
+
+def check_refusal(outcome: Outcome, *expected: str) -> None:
+    assert outcome.status == 2, outcome
+    assert outcome.out == ""
+    assert outcome.err.startswith("dosimeter: ")
+    assert outcome.err.count("\n") == 1, "one message"
+    assert "Traceback" not in outcome.err
+    assert MARKER not in outcome.err
+    assert "77731" not in outcome.err
+    for words in expected:
+        assert words in outcome.err
+
+
+# ---------------------------------------------------------------- SQL
+
+REFUSED_SQL = {
+    "": "SELECT",
+    "   ": "SELECT",
+    "nonsense": "SELECT",
+    "SELECT COUNT(* FROM t": "parse",
+    "SELECT COUNT(*) FROM t WHERE": "",
+    "SELECT": "",
+    "SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t": "exactly one",
+    "SELECT COUNT(*) FROM t; DROP TABLE t": "exactly one",
+    "DROP TABLE t": "Only SELECT",
+    "INSERT INTO t VALUES (1)": "Only SELECT",
+    "UPDATE t SET age = 1": "Only SELECT",
+    "COPY t TO 'stolen.csv'": "Only SELECT",
+    "ATTACH 'x.db'": "Only SELECT",
+    "PRAGMA version": "Only SELECT",
+    "SET memory_limit = '1GB'": "Only SELECT",
+    "EXPLAIN SELECT COUNT(*) FROM t": "",
+    "SELECT * FROM t": "COUNT(*)",
+    "SELECT name FROM t": "GROUP BY",
+    "SELECT age, COUNT(*) FROM t": "GROUP BY",
+    "SELECT COUNT(*) FROM t JOIN t AS u ON t.age = u.age": "one table",
+    "SELECT COUNT(*) FROM t, t AS u": "",
+    "SELECT COUNT(*) FROM t CROSS JOIN t AS u": "JOIN",
+    "SELECT COUNT(*) FROM (SELECT ward, COUNT(*) FROM t GROUP BY ward)": "",
+    "SELECT COUNT(*) FROM (SELECT * FROM t LIMIT 3)": "",
+    "SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM t)": "List the values",
+    "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM t)": "ubquer",
+    "SELECT (SELECT MAX(age) FROM t) FROM t": "ubquer",
+    "WITH u AS (SELECT DISTINCT age FROM t) SELECT COUNT(*) FROM u": "",
+    "WITH RECURSIVE u AS (SELECT 1 UNION SELECT 2) SELECT COUNT(*) FROM u": "",
+    "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t": "",
+    "SELECT COUNT(*) FROM t EXCEPT SELECT 1": "",
+    "SELECT COUNT(*) OVER () FROM t": "OVER",
+    "SELECT SUM(age) OVER (PARTITION BY ward) FROM t": "OVER",
+    "SELECT COUNT(*) FROM read_csv('t.csv')": "",
+    "SELECT COUNT(*) FROM 't.csv'": "",
+    'SELECT COUNT(*) FROM "t.csv"': "t",
+    "SELECT COUNT(*) FROM '/etc/passwd'": "",
+    "SELECT COUNT(*) FROM range(10)": "",
+    "SELECT COUNT(*) FROM other": "t",
+    "SELECT COUNT(*) FROM main.t": "",
+    "SELECT COUNT(*)": "FROM",
+    "SELECT COUNT(*) FROM t USING SAMPLE 1": "",
+    "SELECT DISTINCT ward FROM t": "DISTINCT",
+    "SELECT COUNT(DISTINCT age, ward) FROM t": "one column",
+    "SELECT SUM(DISTINCT age) FROM t": "DISTINCT",
+    "SELECT COUNT() FROM t": "COUNT(*)",
+    "SELECT MAX(age, 3) FROM t": "",
+    "SELECT SUM(salary) FROM t": "Known columns: name, age, ward, pay",
+    "SELECT COUNT(*) FROM t WHERE salary > 1": "Known columns",
+    "SELECT COUNT(*) FROM t WHERE age": "condition",
+    "SELECT COUNT(*) FROM t WHERE age = 'x'": "",
+    "SELECT COUNT(*) FROM t WHERE COUNT(*) > 1": "",
+    "SELECT SUM(ward) FROM t": "",
+    "SELECT SUM(name) FROM t": "",
+    "SELECT STRING_AGG(name, ',') FROM t": "Supported",
+    "SELECT ARG_MAX(name, age) FROM t": "Supported",
+    "SELECT ANY_VALUE(name) FROM t": "not supported",
+    "SELECT SUM(1 / age) FROM t": "",
+    "SELECT SUM(SUM(age)) FROM t": "",
+    "SELECT COUNT(*) FROM t WHERE age > ?": "",
+    "SELECT COUNT(*) FROM t WHERE age > $1": "",
+    "SELECT COUNT(*) FROM t WHERE getenv('HOME') = 'x'": "Supported",
+    "SELECT COUNT(*) FROM t WHERE random() < 0.5": "",
+    "SELECT name, COUNT(*) FROM t GROUP BY name": "--groups observed",
+    "SELECT pay, COUNT(*) FROM t GROUP BY pay": "",
+    "SELECT COUNT(*) FROM t GROUP BY CUBE (ward)": "",
+    "SELECT COUNT(*) FROM t OFFSET 1": "OFFSET",
+    "SELECT COUNT(*) FROM t LIMIT -1": "LIMIT",
+    "SELECT QUANTILE_CONT(age, 2) FROM t": "between 0 and 1",
+    "SELECT QUANTILE_CONT(age, age) FROM t": "",
+    "SELECT COUNT(*) FROM t WHERE age = 1e999": "",
+    "SELECT COUNT(*) FROM t WHERE age = " + "(" * 3000 + "1" + ")" * 3000: "",
+    "SELECT COUNT(*) FROM t WHERE age = " + "9" * 30: "too large",
+    "SELECT COUNT(*) FROM t WHERE " + "NOT " * 5000 + "TRUE": "",
+}
+
+
+@pytest.mark.parametrize("sql", REFUSED_SQL, ids=lambda sql: sql[:60] or "empty")
+@pytest.mark.parametrize("command", ["risk", "explain"])
+def test_sql_is_refused(run: Run, data: Path, schema: Path, command: str, sql: str) -> None:
+    words = [sql, "--schema", schema, "--json"]
+    outcome = run("explain", *words) if command == "explain" else run("risk", data, *words)
+    check_refusal(outcome, REFUSED_SQL[sql])
+
+
+def test_an_aggregate_without_bounds_names_the_line_to_add(run: Run, data: Path, schema: Path) -> None:
+    schema.write_text(SCHEMA.replace("bounds = [0, 100]\n", "").replace("bounds = [0, 10]\nresolution = 0.5\n", ""))
+    for aggregate in ("SUM(age)", "AVG(age)", "MIN(age)", "MEDIAN(age)", "VAR_POP(age)"):
+        check_refusal(run("risk", data, f"SELECT {aggregate} FROM t", "--schema", schema), "[columns.age]", "bounds")
+    check_refusal(run("explain", "SELECT SUM(pay) FROM t", "--schema", schema), "[columns.pay]", "bounds")
+
+
+# ---------------------------------------------------------------- preferences and options
+
+REFUSED_PREFERENCES = {
+    "": "empty",
+    "rdr": "MIN(rdr) / MAX(rdr) >= 0.95",
+    "MIN(rdr)": "compares",
+    "MIN(rdr) / MAX(rdr)": "compares",
+    "0.95": "",
+    "1 < 2": "nothing here is about the RDRs",
+    "ratio:": "number",
+    "ratio:2": "at most 1",
+    "ratio:nan": "",
+    "ratio:-0.5": "",
+    "variance:0": "positive",
+    "variance:inf": "positive",
+    "median:0.5": "short names",
+    "MIN(rdr) >= 0.95 OR MAX(rdr) <= 3": "AND",
+    "MIN(age) >= 3": "rdr",
+    "MIN(rdr) / MAX(rdr) >= 0.95; DROP TABLE t": "statements",
+    "SELECT 1": "condition",
+    "MIN(rdr) OVER () > 1": "OVER",
+    "MIN(rdr) FILTER (WHERE rdr > 1) > 1": "FILTER",
+    "MIN(rdr) FILTER (WHERE salary > 1) > 1": "FILTER",
+    "MIN(rdr) FILTER (WHERE age) > 1": "FILTER",
+    "MIN(rdr) FILTER (WHERE age IN (SELECT 1)) > 1": "FILTER",
+    "1 < MIN(rdr) < 2": "chained",
+}
+
+
+@pytest.mark.parametrize("prefer", REFUSED_PREFERENCES, ids=lambda prefer: prefer or "empty")
+def test_preference_is_refused(run: Run, data: Path, prefer: str) -> None:
+    check_refusal(run("find", data, COUNT, "--prefer", prefer, "--json"), REFUSED_PREFERENCES[prefer])
+
+
+REFUSED_OPTIONS = [
+    (["--epsilon", "0"], "positive"),
+    (["--epsilon", "-1"], "positive"),
+    (["--epsilon", "nan"], "positive"),
+    (["--epsilon", "inf"], "positive"),
+    (["--epsilon", "x"], "--epsilon"),
+    (["--epsilon", "1", "--candidates", "1"], "not both"),
+    (["--candidates", ""], "1,0.5,0.1"),
+    (["--candidates", "1,,2"], "1,0.5,0.1"),
+    (["--candidates", "1,0"], "1,0.5,0.1"),
+    (["--candidates", "1,nan"], "1,0.5,0.1"),
+    (["--mechanism", "geometric"], "'laplace', 'gaussian'"),
+    (["--indicator", "x"], "'bound', 'exact'"),
+    (["--groups", "x"], "'declared', 'observed'"),
+    (["--method", "x"], "'closed-form', 'recompute'"),
+    (["--calibration", "x"], "'zcdp', 'classic'"),
+    (["--calibration", "zcdp"], "--mechanism gaussian"),
+    (["--delta", "1e-6"], "--mechanism gaussian"),
+    (["--mechanism", "gaussian", "--delta", "0"], "strictly between 0 and 1"),
+    (["--mechanism", "gaussian", "--delta", "1"], "strictly between 0 and 1"),
+    (["--mechanism", "gaussian", "--delta", "-1"], "strictly between 0 and 1"),
+    (["--mechanism", "gaussian", "--delta", "nan"], "strictly between 0 and 1"),
+    (["--mechanism", "gaussian", "--delta", "small"], "1/n^2"),
+    (["--sensitivity", "0"], "positive"),
+    (["--sensitivity", "-2"], "positive"),
+    (["--sensitivity", "nan"], "positive"),
+    (["--sensitivity", "inf"], "positive"),
+    (["--min-rows", "0"], "at least 1"),
+    (["--min-rows", "1.5"], "--min-rows"),
+    (["--top", "0"], "at least 1"),
+    (["--top", "-3"], "at least 1"),
+    (["--top", "2", "--columns", "salary"], "Known columns"),
+    (["--top", "2", "--method", "recompute"], "closed form"),
+    (["--by", "salary"], "Known columns"),
+    (["--by", "age", "--method", "recompute"], "closed form"),
+    (["--engine", "oracle"], "duckdb"),
+    (["--delimiter", ";;"], "one character"),
+    (["--delimiter", ""], "one character"),
+    (["--encoding", "klingon"], ""),
+    (["--plot", "picture.gif"], ".svg"),
+    (["--plot", "nowhere/picture.svg"], "folder"),
+    (["-o", "risk.xlsx"], ".csv"),
+    (["-o", "nowhere/risk.csv"], "folder"),
+    (["--frobnicate"], "--help"),
+    (["--json=1"], "--help"),
+    (["--schema", "nowhere.toml"], "dosimeter schema"),
+]
+
+
+@pytest.mark.parametrize(("options", "fix"), REFUSED_OPTIONS, ids=lambda value: " ".join(value))
+def test_option_is_refused(run: Run, data: Path, options: list[str], fix: str) -> None:
+    check_refusal(run("risk", data, COUNT, *options), fix)
+
+
+def test_arguments_are_needed(run: Run, data: Path) -> None:
+    check_refusal(run("risk"), "DATA", "dosimeter risk --help")
+    check_refusal(run("risk", data), "SQL")
+    check_refusal(run("find", data, COUNT), "--prefer")
+    check_refusal(run("explain", COUNT), "--schema")
+    check_refusal(run("risk", data, COUNT, "more"), "--help")
+    check_refusal(run("fnid", data, COUNT), "fnid")
+    check_refusal(run("risk", data, "@nowhere.sql"), "nowhere.sql")
+    check_refusal(run("risk", data, f"@{data.parent}"), "UTF-8")
+
+
+def test_sql_file_that_is_not_text(run: Run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "query.sql").write_bytes(b"\xff\xfe\x00SELECT")
+    check_refusal(run("risk", data, f"@{tmp_path / 'query.sql'}"), "UTF-8")
+
+
+def test_target_that_cannot_be_written(run: Run, data: Path, tmp_path: Path) -> None:
+    for name in ("taken.csv", "taken.svg", "taken.toml"):
+        (tmp_path / name).mkdir()
+    check_refusal(run("risk", data, COUNT, "-o", tmp_path / "taken.csv"), "folder")
+    check_refusal(run("risk", data, COUNT, "--plot", tmp_path / "taken.svg"), "folder")
+    check_refusal(run("schema", data, "-o", tmp_path / "taken.toml"), "folder")
+    check_refusal(run("schema", data, "-o", tmp_path / "nowhere" / "t.toml"), "folder")
+    check_refusal(run("demo", "-o", data), "folder")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc, where not even root may do everything")
+def test_files_without_permission(run: Run, data: Path, tmp_path: Path) -> None:
+    for words in (["-o", "/proc/risk.csv"], ["-o", "/proc/risk.parquet"], ["--plot", "/proc/risk.svg"]):
+        check_refusal(run("risk", data, COUNT, "--candidates", "1", *words), "folder")
+    check_refusal(run("schema", data, "-o", "/proc/t.toml"), "folder")
+    (tmp_path / "u.csv").symlink_to("/proc/self/mem")
+    check_refusal(run("risk", tmp_path / "u.csv", "SELECT COUNT(*) FROM u"), "u.csv")
+
+
+# ---------------------------------------------------------------- data
+
+
+def write(name: str, content: bytes) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return make
+
+
+def make_folder(folder: Path) -> Path:
+    (folder / "t.csv").mkdir()
+    return folder / "t.csv"
+
+
+def make_database(folder: Path) -> str:
+    with duckdb.connect(str(folder / "t.duckdb")) as connection:
+        connection.execute("CREATE TABLE one AS SELECT 1 AS x; CREATE TABLE two AS SELECT 2 AS y")
+    return f"duckdb:{folder / 't.duckdb'}"
+
+
+REFUSED_DATA: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no file": (lambda folder: folder / "none.csv", "no file"),
+    "no match": (lambda folder: folder / "*.parquet", "no file"),
+    "no ending": (lambda folder: folder / "t", ".csv"),
+    "a folder": (make_folder, ""),
+    "the folder itself": (lambda folder: folder, ".csv"),
+    "unknown kind": (write("t.xlsx", TABLE.encode()), ".parquet"),
+    "empty": (write("t.csv", b""), ""),
+    "binary as CSV": (write("t.csv", bytes(range(256)) * 40), ""),
+    "binary as Parquet": (write("t.parquet", bytes(range(256)) * 40), "Parquet"),
+    "text as Parquet": (write("t.parquet", TABLE.encode()), "Parquet"),
+    "text as gzip": (write("t.csv.gz", TABLE.encode()), ""),
+    "cut gzip": (write("t.csv.gz", gzip.compress(TABLE.encode() * 50)[:-30]), ""),
+    "not a database": (lambda folder: f"duckdb:{write('t.csv', TABLE.encode())(folder)}", "DuckDB"),
+    "no database": (lambda folder: f"duckdb:{folder / 'none.db'}", "no DuckDB file"),
+    "two tables": (make_database, "--table"),
+    "a web address": (lambda _: "https://example.org/t.csv", "duckdb:PATH"),
+    "nothing": (lambda _: "", ".csv"),
+    "Latin-1": (write("t.csv", f"name,age\n{MARKER} Zo\xeb,3\n".encode("latin-1")), "--encoding"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED_DATA)
+@pytest.mark.parametrize("command", ["risk", "schema"])
+def test_data_is_refused(run: Run, tmp_path: Path, command: str, kind: str) -> None:
+    make, fix = REFUSED_DATA[kind]
+    source = make(tmp_path)
+    check_refusal(run("schema", source) if command == "schema" else run("risk", source, COUNT, "--json"), fix)
+
+
+def test_table_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    check_refusal(run("risk", make_database(tmp_path), COUNT, "--table", "three"), "--table")
+
+
+def test_only_a_header_is_nobody(run: Run, tmp_path: Path) -> None:
+    """Nobody is no mistake: one empty slot, which nothing exposes."""
+    source = write("t.csv", b"name,age\n")(tmp_path)
+    outcome = run("risk", source, COUNT, "--epsilon", "1", "--json")
+    assert outcome.status == 0
+    assert outcome.json["sensitivities"]["histogram"] == [{"value": 0.0, "count": 1}]
+    assert run("schema", source).status == 0
+
+
+NARROW = """table = "t"
+individuals = 40000
+reviewed = true
+[columns.name]
+type = "text"
+[columns.age]
+type = "integer"
+bounds = [0, 100]
+"""
+BROKEN_ROWS = {
+    "too many cells": f"name,age\n{MARKER},1\nBob,2,{MARKER}\n",
+    "too few cells": f"name,age\n{MARKER},1\n{MARKER}\n",
+    "unclosed quote": f'name,age\n{MARKER},1\n"{MARKER},2\nBob,3\n',
+    "text among numbers": f"name,age\nBob,1\nCleo,{MARKER}\n",
+    "far text among numbers": "name,age\n" + "Bob,1\n" * 30_000 + f"Cleo,{MARKER}\n",
+    "a fraction": "name,age\nBob,1\nCleo,77731.5\n",
+    "out of 64 bits": "name,age\nBob,1\nCleo,7773177731777317773177731\n",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_ROWS)
+def test_rows_that_contradict_the_schema(run: Run, tmp_path: Path, kind: str) -> None:
+    fix = "first line" if kind == "too many cells" else "t.csv"
+    source = write("t.csv", BROKEN_ROWS[kind].encode())(tmp_path)
+    facts = write("t.toml", NARROW.encode())(tmp_path)
+    for query in (COUNT, "SELECT SUM(age) FROM t"):
+        outcome = run("risk", source, query, "--schema", facts, "--epsilon", "1", "--json")
+        if outcome.status == 0:  # a COUNT need not read the broken column
+            assert query == COUNT
+        else:
+            check_refusal(outcome, fix)
+    assert MARKER not in run("schema", source, "--check", facts).err
+
+
+def test_infinite_values_in_a_measured_column(run: Run, tmp_path: Path, schema: Path) -> None:
+    for cell in ("nan", "inf", "-inf"):
+        source = write("t.csv", f"name,age,ward,pay\n{MARKER},30,east,{cell}\nBob,7,west,1\n".encode())(tmp_path)
+        query = "SELECT SUM(pay) FROM t"
+        check_refusal(run("risk", source, query, "--schema", schema), "pay", "WHERE")
+        kept = run("risk", source, f"{query} WHERE age < 20", "--schema", schema, "--epsilon", "1", "--json")
+        assert kept.status == 0
+        assert kept.json["sensitivities"]["max"] == 1.0
+
+
+# ---------------------------------------------------------------- schemas
+
+REFUSED_SCHEMAS = {
+    "not TOML": ("table = ", "TOML"),
+    "binary": ("\x00\x01", "TOML"),
+    "empty": ("", 'table = "name"'),
+    "no columns": ('table = "t"', "[columns.name]"),
+    "columns of another shape": ('table = "t"\ncolumns = 3', "[columns.name]"),
+    "a column of another shape": ('table = "t"\n[columns]\nage = 3', 'type = "…"'),
+    "unknown entry": (SCHEMA.replace("reviewed", "reviwed"), "Known:"),
+    "unknown column entry": (SCHEMA.replace("bounds = [0, 100]", "bound = [0, 100]"), "Known:"),
+    "unknown type": (SCHEMA.replace('"integer"', '"int"'), "integer, decimal"),
+    "type of another shape": (SCHEMA.replace('"integer"', "[1]"), "integer, decimal"),
+    "bounds the wrong way round": (SCHEMA.replace("[0, 100]", "[100, 0]"), "lower one first"),
+    "one bound": (SCHEMA.replace("[0, 100]", "[100]"), "[low, high]"),
+    "infinite bounds": (SCHEMA.replace("[0, 100]", "[0, inf]"), "finite"),
+    "NaN bounds": (SCHEMA.replace("[0, 10]", "[nan, 10]"), "finite"),
+    "bounds in words": (SCHEMA.replace("[0, 100]", '["a", "b"]'), "numbers"),
+    "bounds true and false": (SCHEMA.replace("[0, 100]", "[false, true]"), "numbers"),
+    "fractional bounds of an integer": (SCHEMA.replace("[0, 100]", "[0, 1.5]"), "whole"),
+    "bounds off the resolution": (SCHEMA.replace("[0, 10]", "[0.1, 10]"), "multiples"),
+    "resolution of an integer": (SCHEMA.replace("bounds = [0, 100]", "resolution = 1"), "resolution"),
+    "resolution zero": (SCHEMA.replace("= 0.5", "= 0"), "positive"),
+    "resolution infinite": (SCHEMA.replace("= 0.5", "= inf"), "finite"),
+    "values that repeat": (SCHEMA.replace('"east", "west"', '"east", "east"'), "repeat"),
+    "values that are numbers": (SCHEMA.replace('"east", "west"', "1, 2"), "texts"),
+    "no values": (SCHEMA.replace('["east", "west"]', "[]"), "values"),
+    "values of an integer": (SCHEMA.replace("bounds = [0, 100]", 'values = ["1"]'), "category"),
+    "nobody": (SCHEMA.replace("individuals = 10", "individuals = 0"), "positive whole number"),
+    "half a person": (SCHEMA.replace("individuals = 10", "individuals = 2.5"), "positive whole number"),
+    "fewer than there are": (SCHEMA.replace("individuals = 10", "individuals = 2"), "individuals"),
+    "reviewed by whom": (SCHEMA.replace("reviewed = true", 'reviewed = "yes"'), "true or false"),
+    "same column twice": (SCHEMA + "[columns.AGE]\ntype = \"integer\"\n", "upper and lower case"),
+    "a column the data lacks": (SCHEMA + "[columns.salary]\ntype = \"integer\"\n", "salary"),
+    "another table": (SCHEMA.replace('table = "t"', 'table = "people"'), "people"),
+    "other data": ('table = "t"\n[columns.height]\ntype = "decimal"\n', "height"),
+    "no day": (SCHEMA + "[columns.d]\ntype = \"date\"\nbounds = [2020-01-01T10:00:00, 2021-01-01]\n", "days"),
+    "an identifying number": (SCHEMA.replace('type = "text"', 'type = "text"\nidentifying = 1'), "true or false"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED_SCHEMAS)
+def test_schema_is_refused(run: Run, data: Path, schema: Path, kind: str) -> None:
+    text, fix = REFUSED_SCHEMAS[kind]
+    schema.write_text(text)
+    check_refusal(run("risk", data, COUNT, "--schema", schema, "--json"), fix)
+
+
+def test_schema_file_that_cannot_be_read(run: Run, data: Path, tmp_path: Path) -> None:
+    check_refusal(run("risk", data, COUNT, "--schema", tmp_path), "UTF-8")
+    latin = write("latin.toml", 'table = "Zo\xeb"'.encode("latin-1"))(tmp_path)
+    check_refusal(run("explain", COUNT, "--schema", latin), "UTF-8")
+    check_refusal(run("schema", data, "--check", tmp_path / "none.toml"), "dosimeter schema")
+    check_refusal(run("schema", data, "--check", latin, "-o", tmp_path / "x.toml"), "-o")

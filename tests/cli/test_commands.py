@@ -1,0 +1,624 @@
+"""Every command that looks, option by option, on five people who can be counted by hand."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from command_line import Run
+
+import dosimeter
+from dosimeter.controller import Dataset
+from dosimeter.schema import load_schema
+
+SUM = "SELECT SUM(age) FROM patients"
+EAST = "SELECT COUNT(*) FROM patients WHERE ward = 'east'"
+WARDS = "SELECT ward, COUNT(*) AS people FROM patients GROUP BY ward"
+AGES = [30, 40, 40, 0, 90, 0]  # Dan's is NULL, and one of the six declared slots is empty
+
+HEAD = {
+    "query": str,
+    "mechanism": str,
+    "calibration": (str, type(None)),
+    "delta": float,
+    "indicator": str,
+    "n": int,
+    "k": int,
+    "sensitivity": float,
+    "method": str,
+    "sensitivities": dict,
+    "candidates": list,
+    "notes": list,
+}
+SENSITIVITIES = {"min": float, "max": float, "mean": float, "variance": float, "distinct": int, "histogram": list}
+CANDIDATE = {"epsilon": float, "noise_scale": float, "error_95": list, "rdr": dict}
+RDR = dict.fromkeys(("min", "max", "mean", "median", "variance", "ratio"), float)
+
+
+def check_shape(document: Mapping[str, Any], shape: Mapping[str, Any]) -> None:
+    assert set(document) == set(shape)
+    for name, kind in shape.items():
+        assert isinstance(document[name], kind), name
+        assert kind is not int or not isinstance(document[name], bool), name
+
+
+def check_document(document: Mapping[str, Any], *, judged: bool, more: Mapping[str, Any] | None = None) -> None:
+    """The contract's JSON, to the letter."""
+    check_shape(document, {**HEAD, **(more or {})})
+    check_shape(document["sensitivities"], SENSITIVITIES)
+    listed = document["sensitivities"]["histogram"]
+    for bar in listed:
+        check_shape(bar, {"value": float, "count": int})
+    assert [bar["value"] for bar in listed] == sorted({bar["value"] for bar in listed})
+    assert sum(bar["count"] for bar in listed) == document["n"]
+    for line in document["candidates"]:
+        check_shape(line, CANDIDATE | ({"value": (float, type(None)), "satisfied": bool} if judged else {}))
+        check_shape(line["rdr"], RDR)
+        assert all(error is None or isinstance(error, float) for error in line["error_95"])
+    epsilons = [line["epsilon"] for line in document["candidates"]]
+    assert epsilons == sorted(set(epsilons), reverse=True)
+    assert all(isinstance(note, str) and note for note in document["notes"])
+
+
+# ---------------------------------------------------------------- risk
+
+
+def test_risk_json(run: Run, patients: Path, patients_schema: Path) -> None:
+    outcome = run("risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--epsilon", 0.5, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    document = outcome.json
+    check_document(document, judged=False)
+    assert {name: document[name] for name in ("query", "mechanism", "calibration", "delta", "indicator", "method")} == {
+        "query": SUM, "mechanism": "laplace", "calibration": None, "delta": 0.0, "indicator": "bound",
+        "method": "closed-form",
+    }  # fmt: skip
+    assert (document["n"], document["k"], document["sensitivity"]) == (6, 1, 100.0)
+    bars = {bar["value"]: bar["count"] for bar in document["sensitivities"]["histogram"]}
+    assert bars == {0.0: 2, 30.0: 1, 40.0: 2, 90.0: 1}
+    assert document["sensitivities"]["distinct"] == 4
+    assert document["sensitivities"]["mean"] == pytest.approx(np.mean(AGES))
+    assert document["sensitivities"]["variance"] == pytest.approx(np.var(AGES))
+    for line, scale in zip(document["candidates"], (100.0, 200.0), strict=True):
+        rdrs = np.array(AGES) + scale  # R3
+        assert line["noise_scale"] == scale
+        assert line["rdr"] == pytest.approx(
+            {
+                "min": rdrs.min(), "max": rdrs.max(), "mean": rdrs.mean(), "median": np.median(rdrs),
+                "variance": rdrs.var(), "ratio": rdrs.min() / rdrs.max(),
+            }
+        )  # fmt: skip
+        tail = [2 * math.exp(-(t + 1) / scale) / (1 + math.exp(-1 / scale)) for t in range(2000)]
+        assert line["error_95"] == [next(t for t, beyond in enumerate(tail) if beyond <= 0.05)]
+
+
+def test_risk_looks_at_the_papers_candidates_by_default(run: Run, patients: Path) -> None:
+    document = run("risk", patients, EAST, "--json").json
+    assert len(document["candidates"]) == 37
+    assert document["n"] == 5  # without a schema people are counted
+    assert any("No schema was given" in note for note in document["notes"])
+
+
+@pytest.mark.parametrize("given", ["1,0.5,0.1", " 0.1 , 1, 0.5,1"])
+def test_candidates_are_a_list(run: Run, patients: Path, given: str) -> None:
+    document = run("risk", patients, EAST, "--candidates", given, "--json").json
+    assert [line["epsilon"] for line in document["candidates"]] == [1.0, 0.5, 0.1]
+
+
+def test_gaussian(run: Run, patients: Path, patients_schema: Path) -> None:
+    words = [
+        "risk",
+        patients,
+        WARDS,
+        "--schema",
+        patients_schema,
+        "--mechanism",
+        "gaussian",
+        "--epsilon",
+        0.8,
+        "--json",
+    ]
+    classic = run(*words, "--calibration", "classic", "--delta", "1/n^2").json
+    check_document(classic, judged=False)
+    assert (classic["calibration"], classic["delta"], classic["k"]) == ("classic", pytest.approx(1 / 36), 3)
+    sigma = math.sqrt(2 * math.log(1.25 * 36)) / 0.8  # M2
+    (line,) = classic["candidates"]
+    assert line["noise_scale"] == pytest.approx(sigma)
+    assert line["rdr"]["max"] == pytest.approx(math.sqrt(1 + 3 * sigma**2))  # R4
+    assert line["rdr"]["min"] == pytest.approx(math.sqrt(3) * sigma)
+    assert any("classic" in note for note in classic["notes"])
+    default = run(*words).json
+    assert (default["calibration"], default["delta"]) == ("zcdp", pytest.approx(1 / 36))
+    assert run(*words, "--delta", 1e-9).json["candidates"][0]["noise_scale"] > default["candidates"][0]["noise_scale"]
+
+
+def test_exact_indicator(run: Run, patients: Path) -> None:
+    document = run("risk", patients, EAST, "--indicator", "exact", "--epsilon", 1, "--json").json
+    assert document["indicator"] == "exact"
+    (line,) = document["candidates"]
+    assert line["rdr"]["min"] == pytest.approx(1 / math.sinh(1))  # R5
+    assert line["rdr"]["max"] == pytest.approx(1 + math.exp(-1) / math.sinh(1))
+
+
+def test_top_masks_what_identifies(run: Run, patients: Path, patients_schema: Path) -> None:
+    words = ["risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--top", 3]
+    document = run(*words, "--json").json
+    check_document(document, judged=False, more={"people": list})
+    assert [(person["people"], person["sensitivity"], person["record"]) for person in document["people"]] == [
+        (1, 90.0, {"name": "•••", "age": 90}),
+        (2, 40.0, {"name": "•••", "age": 40}),
+        (1, 30.0, {"name": "•••", "age": 30}),
+    ]
+    mean = 100 + sum(AGES) / 6
+    assert document["people"][0] == {
+        "people": 1, "sensitivity": 90.0, "why": "sum_age from 200 to 110", "times_average": pytest.approx(190 / mean),
+        "own_epsilon": pytest.approx(0.9), "record": {"name": "•••", "age": 90},
+    }  # fmt: skip
+    revealed = run(*words, "--reveal", "--json").json["people"]
+    assert [person["record"]["name"] for person in revealed] == ["Zara", "Bob", "Cleo"]
+    chosen = run(*words, "--columns", "ward, since", "--json").json["people"]
+    assert chosen[0]["record"] == {"ward": "north", "since": "2021-12-31"}
+    assert run(*words, "--columns", "NAME,ward", "--json").json["people"][0]["record"]["name"] == "•••"
+    for extra in ([], ["--columns", "name,age"]):
+        text = run(*words, *extra).out
+        assert "•••" in text
+        assert not any(name in text for name in ("Ann", "Bob", "Cleo", "Zara"))
+    assert "Zara" in run(*words, "--reveal").out
+
+
+def test_exact_indicator_of_the_most_exposed_in_several_groups(run: Run, patients: Path, patients_schema: Path) -> None:
+    """Two measures: Bob and Cleo move two cells, Zara as well, and the norm alone does not give their RDR (C9)."""
+    query = "SELECT COUNT(*), SUM(pay) FROM patients"
+    words = ["risk", patients, query, "--schema", patients_schema, "--indicator", "exact", "--epsilon", 2, "--json"]
+    document = run(*words, "--top", 5).json
+    grid = 0.25 / 100  # the resolution, in units of SUM(pay)'s own Δ (S5); b = 2/2 = 1 in those units
+
+    def expected(pay: float | None, counted: int = 1) -> float:
+        changes = [(counted, 1.0), ((pay or 0) / 100, grid)]
+        return sum(abs(c) + g * math.exp(-abs(c)) / math.sinh(g) for c, g in changes)
+
+    everybody = [expected(pay) for pay in (10.5, 20.25, 30.0, None, 99.75)] + [expected(0, 0)]
+    assert [person["times_average"] for person in document["people"]] == pytest.approx(
+        [value / np.mean(everybody) for value in sorted(everybody[:5], reverse=True)]
+    )
+
+
+def test_by_column(run: Run, patients: Path, patients_schema: Path) -> None:
+    words = ["risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--by", "Ward"]
+    document = run(*words, "--json").json
+    check_document(document, judged=False, more={"by": dict})
+    mean = 100 + sum(AGES) / 6
+    assert document["by"] == {
+        "column": "Ward",
+        "epsilon": 1.0,
+        "groups": [
+            {"group": "east", "people": 2, "median": pytest.approx(135 / mean), "max": pytest.approx(140 / mean)},
+            {"group": "north", "people": 1, "median": pytest.approx(190 / mean), "max": pytest.approx(190 / mean)},
+            {"group": "west", "people": 2, "median": pytest.approx(120 / mean), "max": pytest.approx(140 / mean)},
+        ],
+    }
+    text = run(*words).out
+    assert re.search(r"north\s+1\s", text)
+    dates = run("risk", patients, SUM, "--epsilon", 1, "--by", "since", "--json").json["by"]["groups"]
+    assert [group["group"] for group in dates] == ["2020-01-01", "2020-06-01", "2021-01-01", "2021-12-31", None]
+
+
+def test_output_csv_and_parquet(run: Run, patients: Path, tmp_path: Path) -> None:
+    for name in ("out.csv", "out.parquet"):
+        assert run("risk", patients, SUM, "--epsilon", 1, "--epsilon", 0.1, "-o", tmp_path / name).status == 0
+    read = pa.parquet.read_table(tmp_path / "out.parquet")
+    assert read.column_names == ["sensitivity", "people", "rdr_1.0", "rdr_0.1"]
+    assert read.column("people").to_pylist() == [1, 1, 2, 1]
+    width = 90.0  # drafted bounds 30 … 90
+    assert read.column("rdr_0.1").to_pylist() == pytest.approx([value + 10 * width for value in (0, 30, 40, 90)])
+    with (tmp_path / "out.csv").open(newline="") as stream:
+        assert [float(row["sensitivity"]) for row in csv.DictReader(stream)] == [0.0, 30.0, 40.0, 90.0]
+
+
+@pytest.mark.parametrize(
+    ("command", "ending", "start"),
+    [
+        ("risk", "svg", b"<svg"),
+        ("find", "png", b"\x89PNG"),
+        ("risk", "html", b"<!DOCTYPE"),
+        ("find", "html", b"<!DOCTYPE"),
+    ],
+)
+def test_plot(run: Run, patients: Path, tmp_path: Path, command: str, ending: str, start: bytes) -> None:
+    target = tmp_path / f"picture.{ending}"
+    words = ["--prefer", "ratio:0.9"] if command == "find" else []
+    outcome = run(command, patients, EAST, *words, "--candidates", "1,0.1", "--plot", target, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    content = target.read_bytes()
+    assert content.startswith((start, start.upper()))
+    assert b"Ann" not in content
+
+
+def test_all_shows_every_candidate(run: Run, patients: Path) -> None:
+    words = ["find", patients, EAST, "--prefer", "ratio:0.9"]
+    few, every = run(*words).out, run(*words, "--all").out
+    assert "37 candidates" in few
+    assert not re.search(r"^\s*0\.007\s", few, re.MULTILINE)
+    assert re.search(r"^\s*0\.007\s", every, re.MULTILINE)
+
+
+# ---------------------------------------------------------------- find
+
+
+def test_find_json(run: Run, patients: Path, patients_schema: Path) -> None:
+    outcome = run("find", patients, SUM, "--schema", patients_schema, "--prefer", "ratio:0.75", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    document = outcome.json
+    check_document(
+        document, judged=True, more={"preference": str, "epsilon": (float, type(None)), "limit": (float, type(None))}
+    )
+    limit = 100 * 0.25 / (0.75 * 90)  # F2: kΔ(1 − τ)/(τ·PIS_max − PIS_min)
+    assert (document["epsilon"], document["limit"]) == (0.3, pytest.approx(limit))
+    assert document["preference"] == "MIN(rdr) / MAX(rdr) >= 0.75"
+    for line in document["candidates"]:
+        scale = 100 / line["epsilon"]
+        assert line["value"] == pytest.approx(scale / (90 + scale))
+        assert line["satisfied"] is (line["epsilon"] <= limit)
+
+
+def test_find_nothing_is_status_1(run: Run, patients: Path) -> None:
+    outcome = run("find", patients, EAST, "--prefer", "ratio:0.95", "--candidates", "10,1", "--json")
+    assert outcome.status == 1
+    assert outcome.json["epsilon"] is None
+    assert outcome.json["limit"] == pytest.approx(1 / 19)
+    assert [line["satisfied"] for line in outcome.json["candidates"]] == [False, False]
+    spoken = run("find", patients, EAST, "--prefer", "ratio:0.95", "--candidates", "10,1")
+    assert spoken.status == 1
+    assert "No candidate meets" in spoken.out
+
+
+def test_find_with_a_filter(run: Run, patients: Path, patients_schema: Path) -> None:
+    prefer = "MEDIAN(rdr) FILTER (WHERE ward = 'east') / MAX(rdr) >= 0.9"
+    document = run("find", patients, SUM, "--schema", patients_schema, "--prefer", prefer, "--json").json
+    assert document["epsilon"] == 0.2  # (35 + b)/(90 + b) ≥ 0.9 from b = 460 on, b = 100/ε
+    at = {line["epsilon"]: line["value"] for line in document["candidates"]}
+    assert at[1.0] == pytest.approx(135 / 190)
+    assert document["limit"] is None
+
+
+def test_find_variance_and_several_conditions(run: Run, patients: Path, patients_schema: Path) -> None:
+    words = ["find", patients, SUM, "--schema", patients_schema, "--json", "--prefer"]
+    document = run(*words, "variance:0.01").json
+    for line in document["candidates"]:
+        scale = 100 / line["epsilon"]
+        assert line["value"] == pytest.approx(np.var(AGES) / (100 + scale) ** 2)  # R9
+    spread = math.sqrt(np.var(AGES)) / 100
+    assert document["limit"] == pytest.approx(0.1 / (spread - 0.1))  # F2
+    joined = run(*words, "MIN(rdr)/MAX(rdr) >= 0.5 AND AVG(rdr) <= 1.2 * MIN(rdr)").json
+    assert {line["value"] for line in joined["candidates"]} == {None}
+    assert joined["epsilon"] == 0.6  # 1 + 200/6·ε/100 ≤ 1.2: ε ≤ 0.6; the ratio allows 1.11
+
+
+# ---------------------------------------------------------------- other methods, by hand and by deletion
+
+QUERIES = [
+    SUM,
+    WARDS,
+    "SELECT AVG(age) FROM patients WHERE ill",
+    "SELECT ward, MEDIAN(age), COUNT(DISTINCT age) FROM patients GROUP BY ward",
+    "SELECT MAX(pay) - MIN(pay), STDDEV_POP(pay) FROM patients WHERE age IS NOT NULL",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_recompute_equals_closed_form(
+    run: Run, patients: Path, patients_schema: Path, query: str, mechanism: str
+) -> None:
+    words = ["risk", patients, query, "--schema", patients_schema, "--mechanism", mechanism, "--epsilon", 0.7, "--json"]
+    closed, really = run(*words).json, run(*words, "--method", "recompute").json
+    assert (closed.pop("method"), really.pop("method")) == ("closed-form", "recompute")
+    for document in (closed, really):
+        document["histogram"] = [tuple(bar.values()) for bar in document["sensitivities"].pop("histogram")]
+        document["errors"] = [line.pop("error_95") for line in document["candidates"]]
+        document["rdrs"] = [line.pop("rdr") for line in document["candidates"]]
+        document["candidates"] = [line["noise_scale"] for line in document["candidates"]]
+    assert len(closed["histogram"]) == len(really["histogram"])
+    for ours, theirs in zip(closed.pop("histogram"), really.pop("histogram"), strict=True):
+        assert ours == pytest.approx(theirs)
+    for name in ("sensitivities", "candidates"):
+        assert closed.pop(name) == pytest.approx(really.pop(name))
+    for ours, theirs in zip(closed.pop("rdrs"), really.pop("rdrs"), strict=True):
+        assert ours == pytest.approx(theirs)
+    assert closed == really
+
+
+def test_hand_made_sensitivity_measures_the_average_directly(run: Run, patients: Path) -> None:
+    query = "SELECT AVG(age) FROM patients WHERE age IS NOT NULL"
+    document = run("risk", patients, query, "--sensitivity", 15, "--epsilon", 1, "--json").json
+    ages = [30, 40, 40, 90]
+    moved = [abs(np.mean(ages) - np.mean(ages[:at] + ages[at + 1 :])) for at in range(4)]
+    assert document["k"] == 1
+    assert document["sensitivities"]["max"] == pytest.approx(max(moved))
+    assert document["candidates"][0]["noise_scale"] == 15
+    assert any("by hand" in note for note in document["notes"])
+
+
+def test_a_study_takes_what_cannot_be_planned(run: Run, patients: Path) -> None:
+    query = "SELECT STDDEV_SAMP(age) FROM patients"
+    refused = run("risk", patients, query, "--json")
+    assert (refused.status, refused.out) == (2, "")
+    words = ["--method", "recompute", "--sensitivity", 30, "--epsilon", 1]
+    document = run("risk", patients, query, *words, "--json").json
+    check_document(document, judged=False)
+    ages = [30, 40, 40, 90]
+    whole = np.std(ages, ddof=1)
+    moved = [abs(whole - np.std(ages[:at] + ages[at + 1 :], ddof=1)) for at in range(4)]
+    assert document["sensitivities"]["max"] == pytest.approx(max(moved))
+    assert document["sensitivities"]["min"] == 0.0  # Dan's age is not there
+    assert "STDDEV_SAMP(age)" in run("risk", patients, query, *words).out
+
+
+def test_observed_groups_and_a_floor_on_rows(run: Run, patients: Path, patients_schema: Path) -> None:
+    where = "SELECT ward, COUNT(*) FROM patients WHERE age >= 40 GROUP BY ward"
+    north = where.replace(">= 40", "> 40")
+    words = ["--schema", patients_schema, "--epsilon", 1, "--json"]
+    assert run("risk", patients, north, *words).json["k"] == 3
+    observed = run("risk", patients, north, *words, "--groups", "observed").json
+    assert observed["k"] == 1
+    assert any("observed" in note for note in observed["notes"])
+    mean = run("risk", patients, "SELECT AVG(age) FROM patients", *words, "--min-rows", 4).json
+    assert (mean["k"], mean["sensitivity"]) == (1, pytest.approx(100 / 5))  # S2
+
+
+# ---------------------------------------------------------------- where SQL and data come from
+
+
+def test_sql_from_a_file_and_from_standard_input(
+    run: Run, patients: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "query.sql").write_text(f"{SUM}\n-- everybody's age\n", encoding="utf-8")
+    assert run("risk", patients, f"@{tmp_path / 'query.sql'}", "--epsilon", 1, "--json").json["query"].startswith(SUM)
+    finished = subprocess.run(
+        [sys.executable, "-m", "dosimeter", "risk", patients, "-", "--epsilon", "1", "--json"],
+        input=SUM, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert json.loads(finished.stdout)["query"] == SUM
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run("risk", patients, "-").status == 2
+
+
+def test_sources(run: Run, patients: Path, tmp_path: Path) -> None:
+    expected = run("risk", patients, SUM, "--epsilon", 1, "--json").json
+    table = pa.csv.read_csv(patients)
+    pa.parquet.write_table(table, tmp_path / "patients.parquet")
+    (tmp_path / "zipped").mkdir()
+    (tmp_path / "zipped" / "patients.csv.gz").write_bytes(gzip.compress(patients.read_bytes()))
+    (tmp_path / "parts").mkdir()
+    lines = patients.read_text().splitlines(keepends=True)
+    (tmp_path / "parts" / "a.csv").write_text("".join(lines[:3]))
+    (tmp_path / "parts" / "b.csv").write_text("".join([lines[0], *lines[3:]]))
+    (tmp_path / "semicolons.csv").write_bytes(patients.read_bytes().replace(b",", b";").replace(b"Ann", b"Zo\xeb"))
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as database:
+        database.register("source", table)
+        database.execute("CREATE TABLE patients AS SELECT * FROM source")
+        database.execute("CREATE TABLE others AS SELECT 1 AS one")
+    for words in (
+        [tmp_path / "patients.parquet"],
+        [tmp_path / "zipped" / "patients.csv.gz"],
+        [tmp_path / "parts" / "*.csv", "--table", "patients"],
+        [tmp_path / "semicolons.csv", "--table", "patients", "--delimiter", ";", "--encoding", "latin-1"],
+        [f"duckdb:{tmp_path / 'clinic.duckdb'}", "--table", "patients"],
+    ):
+        document = run("risk", words[0], SUM, *words[1:], "--epsilon", 1, "--json").json
+        assert {**document, "query": SUM} == expected, words
+
+
+def test_null_is_written_as_told(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x\n1\nNA\n3\n")
+    document = run("risk", path, "SELECT COUNT(x) FROM t", "--null", "NA", "--epsilon", 1, "--json").json
+    assert document["sensitivities"]["histogram"] == [{"value": 0.0, "count": 1}, {"value": 1.0, "count": 2}]
+
+
+# ---------------------------------------------------------------- schema and explain
+
+
+def test_schema_draft_loads_and_agrees(run: Run, patients: Path, clinic: Path, tmp_path: Path) -> None:
+    for data in (patients, clinic):
+        target = tmp_path / "drafted.toml"
+        assert run("schema", data, "-o", target).status == 0
+        text = target.read_text(encoding="utf-8")
+        assert text.startswith("# Drafted from the data.")
+        schema = load_schema(target)
+        assert (schema.table, schema.reviewed) == (data.stem, False)
+        assert run("schema", data).out == text
+        check = run("schema", data, "--check", target)
+        assert (check.status, check.err) == (0, "")
+        assert run("schema", data, "--check", target, "--json").json == {"agrees": True, "findings": []}
+        as_json = run("schema", data, "--json").json
+        with Dataset.open(data, schema=as_json) as dataset:
+            assert dataset.schema == schema
+
+
+def test_schema_check_counts_what_disagrees(run: Run, patients: Path, patients_schema: Path) -> None:
+    text = patients_schema.read_text()
+    text = text.replace("individuals = 6", "individuals = 4").replace(
+        "[0, 100]\n\n[columns.ward]", "[35, 80]\n\n[columns.ward]"
+    )
+    patients_schema.write_text(text.replace('"north", ', "").replace("resolution = 0.25", "resolution = 0.5"))
+    outcome = run("schema", patients, "--check", patients_schema, "--json")
+    assert outcome.status == 1
+    assert outcome.json["agrees"] is False
+    findings = {(finding["column"], finding["problem"]) for finding in outcome.json["findings"]}
+    assert findings == {
+        (None, "the data holds 5 individuals and the schema declares 4"),
+        ("age", "values below the lower bound: 1"),
+        ("age", "values above the upper bound: 1"),
+        ("ward", "values that are not in its list: 1"),
+        ("pay", "values that are no multiple of its resolution, and would be rounded: 2"),
+    }
+    assert "pay: values that are no multiple" in run("schema", patients, "--check", patients_schema).out
+
+
+def test_explain(run: Run, patients_schema: Path) -> None:
+    query = "SELECT ward, AVG(age) FROM patients GROUP BY ward ORDER BY ward LIMIT 2"
+    document = run("explain", query, "--schema", patients_schema, "--json").json
+    check_shape(
+        document,
+        {
+            "query": str, "table": str, "columns": list, "outputs": list, "measures": list, "groups": int,
+            "group_columns": list, "k": int, "sensitivity": dict, "additive": bool, "post_processing": list,
+            "digest": str,
+        },
+    )  # fmt: skip
+    assert (document["groups"], document["k"]) == (3, 6)
+    assert document["sensitivity"] == {"laplace": 2.0, "gaussian": pytest.approx(math.sqrt(2))}  # S5
+    assert [(measure["sensitivity"], measure["grid"]) for measure in document["measures"]] == [(1.0, 1.0), (50.0, 0.5)]
+    spoken = run("explain", query, "--schema", patients_schema).out
+    assert "6 noisy numbers: 2 for each of the 3 declared groups of ward." in spoken
+    floor = run("explain", "SELECT AVG(age) FROM patients", "--schema", patients_schema, "--min-rows", 9, "--json").json
+    assert floor["sensitivity"]["laplace"] == pytest.approx(10.0)
+    observed = run("explain", query, "--schema", patients_schema, "--groups", "observed", "--json").json
+    assert (observed["groups"], observed["k"]) == (None, None)
+    assert "cannot be found" in run("explain", "SELECT MEDIAN(age) FROM patients", "--schema", patients_schema).out
+
+
+# ---------------------------------------------------------------- statuses and screens
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version").out == f"dosimeter {dosimeter.__version__}\n"
+    for words in ([], ["--help"], ["risk", "--help"], ["find", "--help"], ["schema", "--help"], ["explain", "--help"]):
+        outcome = run(*words)
+        assert (outcome.status, outcome.err) == (0, "")
+        assert outcome.out.startswith("Usage: dosimeter")
+
+
+def test_python_dash_m() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "dosimeter", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert finished.stdout == f"dosimeter {dosimeter.__version__}\n"
+
+
+def test_a_bug_of_ours_is_status_3(run: Run, patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Ann is 30")
+
+    monkeypatch.setattr(Dataset, "assess", fail)
+    monkeypatch.delenv("DOSIMETER_DEBUG", raising=False)
+    outcome = run("risk", patients, SUM, "--json")
+    assert (outcome.status, outcome.out) == (3, "")
+    assert "a bug of ours (RuntimeError at " in outcome.err
+    assert "report" in outcome.err
+    assert "Ann" not in outcome.err
+    assert "Traceback" not in outcome.err
+    monkeypatch.setenv("DOSIMETER_DEBUG", "1")
+    assert "Traceback" in run("risk", patients, SUM).err
+
+
+def test_interrupted_is_status_130(run: Run, patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Dataset, "assess", interrupt)
+    outcome = run("risk", patients, SUM)
+    assert (outcome.status, outcome.out, outcome.err) == (130, "", "dosimeter: stopped.\n")
+
+
+READY = "import sys; from dosimeter.cli import main; sys.stderr.write('ready\\n'); sys.stderr.flush(); "
+COUNT_FOR_HOURS = (
+    READY
+    + """
+from sqlglot import exp
+from dosimeter.cli import looking
+from dosimeter.controller import Dataset
+def assess(self, *_, **__):
+    return self.engine.fetch(exp.select("MAX(HASH(range))").from_("RANGE(1000000000000)"))
+Dataset.assess = assess
+"""
+)
+
+
+@pytest.mark.parametrize("start", [READY, COUNT_FOR_HOURS], ids=["leaving records out", "a query of the engine"])
+def test_control_c_stops_the_work(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x\n" + "\n".join(str(value) for value in range(30_000)))
+    words = ["risk", path, "SELECT MEDIAN(x) FROM t", "--method", "recompute"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", start + "sys.exit(main(sys.argv[1:]))", *map(str, words)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+    time.sleep(1.5)
+    assert process.poll() is None, "the work was over before it could be interrupted"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "dosimeter: stopped.\n")
+
+
+def test_a_closed_pipe_is_no_error(patients: Path) -> None:
+    command = f"{sys.executable} -m dosimeter risk {patients} '{SUM}' --all | head -1; echo ${{PIPESTATUS[0]}}"
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    assert finished.stdout.splitlines() == [SUM, "0"]
+    assert finished.stderr == ""
+
+
+def read_from_terminal(words: list[str], environment: Mapping[str, str]) -> str:
+    """What a command prints on a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    settings = {**os.environ, "COLUMNS": "80", "LINES": "50", "TERM": "xterm-256color", **environment}
+    for name in {"NO_COLOR", "FORCE_COLOR"} - set(environment):
+        settings.pop(name, None)
+    with subprocess.Popen(
+        [sys.executable, "-m", "dosimeter", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=settings
+    ) as process:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not part:
+                break
+            parts.append(part)
+        assert process.wait(timeout=60) == 0
+    os.close(ours)
+    return b"".join(parts).decode()
+
+
+def test_a_terminal_gets_colours_unless_told_otherwise(patients: Path) -> None:
+    words = ["find", str(patients), EAST, "--prefer", "ratio:0.9"]
+    colour = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+    coloured, plain = read_from_terminal(words, {}), read_from_terminal(words, {"NO_COLOR": "1"})
+    assert colour.search(coloured)
+    assert not colour.search(plain)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in plain.splitlines()]
+    assert max(map(len, lines)) <= 80
+
+
+def test_output_survives_a_terminal_without_unicode(patients: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    words = [sys.executable, "-m", "dosimeter", "risk", str(patients)]
+    query = "SELECT COUNT(*) FROM patients WHERE ward = 'Œst'"
+    for extra in ([], ["--json"]):
+        finished = subprocess.run(
+            [*words, query, *extra], capture_output=True, text=True, check=True, timeout=60, env=environment
+        )
+        assert finished.stdout.isascii()
+    assert json.loads(finished.stdout)["query"] == query

@@ -1,0 +1,406 @@
+"""Whatever is typed: done, nothing suitable, or bad input. Never a bug's status, a traceback or a cell of the data."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Outcome
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dosimeter.cli import main
+
+MARKER = "Xanthippe-77731"
+TABLE = f"""name,age,ward,pay,ill,since,seen
+{MARKER},30,east,1.5,true,2020-01-01,2020-01-01 10:00:00
+Bob,40,west,2.25,false,2020-06-01,2020-01-02 11:30:00
+Cleo,,west,,true,,
+Dan,77731,east,-3,,2021-01-01,2021-02-03 00:00:01
+"""
+SCHEMA = """table = "t"
+individuals = 10
+reviewed = true
+[columns.name]
+type = "text"
+identifying = true
+[columns.age]
+type = "integer"
+bounds = [0, 100]
+[columns.ward]
+type = "category"
+values = ["east", "west"]
+[columns.pay]
+type = "decimal"
+bounds = [-5, 10]
+resolution = 0.25
+[columns.ill]
+type = "boolean"
+[columns.since]
+type = "date"
+bounds = [2020-01-01, 2021-12-31]
+[columns.seen]
+type = "timestamp"
+bounds = [2020-01-01T00:00:00, 2021-12-31T00:00:00]
+"""
+# A few examples with every change, many in the long run.
+efforts = pytest.mark.parametrize("effort", ["few", pytest.param("many", marks=pytest.mark.long)])
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "t.csv").write_text(TABLE)
+        (Path(name) / "t.toml").write_text(SCHEMA)
+        yield Path(name)
+
+
+def run(*words: object) -> Outcome:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main([str(word) for word in words])
+    return Outcome(status, out.getvalue(), err.getvalue())
+
+
+def check(outcome: Outcome) -> None:
+    assert outcome.status in (0, 1, 2), outcome.err
+    assert "Traceback" not in outcome.err
+    assert MARKER not in outcome.err
+    assert "77731" not in outcome.err
+    if outcome.status == 2:
+        assert outcome.out == ""
+        assert outcome.err.startswith("dosimeter: ")
+    else:
+        assert outcome.err == ""
+    assert MARKER not in outcome.out
+
+
+# ---------------------------------------------------------------- SQL-like text
+
+COLUMNS = ["name", "age", "ward", "pay", "ill", "since", "seen", "t.age", '"age"', "salary", "u.age", "AGE"]
+LITERALS = [
+    *(
+        "0",
+        "1",
+        "-1",
+        "2.5",
+        "1e3",
+        "1e-9",
+        "1e400",
+        "0x1F",
+        "999999999999999999999",
+        ".5",
+        "1_000",
+        "NULL",
+        "TRUE",
+        "*",
+    ),
+    *(
+        "'east'",
+        "''",
+        "'it''s'",
+        "'%a_'",
+        "'é'",
+        "b'x'",
+        "E'\\n'",
+        "$1",
+        "?",
+        ":x",
+        "[1]",
+        "{'a': 1}",
+        "INTERVAL 1 DAY",
+    ),
+    *("DATE '2020-06-01'", "TIMESTAMP '2020-01-01 00:00:00'", "'2020-13-01'", "DATE '2020-13-01'"),
+]
+BINARY = [
+    *(
+        "+",
+        "-",
+        "*",
+        "/",
+        "//",
+        "%",
+        "=",
+        "==",
+        "<>",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "||",
+        "^",
+        "**",
+        "&",
+        "<<",
+        "::",
+        "->",
+        ".",
+    ),
+    *("AND", "OR", "LIKE", "IS", "IS NOT", "ILIKE", "SIMILAR TO", "IS DISTINCT FROM", "IN", "BETWEEN 1 AND", "COLLATE"),
+]
+FUNCTIONS = [
+    *("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "VAR_POP", "STDDEV_POP", "STDDEV", "QUANTILE_CONT"),
+    *(
+        "ABS",
+        "FLOOR",
+        "CEIL",
+        "ROUND",
+        "COALESCE",
+        "NULLIF",
+        "LEAST",
+        "GREATEST",
+        "IF",
+        "EXP",
+        "LOG",
+        "UPPER",
+        "LENGTH",
+    ),
+    *("YEAR", "MONTH", "DATE_TRUNC", "DATE_PART", "RANDOM", "NOW", "HASH", "getenv", "read_text", "STRING_AGG", "LIST"),
+    *("COUNT(DISTINCT", "SUM(DISTINCT"),
+]
+
+
+def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.builds("{} {} {}".format, inner, st.sampled_from(BINARY), inner),
+        st.builds("({})".format, inner),
+        st.builds("NOT {}".format, inner),
+        st.builds("- {}".format, inner),
+        st.builds("{}({})".format, st.sampled_from(FUNCTIONS), inner),
+        st.builds("{}({}, {})".format, st.sampled_from(FUNCTIONS), inner, inner),
+        st.builds("{} IS NULL".format, inner),
+        st.builds("{} IN ({}, {})".format, inner, inner, inner),
+        st.builds("{} BETWEEN {} AND {}".format, inner, inner, inner),
+        st.builds("CASE WHEN {} THEN {} ELSE {} END".format, inner, inner, inner),
+        st.builds("CAST({} AS {})".format, inner, st.sampled_from(["BIGINT", "DOUBLE", "DATE", "VARCHAR", "JSON"])),
+        st.builds("EXTRACT({} FROM {})".format, st.sampled_from(["YEAR", "MONTH", "EPOCH", "ISODOW"]), inner),
+        st.builds("{} FILTER (WHERE {})".format, inner, inner),
+        st.builds("{} OVER ({})".format, inner, st.sampled_from(["", "ORDER BY age", "PARTITION BY ward"])),
+        st.builds("(SELECT {} FROM t)".format, inner),
+    )
+
+
+EXPRESSIONS = st.recursive(st.sampled_from(COLUMNS + LITERALS), combine, max_leaves=6)
+COMMON = ["COUNT(*)", "COUNT(age)", "SUM(pay)", "AVG(age)", "MEDIAN(pay)", "COUNT(DISTINCT ward)", "MAX(since)"]
+AGGREGATES = st.one_of(
+    st.sampled_from(COMMON),
+    st.builds("{}({})".format, st.sampled_from(FUNCTIONS[:10]), EXPRESSIONS),
+    st.builds("{} {} {}".format, st.just("SUM(age)"), st.sampled_from(["+", "-", "*", "/"]), EXPRESSIONS),
+    EXPRESSIONS,
+)
+STARTS = ["SELECT", "SELECT", "SELECT", "SELECT ward,", "SELECT DISTINCT", "WITH u AS (SELECT 1) SELECT", "FROM t"]
+SOURCES = ["t", "t", "t", "t AS u", "u", "t, t AS u", "'t.csv'", "main.t", "t JOIN t USING (age)", "(SELECT 1)"]
+TAILS = [
+    *("", "", "", "HAVING COUNT(*) > 1", "ORDER BY 1", "ORDER BY 2 DESC NULLS LAST LIMIT 3", "LIMIT 0"),
+    *("LIMIT 1 OFFSET 1", "; SELECT 1", "-- end", "UNION ALL SELECT 1", "WINDOW w AS ()", "QUALIFY 1", "FOR UPDATE"),
+    *("USING SAMPLE 1", ";"),
+]
+QUERIES = st.builds(
+    lambda start, items, source, where, group, tail: " ".join(
+        part
+        for part in (
+            start,
+            ", ".join(items),
+            f"FROM {source}",
+            f"WHERE {where}" if where else "",
+            f"GROUP BY {group}" if group else "",
+            tail,
+        )
+        if part
+    ),
+    st.sampled_from(STARTS),
+    st.lists(AGGREGATES, min_size=1, max_size=3),
+    st.sampled_from(SOURCES),
+    st.one_of(st.none(), EXPRESSIONS),
+    st.one_of(st.none(), st.sampled_from(["ward", "ward, ill", "1", "ALL", "CUBE (ward)", "()"]), EXPRESSIONS),
+    st.sampled_from(TAILS),
+)
+NOISE = st.one_of(
+    st.text(max_size=60),
+    st.lists(
+        st.sampled_from([*COLUMNS, *LITERALS, *BINARY, *FUNCTIONS, "SELECT", "FROM", "t", "(", ")", ","]), max_size=20
+    ).map(" ".join),
+)
+CUT = st.builds(lambda sql, at: sql[: at % (len(sql) + 1)], QUERIES, st.integers(0, 400))
+SQL = st.one_of(QUERIES, QUERIES, CUT, NOISE)
+
+
+@efforts
+@given(sql=SQL, drafted=st.booleans(), observed=st.booleans())
+@example(sql="SELECT COUNT(*) FROM t", drafted=True, observed=False)
+@example(sql="SELECT ward, AVG(pay) FROM t GROUP BY ward", drafted=False, observed=True)
+def test_any_sql(effort: str, folder: Path, sql: str, drafted: bool, observed: bool) -> None:
+    words = ["--epsilon", "1", "--groups", "observed" if observed else "declared", "--json"]
+    if not drafted:
+        words += ["--schema", folder / "t.toml"]
+    if sql.startswith(("-", "@")):
+        sql = f" {sql}"
+    check(run("risk", folder / "t.csv", sql, *words))
+    check(run("explain", sql, "--schema", folder / "t.toml"))
+
+
+# ---------------------------------------------------------------- preferences and options
+
+TERMS = st.recursive(
+    st.sampled_from(
+        [
+            *("MIN(rdr)", "MAX(rdr)", "AVG(normalized_rdr)", "VAR_POP(rdr)", "SUM(rdr)", "COUNT(*)", "rdr", "age"),
+            *("QUANTILE_CONT(rdr, 0.9)", "0.5", "0", "-1e-300", "1e308"),
+            *("MEDIAN(rdr) FILTER (WHERE ward = 'east')", "MIN(rdr) FILTER (WHERE age > 1e3)"),
+        ]
+    ),
+    lambda inner: st.one_of(
+        st.builds("{} {} {}".format, inner, st.sampled_from(["+", "-", "*", "/", ">=", "AND", "=", "<"]), inner),
+        st.builds("{}({})".format, st.sampled_from(["ABS", "MIN", "LEAST", ""]), inner),
+        st.builds("MAX(rdr) FILTER (WHERE {})".format, EXPRESSIONS),
+    ),
+    max_leaves=5,
+)
+PREFERENCES = st.one_of(
+    st.builds("{} {} {}".format, TERMS, st.sampled_from([">=", "<=", "<", ">", "=", "<>"]), TERMS),
+    st.builds("{}:{}".format, st.sampled_from(["ratio", "variance", "x"]), st.one_of(st.floats(), st.text(max_size=5))),
+    st.text(max_size=30),
+)
+NUMBERS = st.one_of(
+    st.floats().map(repr), st.integers().map(str), st.sampled_from(["", "x", "1/n", "1/n²", "1e-400", "٣"])
+)
+QUERY_SAMPLE = [
+    "SELECT COUNT(*) FROM t WHERE age > 35",
+    "SELECT ward, SUM(pay), AVG(age) FROM t GROUP BY ward",
+    "SELECT MEDIAN(age) FROM t",
+    "SELECT COUNT(DISTINCT ward) FROM t",
+]
+
+
+@efforts
+@given(
+    sql=st.sampled_from(QUERY_SAMPLE),
+    prefer=PREFERENCES,
+    options=st.lists(
+        st.one_of(
+            st.tuples(st.just("--mechanism"), st.sampled_from(["laplace", "gaussian"])),
+            st.tuples(st.just("--indicator"), st.sampled_from(["bound", "exact"])),
+            st.tuples(st.just("--calibration"), st.sampled_from(["zcdp", "classic"])),
+            st.tuples(st.just("--delta"), NUMBERS),
+            st.tuples(st.just("--sensitivity"), NUMBERS),
+            st.tuples(st.just("--min-rows"), NUMBERS),
+            st.tuples(st.just("--candidates"), st.lists(NUMBERS, max_size=3).map(",".join)),
+            st.tuples(st.just("--delimiter"), st.sampled_from([",", ";", "\t", "", "ab", "'", "\n"])),
+            st.tuples(st.just("--null"), st.sampled_from(["", "Bob", "'", "NA", "30"])),
+            st.tuples(st.just("--table"), st.sampled_from(["t", "u", "", 'x"y', "a.b"])),
+            st.tuples(st.just("--encoding"), st.sampled_from(["utf-8", "latin-1", "utf-16", "'"])),
+            st.tuples(st.just("--all")),
+            st.tuples(st.text(min_size=1, max_size=8).map(lambda text: f"--{text}")),
+        ),
+        max_size=4,
+    ),
+)
+def test_any_preference_and_options(
+    effort: str, folder: Path, sql: str, prefer: str, options: list[tuple[str, ...]]
+) -> None:
+    words = [word for option in options for word in option]
+    if any("help".startswith(word[2:]) for word in words if word.startswith("--h")):
+        words = []
+    check(run("find", folder / "t.csv", sql, f"--prefer={prefer}", *words, "--json"))
+
+
+# ---------------------------------------------------------------- schemas
+
+KEYS = [
+    "table",
+    "individuals",
+    "unit",
+    "max_rows_per_unit",
+    "row_key",
+    "reviewed",
+    "columns",
+    "type",
+    "bounds",
+    "values",
+]
+WORDS = ['"t"', '"row"', '"age"', '"integer"', '"decimal"', '"category"', '"text"', '"date"', '""', "true", "false"]
+MOMENTS = ["2020-01-01", "2020-01-01T00:00:00", "2020-01-01T00:00:00Z", "10:00:00", "1e999", "-0.0", "[]"]
+SCALARS = st.one_of(
+    st.integers(-(2**70), 2**70).map(str),
+    st.floats().map(lambda value: "nan" if value != value else repr(value)),
+    st.sampled_from(WORDS),
+    st.sampled_from(MOMENTS),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda parts: f"[{', '.join(parts)}]"),
+        st.dictionaries(st.sampled_from(KEYS), inner, max_size=2).map(
+            lambda parts: "{" + ", ".join(f"{key} = {value}" for key, value in parts.items()) + "}"
+        ),
+    ),
+    max_leaves=4,
+)
+COLUMN = st.dictionaries(
+    st.sampled_from(["type", "bounds", "values", "resolution", "identifying", "x"]), VALUES, max_size=4
+)
+
+
+def write_schema(top: dict[str, str], columns: dict[str, dict[str, str]]) -> str:
+    lines = [f"{key} = {value}" for key, value in top.items()]
+    for name, facts in columns.items():
+        lines += [f"[columns.{name}]", *(f"{key} = {value}" for key, value in facts.items())]
+    return "\n".join(lines)
+
+
+SCHEMAS = st.one_of(
+    st.builds(
+        write_schema,
+        st.dictionaries(st.sampled_from(KEYS[:6]), VALUES, max_size=3).map(lambda top: {"table": '"t"', **top}),
+        st.dictionaries(st.sampled_from(["name", "age", "ward", "pay", "since", '"a b"', "AGE"]), COLUMN, max_size=4),
+    ),
+    st.builds(
+        lambda at, value: "\n".join(
+            f"{line.split(' = ')[0]} = {value}" if number == at and " = " in line else line
+            for number, line in enumerate(SCHEMA.splitlines())
+        ),
+        st.integers(0, SCHEMA.count("\n")),
+        VALUES,
+    ),
+    st.builds(lambda at, length: SCHEMA[:at] + SCHEMA[at + length :], st.integers(0, len(SCHEMA)), st.integers(1, 40)),
+    st.text(max_size=80),
+)
+
+
+@efforts
+@given(text=SCHEMAS, sql=st.sampled_from([*QUERY_SAMPLE, "SELECT since, COUNT(*) FROM t GROUP BY since"]))
+def test_any_schema(effort: str, folder: Path, text: str, sql: str) -> None:
+    path = folder / "any.toml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    check(run("risk", folder / "t.csv", sql, "--schema", path, "--epsilon", "1", "--top", "2", "--json"))
+    check(run("schema", folder / "t.csv", "--check", path))
+
+
+# ---------------------------------------------------------------- data
+
+CELLS = st.one_of(
+    st.sampled_from(
+        ["", "1", "-5", "2.5", "nan", "inf", "1e400", "true", "2020-01-01", "Ann", '"', '"a"', "'", "\t", ";"]
+    ),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=5),
+)
+
+
+@efforts
+@given(rows=st.lists(st.lists(CELLS, max_size=4), max_size=6), broken=st.binary(max_size=20), data=st.data())
+def test_any_csv(effort: str, folder: Path, rows: list[list[str]], broken: bytes, data: Any) -> None:
+    path = folder / "any.csv"
+    path.write_bytes("\n".join(",".join(row) for row in rows).encode() + data.draw(st.sampled_from([b"", broken])))
+    drafted = run("schema", path)
+    check(drafted)
+    check(run("risk", path, 'SELECT COUNT(*) FROM "any"', "--epsilon", "1", "--top", "3", "--reveal", "--json"))
+    if drafted.status == 0:
+        (folder / "drafted.toml").write_text(drafted.out, encoding="utf-8")
+        again = run("schema", path, "--check", folder / "drafted.toml")
+        check(again)

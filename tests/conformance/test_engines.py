@@ -1,0 +1,260 @@
+"""One suite, every engine: distinct contributions, counts, exact totals and the found ε are those of DuckDB."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+
+from dosimeter.assessment import Risk
+from dosimeter.controller import Dataset
+from dosimeter.draft import check_schema, draft_schema
+from dosimeter.engines.base import Engine
+from dosimeter.model import Contributions, Schema
+from dosimeter.plan import plan_query
+from dosimeter.sensitivity import measure_answer
+
+ROWS = 240
+pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
+
+WHERE = [
+    "age = 7",
+    "age <> 7",
+    "age >= 3 AND age < 11",
+    "NOT age BETWEEN 3 AND 11",
+    "age IN (1, 2, 3, 91)",
+    "age NOT IN (1, 2, 3)",
+    "age IS NULL OR pay IS NOT NULL",
+    "age + 2 * big > 0",
+    "age // 3 = 2 OR age // 3 = -1",
+    "age % 4 = -1",
+    "age // 0 IS NULL",
+    "pay / age > 0.5",
+    "pay / 0 IS NULL",
+    "pay = 0",
+    "pay = 0.025 OR pay = -0.075 OR pay = 0.30000000000000004",
+    "pay < -0.02",
+    "FLOOR(pay) = 2 OR CEIL(pay) = -4",
+    "FLOOR(pay * 1e300) > 1e299",
+    "FLOOR(big) = 9007199254740992",
+    "ABS(pay) > 100",
+    "-pay > 10",
+    "big = 9007199254740993",
+    "big > 9007199254740992",
+    "COALESCE(age, 50) > 40",
+    "CASE WHEN member THEN age ELSE 0 - age END > 3",
+    "CASE WHEN member THEN 'a' ELSE 'B' END < 'b'",
+    "name = 'Ada'",
+    "name = 'Ádá'",
+    "name = ''",
+    "name = 'trail '",
+    "name = 'trail'",
+    "name = 'back\\slash' OR name = '\\n'",
+    "name = 'two\nlines'",
+    "name = 'O''Hara' OR name = 'say \"hi\"'",
+    "name = 'NA{x}'",
+    "name < 'a'",
+    "name > 'Z'",
+    "name BETWEEN 'A' AND 'Z'",
+    "name >= 'é'",
+    "name IN ('ada', 'ß', '😀', 'Ω')",
+    "name LIKE 'a%'",
+    "name LIKE '_'",
+    "name LIKE '__'",
+    "name LIKE '%lines'",
+    "name LIKE '%''%'",
+    "name < city",
+    "city <> 'Bonn'",
+    "city = 'aix'",
+    "city > 'Zug'",
+    "member",
+    "NOT member",
+    "member = TRUE",
+    "member IS NULL",
+    "born = '2020-02-29'",
+    "born >= DATE '2020-06-01'",
+    "born BETWEEN '2019-12-28' AND '2020-01-05'",
+    "born IN ('2020-01-01', '2020-05-05')",
+    "seen < '2020-04-01 12:00:00'",
+    "seen = TIMESTAMP '2020-12-31 23:59:59.999999'",
+    "seen >= '2020-02-29 12:00:00' AND seen < '2020-03-29 12:30:00'",
+    "EXTRACT(YEAR FROM born) = 2020 AND EXTRACT(QUARTER FROM born) = 1",
+    "EXTRACT(MONTH FROM seen) = 3 AND EXTRACT(DAY FROM seen) > 28",
+    "EXTRACT(ISODOW FROM born) >= 6",
+    "ISODOW(seen) = 7",
+    "HOUR(seen) = 23 OR HOUR(seen) = 1",
+    "DATE_TRUNC('week', born) = '2019-12-30'",
+    "DATE_TRUNC('month', seen) = '2020-03-01'",
+    "DATE_TRUNC('quarter', born) = '2020-04-01' OR DATE_TRUNC('year', seen) = '2020-01-01'",
+    "DATE_TRUNC('day', seen) = '2020-04-01'",
+]
+
+QUERIES = [
+    "SELECT COUNT(*) FROM people",
+    "SELECT COUNT(*), COUNT(age), COUNT(pay) FROM people WHERE member",
+    "SELECT COUNT(name), COUNT(DISTINCT name) FROM people",
+    "SELECT COUNT(DISTINCT age) FROM people WHERE pay > 0",
+    "SELECT COUNT(DISTINCT pay) FROM people",
+    "SELECT COUNT(DISTINCT seen), COUNT(DISTINCT born), COUNT(DISTINCT city), COUNT(DISTINCT member) FROM people",
+    "SELECT SUM(age) FROM people",
+    "SELECT SUM(pay) FROM people",
+    "SELECT SUM(fine), SUM(pay), COUNT(*) FROM people WHERE city <> 'Zug'",
+    "SELECT SUM(big) FROM people",
+    "SELECT SUM(2 * age - 3 * ABS(pay)) FROM people",
+    "SELECT SUM(age * pay), SUM(-fine) FROM people",
+    "SELECT SUM(CASE WHEN member THEN pay WHEN city = 'aix' THEN 1 ELSE 0.25 END) FROM people",
+    "SELECT SUM(COALESCE(age, 10)) FROM people",
+    "SELECT SUM(EXTRACT(YEAR FROM born)), SUM(ISODOW(born)), SUM(HOUR(seen)) FROM people",
+    "SELECT SUM(pay) FILTER (WHERE name < 'a'), COUNT(*) FILTER (WHERE city = 'bonn') FROM people",
+    "SELECT AVG(age) FROM people",
+    "SELECT AVG(pay), VAR_POP(pay), STDDEV_POP(fine) FROM people WHERE age > 0",
+    "SELECT MIN(age), MAX(age) FROM people",
+    "SELECT MIN(pay), MEDIAN(pay), MAX(pay), QUANTILE_CONT(pay, 0.9) FROM people",
+    "SELECT MEDIAN(fine) FROM people WHERE name LIKE '%a%'",
+    "SELECT city, COUNT(*) FROM people GROUP BY city",
+    "SELECT city, member, SUM(pay), COUNT(age) FROM people WHERE name > 'A' GROUP BY city, member",
+    "SELECT city, MEDIAN(pay), COUNT(DISTINCT name) FROM people GROUP BY city",
+    "SELECT member, AVG(fine), MAX(age) FROM people GROUP BY 1 ORDER BY 2",
+    "SELECT age, COUNT(*) FROM people GROUP BY age",
+    "SELECT age // 10, SUM(pay) FROM people GROUP BY age // 10",
+    "SELECT born, COUNT(*) FROM people GROUP BY born",
+    "SELECT DATE_TRUNC('month', born), SUM(age) FROM people GROUP BY DATE_TRUNC('month', born)",
+    "SELECT EXTRACT(ISODOW FROM born), COUNT(*) FROM people GROUP BY EXTRACT(ISODOW FROM born)",
+    "SELECT HOUR(seen), COUNT(*), SUM(pay) FROM people GROUP BY HOUR(seen)",
+    "SELECT DATE_TRUNC('week', seen), COUNT(*) FROM people GROUP BY DATE_TRUNC('week', seen)",
+    "SELECT CASE WHEN age < 5 THEN 'young' WHEN name < 'b' THEN 'b' ELSE 'Rest' END, COUNT(*) FROM people GROUP BY 1",
+    "SELECT age > 5, COUNT(*) FROM people GROUP BY age > 5",
+]
+OBSERVED = [
+    "SELECT city, COUNT(*), SUM(age) FROM people GROUP BY city",
+    "SELECT name, member, MEDIAN(age) FROM people GROUP BY name, member",
+    "SELECT pay, COUNT(*) FROM people GROUP BY pay",
+    "SELECT seen, COUNT(*) FROM people WHERE seen IS NOT NULL GROUP BY seen",
+]
+PREFERENCES: list[tuple[str, Literal["laplace", "gaussian"]]] = [
+    ("MIN(rdr) / MAX(rdr) >= 0.95", "laplace"),
+    ("MEDIAN(rdr) FILTER (WHERE city = 'Bonn') / MEDIAN(rdr) FILTER (WHERE city <> 'Bonn') >= 0.9", "laplace"),
+    ("AVG(rdr) FILTER (WHERE member AND name < 'a') <= 1.1 * AVG(rdr)", "gaussian"),
+    ("QUANTILE_CONT(rdr, 0.9) FILTER (WHERE born >= '2020-06-01') <= 1.5 * AVG(rdr)", "laplace"),
+]
+
+
+def count_vectors(found: Contributions) -> Counter[tuple[Any, ...]]:
+    """How many individuals have each contribution vector, whatever the order of the rows."""
+    people: Counter[tuple[Any, ...]] = Counter()
+    for row, count in enumerate(found.people.tolist()):
+        owned = slice(found.starts[row], found.starts[row + 1])
+        people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
+    return +people
+
+
+def compare(dataset: Dataset, reference: Dataset, sql: str, **look: Any) -> Risk:
+    expected, found = (one.risk(sql, **look) for one in (reference, dataset))
+    assert found.k == expected.k
+    assert count_vectors(found.contributions) == count_vectors(expected.contributions)
+    assert found.measured().keys == expected.measured().keys
+    assert found.measured().values == expected.measured().values
+    return found
+
+
+def test_conditions_select_the_same_people(dataset: Dataset, reference: Dataset, schema: Schema) -> None:
+    """As one query, so that an engine goes through the table once for all of them."""
+    counts = ", ".join(f"COUNT(*) FILTER (WHERE {where})" for where in WHERE)
+    plan = plan_query(f"SELECT {counts} FROM people", schema)
+    assert len(plan.measures) == len(WHERE)
+    expected, found = (
+        dict(zip(WHERE, measure_answer(plan, one.engine).values[0], strict=True)) for one in (reference, dataset)
+    )
+    assert found == expected
+    assert sum(0 < count < ROWS for count in expected.values()) > len(WHERE) - 8  # nearly all of them tell people apart
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_contributions_and_totals_agree(dataset: Dataset, reference: Dataset, table: pa.Table, sql: str) -> None:
+    """Nor do more rows leave the engine than there are distinct contributions.
+
+    These follow from the query's columns: there are at most as many as distinct records of these.
+    """
+    dataset.count()
+    before = dataset.engine.rows_fetched
+    found = compare(dataset, reference, sql)
+    assert found.profile is not None
+    moved = len(found.profile.people)
+    columns = list(found.plan.columns)
+    assert moved <= max(table.select(columns).group_by(columns).aggregate([]).num_rows, 1)
+    if found.plan.additive:
+        assert dataset.engine.rows_fetched - before <= 2 * moved  # the profile, and the exact totals of its groups
+        if len(found.plan.measures) == 1 and not found.plan.groups:
+            assert moved <= len(count_vectors(found.contributions)) + 1  # NULL and 0 are two, and move nothing
+
+
+@pytest.mark.parametrize("sql", OBSERVED)
+def test_observed_groups_agree(dataset: Dataset, reference: Dataset, sql: str) -> None:
+    compare(dataset, reference, sql, groups="observed")
+
+
+@pytest.mark.parametrize(("prefer", "mechanism"), PREFERENCES)
+def test_found_epsilon_agrees(
+    dataset: Dataset, reference: Dataset, prefer: str, mechanism: Literal["laplace", "gaussian"]
+) -> None:
+    sql = "SELECT SUM(pay), COUNT(age) FROM people WHERE age > 3"
+    expected, found = (one.risk(sql, mechanism=mechanism).find(prefer) for one in (reference, dataset))
+    assert (found.epsilon, found.limit) == (expected.epsilon, expected.limit)
+    assert found.candidates == expected.candidates
+    assert expected.epsilon is not None
+
+
+@pytest.mark.parametrize("column", ["city", "member", "age", "name", "born", "pay"])
+def test_groups_of_by_agree(dataset: Dataset, reference: Dataset, column: str) -> None:
+    sql = "SELECT SUM(fine) FROM people WHERE name >= 'A'"
+    expected, found = (one.risk(sql).by(column) for one in (reference, dataset))
+    assert found == expected
+    assert sum(row["people"] for row in found) == ROWS
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT SUM(pay) FROM people WHERE id > 500",
+        "SELECT city, MEDIAN(age) FROM people WHERE city IN ('Ülm', 'Nowhere') AND member GROUP BY city",
+        "SELECT COUNT(DISTINCT name) FROM people WHERE seen < '2020-03-30'",
+    ],
+)
+def test_exposed_people_agree(dataset: Dataset, reference: Dataset, sql: str) -> None:
+    """All of them, since among equally exposed people there is no order."""
+    shown = ["name", "city", "age", "pay", "born", "seen", "member"]
+    everybody = [one.risk(sql).people_rows(ROWS, columns=shown) for one in (reference, dataset)]
+    expected, found = (Counter((*row.pop("columns").values(), *row.values()) for row in rows) for rows in everybody)
+    assert found == expected
+    assert len(found) >= 7
+
+
+def test_leaving_out_each_record_agrees(dataset: Dataset, reference: Dataset) -> None:
+    """The closed form in one engine against deletion over the records that the other engine gives."""
+    sql = "SELECT member, SUM(age), COUNT(*) FROM people WHERE seen >= '2020-02-01' GROUP BY member"
+    closed = reference.risk(sql).contributions
+    recomputed = dataset.risk(sql, method="recompute").contributions
+    assert count_vectors(recomputed) == count_vectors(closed)
+
+
+def test_drafts_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset) -> None:
+    drafts = []
+    for name in ("duckdb", dataset.engine.name):
+        engine = openers[name]()
+        drafts.append(draft_schema(engine))
+        engine.close()
+    assert drafts[1].columns == drafts[0].columns
+    assert drafts[1].individuals == drafts[0].individuals == ROWS
+
+
+def test_checks_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset, schema: Schema) -> None:
+    findings = []
+    for name in ("duckdb", dataset.engine.name):
+        engine = openers[name]()
+        findings.append(check_schema(engine, schema))
+        engine.close()
+    assert findings[1] == findings[0]
+    assert {finding.column for finding in findings[0]} >= {"age", "pay", "fine", "city"}

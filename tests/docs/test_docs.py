@@ -1,0 +1,461 @@
+"""The documentation is true: its commands run and print what it shows, its links lead somewhere, its labels exist."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from dosimeter.cli import main
+
+REPOSITORY = Path(__file__).parents[2]
+PACKAGE = REPOSITORY / "src" / "dosimeter"
+PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
+# Pages whose blocks are run. The ledger's guide names servers and backups that are not here; tests/ledger runs those.
+RUN = [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/guide/*.md"))]
+NOT_RUN = re.compile(r"make \w+|source \.venv/")
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+MATH = (REPOSITORY / "docs" / "math.md").read_text(encoding="utf-8")
+ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOG])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOG])?(\d{1,2}))?(?![\w.]\d|\w)")
+
+
+def name_page(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+# ---------------------------------------------------------------- blocks of a page
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int
+    status: int = 0
+
+
+def read_blocks(page: Path) -> Iterator[Block]:
+    """The fenced blocks of a page. ``console exit=1`` says that the block's command ends so."""
+    opened: tuple[str, int, int] | None = None
+    lines: list[str] = []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.startswith("```"):
+            lines.append(line)
+        elif opened is None:
+            language, _, rest = line[3:].strip().partition(" ")
+            opened, lines = (language, number, int(rest.removeprefix("exit=")) if rest else 0), []
+        else:
+            yield Block(opened[0], "\n".join(lines), opened[1], opened[2])
+            opened = None
+    assert opened is None, f"{name_page(page)}:{number}: a block is not closed"
+
+
+def split_session(block: Block) -> list[tuple[str, list[str]]]:
+    """Commands, with the output shown under each.
+
+    In a console block they follow ``$``; in a bash block every line is one, up to the end of a here-document.
+    """
+    session: list[tuple[str, list[str]]] = []
+    until: str | None = None  # where the command goes on to: "\\" for one more line, or the end of a here-document
+    for line in block.text.splitlines():
+        command = line.removeprefix("$ ") if block.language == "console" else line
+        if until is not None:
+            session[-1] = (f"{session[-1][0]}\n{line}", [])
+            if line == until or (until == "\\" and not line.endswith("\\")):
+                until = None
+        elif command != line or (block.language == "bash" and line and not NOT_RUN.match(line)):
+            session.append((command, []))
+            document = re.search(r"<<'(\w+)'$", command)
+            until = document[1] if document else "\\" if command.endswith("\\") else None
+        elif block.language == "console":
+            assert session, f"line {block.line}: output before any command"
+            session[-1][1].append(line.rstrip())
+    return session
+
+
+def shows(shown: list[str], printed: list[str]) -> bool:
+    """Whether the lines shown were printed, in order. A line of … stands for any lines, a … in a line for any text."""
+    pattern = ""
+    for line in shown:
+        if line.strip() == "…":
+            pattern += r"(?:.*\n)*"
+        else:
+            pattern += ".*".join(re.escape(part) for part in line.split("…")) + r"[ ]*\n"
+    return re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in printed)) is not None
+
+
+def list_fields(document: Any, path: str = "") -> set[str]:
+    """Every field of a JSON document as a path; the items of a list count together."""
+    if isinstance(document, dict):
+        inner = [list_fields(value, f"{path}.{key}") for key, value in document.items()]
+        return {f"{path}.{key}" for key in document}.union(*inner)
+    if isinstance(document, list):
+        return set().union(*(list_fields(item, f"{path}[]") for item in document))
+    return set()
+
+
+class Reader:
+    """Somebody who follows a page from top to bottom, in an empty directory with the bundled clinic in its place.
+
+    Plain ``dosimeter`` commands and Python run in this process, which is ten times as fast; the rest in a real shell.
+    """
+
+    def __init__(self, place: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.place = place
+        self.capture = capture
+        shutil.copytree(PACKAGE / "data", place / "src" / "dosimeter" / "data")
+
+    def run(self, script: str) -> tuple[int, str, str]:
+        """Exit status, standard output and standard error."""
+        words = shlex.split(script.replace("\\\n", " "))
+        if "\n" in script.replace("\\\n", " ") or words[0] != "dosimeter" or {"|", ">", "<", "&&"} & set(words):
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", script],
+                cwd=self.place,
+                env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+                capture_output=True,
+                encoding="utf-8",
+                check=False,
+            )
+            return done.returncode, done.stdout, done.stderr
+        self.capture.readouterr()
+        status = main(words[1:])
+        return status, *self.capture.readouterr()
+
+    def follow(self, page: Path) -> int:
+        """Run every block, in order; how many there were."""
+        ran, printed = 0, ""
+        for block in read_blocks(page):
+            where = f"{name_page(page)}:{block.line}"
+            match block.language:
+                case "bash" | "console":
+                    for command, shown in split_session(block):
+                        status, output, errors = self.run(command)
+                        assert status == block.status, f"{where} ends with {status}\n{output}{errors}"
+                        printed = output + (errors if status == 2 else "")
+                        assert not shown or shows(shown, printed.splitlines()), f"{where} prints:\n{printed}"
+                case "python":
+                    exec(compile(block.text, where, "exec"), {"__name__": where})
+                case "json":
+                    assert list_fields(json.loads(block.text)) == list_fields(json.loads(printed)), f"{where} is not so"
+                case _:
+                    continue
+            ran += 1
+        return ran
+
+
+@pytest.mark.parametrize("page", RUN, ids=name_page)
+def test_every_command_and_snippet_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ran = Reader(tmp_path, capsys).follow(page)
+    assert ran > 5 or page.name == "ledger.md"
+
+
+def test_the_three_ways_to_release_are_in_the_guides() -> None:
+    told = "\n".join(page.read_text(encoding="utf-8") for page in RUN)
+    assert all(option in told for option in ("--epsilon", "--svt", "--variance", "--prefer", "--policy", "--dry-run"))
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "expected"),
+    [
+        (["a", "b"], ["a  ", "b"], True),
+        (["…", "b"], ["x", "y", "b"], True),
+        (["a … c"], ["a b c"], True),
+        (["a"], ["a", "b"], False),
+        (["a", "…", "d"], ["a", "d", "x"], False),
+        (["b", "…", "a"], ["a", "b"], False),
+    ],
+)
+def test_output_that_differs_would_be_found(shown: list[str], printed: list[str], expected: bool) -> None:
+    assert shows(shown, printed) is expected
+
+
+# ---------------------------------------------------------------- links and pictures
+
+
+def make_anchor(heading: str) -> str:
+    """The name a heading can be linked by, as code hosts make it."""
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").strip().lower()).replace(" ", "-")
+
+
+def list_anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {make_anchor(heading) for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    lost = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        file = (page.parent / place).resolve() if place else page
+        if not file.exists() or (anchor and anchor not in list_anchors(file)):
+            lost.append(target)
+    assert not lost
+
+
+def test_pictures_are_those_of_the_clinic(tmp_path: Path) -> None:
+    """Drawn again they are the same, but for where a font puts its letters."""
+    load_tool("make_pictures").draw_pictures(tmp_path)
+    drawn = sorted((REPOSITORY / "docs" / "images").glob("*.svg"))
+    assert [path.name for path in drawn] == ["histogram.svg", "range.svg"]
+    for path in drawn:
+        again = (tmp_path / path.name).read_text(encoding="utf-8")
+        assert read_words(again) == read_words(path.read_text(encoding="utf-8"))
+        assert "Controller only" in again
+
+
+def read_words(picture: str) -> list[str]:
+    return re.findall(r">([^<>]+)</text>", picture)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def load_tool(name: str) -> ModuleType:
+    specification = importlib.util.spec_from_file_location(name, REPOSITORY / "tools" / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_command_line_page_is_up_to_date() -> None:
+    page = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert page == load_tool("write_cli_docs").write_page(), "docs/cli.md is stale: run make docs"
+
+
+def test_every_option_is_documented() -> None:
+    """By another road than the generator: what --help lists, command by command."""
+    page = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## dosimeter (\S+)\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
+    listed = list_help()
+    commands = re.findall(r"^  (\w[\w-]*)  +\S", listed.partition("Commands:")[2], flags=re.MULTILINE)
+    assert set(commands) == set(sections)
+    assert len(commands) >= 5
+    for command in commands:
+        options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", list_help(command), flags=re.MULTILINE)) - {"--help"}
+        undocumented = {option for option in options if f"`{option}`" not in sections[command]}
+        assert not undocumented, f"{command}: {undocumented}"
+
+
+def list_help(*command: str) -> str:
+    run = [sys.executable, "-m", "dosimeter", *command, "--help"]
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(run, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
+
+
+# ---------------------------------------------------------------- labels, functions and tests of the mathematics
+
+
+def read_sections() -> dict[str, str]:
+    """The text under each label's heading."""
+    parts = re.split(r"^### ([A-Z]\d+): .+$|^## .+$", MATH, flags=re.MULTILINE)
+    return {label: text for label, text in zip(parts[1::2], parts[2::2], strict=True) if label}
+
+
+SECTIONS = read_sections()
+
+
+def read_labels(text: str) -> set[str]:
+    """R3, and every label from R1 to R9 in R1–R9 or R1-R9. A number that was never given away is no label."""
+    found = set()
+    for kind, first, other, last in LABEL.findall(text):
+        assert other in ("", kind), f"{kind}{first}–{other}{last} is no range"
+        found |= {f"{kind}{first}"} | ({f"{kind}{last}"} if last else set())
+        found |= {f"{kind}{number}" for number in range(int(first), int(last or first))} & SECTIONS.keys()
+    return found
+
+
+def read_sources() -> str:
+    return "\n".join(re.sub(r"# noqa.*", "", path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py"))
+
+
+def test_labels_of_the_code_are_explained_and_labels_explained_are_in_the_code() -> None:
+    cited = read_labels(read_sources())
+    assert cited - SECTIONS.keys() == set(), "cited in the code, not in docs/math.md"
+    assert SECTIONS.keys() - cited == set(), "in docs/math.md, cited nowhere in the code"
+
+
+def test_labels_are_read_in_every_spelling() -> None:
+    assert read_labels("# R3, (M1–M3), O1-O3: V4; P1 and 1/n² C1.") == {
+        "R3", "M1", "M2", "M3", "O1", "O2", "O3", "V4", "P1", "C1",
+    }  # fmt: skip
+    assert read_labels("F401 AVG1 2C3 x.R1 S30.5 NaN") == set()
+
+
+@pytest.mark.parametrize("label", SECTIONS)
+def test_every_label_says_what_where_and_which_test(label: str) -> None:
+    text = SECTIONS[label]
+    assert re.search(r"\*\*(?:Claim|Definition|Ruling)\.\*\*", text)
+    assert "**Proof.**" in text or "**Claim.**" not in text or "**Why.**" in text
+    code, _, tests = text.partition("**Code.**")[2].partition("**Test.**")
+    for name in re.findall(r"`([\w.]+)`", code):
+        assert is_defined(name), f"{label}: there is no {name}"
+    nodes = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
+    assert nodes, f"{label} names no test"
+    for path, name in nodes:
+        assert re.search(rf"^def {name}\b", (REPOSITORY / path).read_text(encoding="utf-8"), flags=re.MULTILINE), name
+
+
+def is_defined(dotted: str) -> bool:
+    """Whether module.name, or module.Class.name, stands in the package's source."""
+    parts = dotted.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        path = PACKAGE.joinpath(*parts[:length]).with_suffix(".py")
+        if path.exists():
+            return find_definition(ast.parse(path.read_text(encoding="utf-8")), parts[length:])
+    return False
+
+
+def find_definition(scope: ast.AST, names: list[str]) -> bool:
+    if not names:
+        return True
+    for node in getattr(scope, "body", []):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == names[0]:
+            return find_definition(node, names[1:])
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if len(names) == 1 and any(isinstance(target, ast.Name) and target.id == names[0] for target in targets):
+            return True
+    return False
+
+
+def test_the_amount_of_noise_tells() -> None:
+    """G2, with the program's own choice of ε for one match and for none; the probabilities by adding up."""
+    from dosimeter import Dataset
+
+    chosen = {}
+    for matches in (1, 0):
+        rows = {"ill": [1] * matches + [0] * (1000 - matches)}
+        with Dataset.open(read_arrow(rows), table="people") as people:
+            chosen[matches] = people.risk("SELECT COUNT(*) FROM people WHERE ill = 1").find("ratio:0.95").epsilon
+    assert chosen == {1: 0.05, 0: 10.0}
+
+    def weigh(true: int, epsilon: float, low: int, high: int) -> float:
+        masses = {z: math.exp(-epsilon * abs(z - true)) for z in range(-2000, 2001)}
+        return sum(mass for z, mass in masses.items() if low <= abs(z) <= high) / sum(masses.values())
+
+    assert weigh(1, 0.05, 0, 0) == pytest.approx(0.0238, abs=5e-5)
+    assert weigh(0, 10.0, 0, 0) == pytest.approx(0.99991, abs=5e-6)
+    wide, narrow = weigh(1, 0.05, 5, 2000), weigh(0, 10.0, 5, 2000)
+    assert (wide, narrow) == (pytest.approx(0.799, abs=5e-4), pytest.approx(3.9e-22, rel=0.02))
+    assert wide > math.exp(10.0) * narrow
+    assert math.log(wide / narrow) == pytest.approx(49, abs=0.5)
+
+
+def read_arrow(rows: dict[str, list[int]]) -> Any:
+    import pyarrow as pa
+
+    return pa.table(rows)
+
+
+@pytest.mark.parametrize(
+    ("how", "says", "hidden"),
+    [
+        ({"epsilon": 0.5}, "0.5-differentially private", {"epsilon_svt"}),
+        ({"epsilon": 0.5, "mechanism": "gaussian"}, "(0.5, 6.25e-08)-differentially private", {"epsilon_svt"}),
+        ({"svt": 1.0, "variance": 1e-3}, "Ex-post", set()),
+        ({"prefer": "ratio:0.95"}, "is not differentially private", {"epsilon", "epsilon_svt", "error_95"}),
+    ],
+    ids=["G0", "G0 Gaussian", "G1", "G2"],
+)
+def test_every_answer_carries_its_sentence(how: dict[str, Any], says: str, hidden: set[str], tmp_path: Path) -> None:
+    """G3; and a denial carries nothing."""
+    from dosimeter import Dataset, Ledger
+
+    data = PACKAGE / "data" / "clinic.csv"
+    with (
+        Dataset.open(data, schema=data.with_suffix(".toml")) as clinic,
+        Ledger.open(tmp_path / "ledger.db") as ledger,
+    ):
+        smokers, drivers = (f"SELECT COUNT(*) FROM clinic WHERE {who}" for who in ("smoker", "age >= 18"))
+        answer = clinic.release(smokers, ledger=ledger, policy="budget:11", max_epsilon=10.0, **how).describe()
+        assert says in answer["guarantee"]
+        assert {field for field, value in answer.items() if value is None} == hidden
+        small = {"epsilon": 20.0} if "epsilon" in how else {"candidates": [20.0]}
+        denied = clinic.release(drivers, ledger=ledger, **(how | small)).describe()
+        assert denied == {"status": "denied"}
+
+
+# ---------------------------------------------------------------- what is not supported
+
+
+@pytest.mark.parametrize(
+    ("claim", "sql"),
+    [
+        ("no JOIN", "SELECT COUNT(*) FROM clinic JOIN clinic AS other ON TRUE"),
+        ("subquery", "SELECT COUNT(*) FROM (SELECT * FROM clinic)"),
+        ("WITH", "WITH c AS (SELECT * FROM clinic) SELECT COUNT(*) FROM c"),
+        ("UNION", "SELECT COUNT(*) FROM clinic UNION SELECT COUNT(*) FROM clinic"),
+        ("window function", "SELECT COUNT(*) OVER () FROM clinic"),
+        ("by name", "SELECT STRING_AGG(name) FROM clinic"),
+    ],
+)
+def test_what_the_readme_says_is_refused_is_refused(claim: str, sql: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert claim in README.partition("## What is not supported")[2]
+    assert main(["explain", sql, "--schema", str(PACKAGE / "data" / "clinic.toml")]) == 2
+    assert capsys.readouterr().err.startswith("dosimeter: ")
+
+
+def test_the_readme_names_every_engine() -> None:
+    from dosimeter.engines.opening import ENGINES
+
+    assert all(engine in README.lower() for engine in ENGINES)
+
+
+def test_the_readme_tells_whether_individuals_may_have_several_rows() -> None:
+    from dosimeter.errors import SchemaError
+    from dosimeter.schema import parse_schema
+
+    text = (PACKAGE / "data" / "clinic.toml").read_text(encoding="utf-8")
+    text = text.replace('unit = "row"', 'unit = "patient_id"\nmax_rows_per_unit = 3\nrow_key = "admitted"')
+    try:
+        parse_schema(text)
+    except SchemaError:
+        refused = True
+    else:
+        refused = False
+    assert refused == ("**Individuals with several rows.**" in README)
+
+
+# ---------------------------------------------------------------- the architecture
+
+
+def test_every_module_has_its_room_in_the_architecture() -> None:
+    """Modules by name; a package by its directory, its files only where the page wants to."""
+    modules = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    rooms = {f"{name.split('/')[0]}/" if "/" in name else name for name in modules} - {"__init__.py"}
+    named = set(re.findall(r"`((?:\w+/)?\w+\.py|\w+/)`", ARCHITECTURE)) - {"utils.py", "tests/test_architecture.py"}
+    assert rooms - named == set(), "in the package, not in docs/architecture.md"
+    assert named - rooms - modules == set(), "in docs/architecture.md, not in the package"
+
+
+def test_layers_shown_are_the_contract() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    names = [contract["name"] for contract in contracts["contracts"]]
+    assert all(name in ARCHITECTURE for name in names), names

@@ -1,0 +1,101 @@
+"""V5 on the paper's own data: how often the released ε breaks the preference, by the dry run and by real releases."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from scipy.stats import binom
+
+from dosimeter import Dataset, Ledger
+from dosimeter.look import Look
+from dosimeter.preview import dry_run
+from dosimeter.releasing import ReleaseOrder, Terms
+
+Q1 = "SELECT COUNT(*) FROM adult WHERE income = '>50K' AND education_num = 13 AND age = 25"
+N = 32_561
+TAU, EPSILON_SVT = 1e-5, 1.0
+SCHEMA: dict[str, Any] = {
+    "table": "adult",
+    "individuals": N,
+    "reviewed": True,
+    "columns": {
+        "age": {"type": "integer", "bounds": [17, 90]},
+        "education_num": {"type": "integer", "bounds": [1, 16]},
+        "income": {"type": "category", "values": ["<=50K", ">50K"]},
+    },
+}
+SHARES = {  # of the released ε's, how many violate the preference
+    ("laplace", "paper"): 0.8707,
+    ("laplace", "sharp"): 0.00035,
+    ("gaussian", "paper"): 0.846,
+    ("gaussian", "sharp"): 0.165,
+}
+
+
+@pytest.fixture(scope="module")
+def adult_dataset(adult_train: Path) -> Iterator[Dataset]:
+    with Dataset.open(adult_train, schema=SCHEMA) as dataset:
+        yield dataset
+
+
+@pytest.fixture(scope="module")
+def matching(adult_train: Path) -> float:
+    """The share of people whom Q1 counts, by Python's own reader."""
+    with adult_train.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == N
+    return sum(row["income"] == ">50K" and row["education_num"] == "13" and row["age"] == "25" for row in rows) / N
+
+
+def variance_at(epsilon: float, p: float) -> float:
+    """q_svt by R3 for Laplace, a share p of PIS 1 and everybody else with 0: p(1 − p)·(ε/(ε + 1))²."""
+    return p * (1 - p) * (epsilon / (epsilon + 1)) ** 2
+
+
+@pytest.mark.parametrize(("mechanism", "selection"), SHARES)
+def test_the_dry_run_tells_how_often_the_preference_breaks(
+    adult_dataset: Dataset,
+    matching: float,
+    tmp_path: Path,
+    mechanism: Literal["laplace", "gaussian"],
+    selection: Literal["sharp", "paper"],
+) -> None:
+    order = ReleaseOrder(svt=EPSILON_SVT, variance=TAU, selection=selection, terms=Terms("budget:50"))
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        document = dry_run(adult_dataset, Q1, Look(mechanism=mechanism), order, ledger)
+    share = SHARES[mechanism, selection]
+    assert document["violation_share"] == pytest.approx(share, rel=0.01)
+    if mechanism == "laplace":
+        for line in document["candidates"]:
+            assert line["variance"] == pytest.approx(variance_at(line["epsilon"], matching), rel=1e-9)
+            assert line["violates"] == (variance_at(line["epsilon"], matching) > TAU)
+    broken = sum(line["probability"] for line in document["candidates"] if line["violates"])
+    released = sum(line["probability"] for line in document["candidates"])
+    assert broken / released == pytest.approx(document["violation_share"])
+    assert document["alpha"]["warning"]  # τ is far below what the test's noise can tell apart
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("selection", ["paper", "sharp"])
+def test_real_releases_break_it_as_often(
+    adult_dataset: Dataset, matching: float, tmp_path: Path, selection: Literal["sharp", "paper"]
+) -> None:
+    """n = 200 releases through ledgers of 20 each, α = 1e-7 on both sides of the binomial."""
+    released = broken = 0
+    for book in range(10):
+        with Ledger.open(tmp_path / f"{book}.db") as ledger:
+            for _ in range(20):
+                answer = adult_dataset.release(
+                    Q1, ledger=ledger, svt=EPSILON_SVT, variance=TAU, selection=selection, policy="budget:1000",
+                    again=True,
+                )  # fmt: skip
+                if answer.epsilon is not None:
+                    released += 1
+                    broken += variance_at(answer.epsilon, matching) > TAU
+    share = SHARES["laplace", selection]
+    low, high = binom.ppf(1e-7, released, share), binom.isf(1e-7, released, share)
+    assert low <= broken <= high

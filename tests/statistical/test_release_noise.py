@@ -1,0 +1,338 @@
+"""Released numbers follow the distributions that were stated, and neighbouring tables stay as close as was promised.
+
+The road is the one a release takes: SQL and schema → plan → certified noise → noisy vector, for every kind of aggregate
+and every grid. Every test states its n and its α; together they fail a correct program with probability at most 1e-6.
+Draws are never seeded: OpenDP's source of randomness is the operating system's. The stated scales are worked out here
+again, Gaussian ones by minimising M3's expression over a grid of orders in high precision.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import chi2, norm
+
+from dosimeter.controller import Dataset
+from dosimeter.ledger import Ledger
+from dosimeter.model import Mechanism, QueryPlan
+from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.release import add_noise_to, calibrate_plan
+from dosimeter.sensitivity import measure_answer
+
+N = 10_000
+ALPHA_FIT = 1e-8  # × 26 columns
+ALPHA_SMALL_FIT = 1e-8  # × 2
+ALPHA_NEIGHBOURS = 2e-8  # × 20; the sum is below 7e-7, which leaves room for chi-square being an approximation
+
+EPSILON = 0.8
+DELTA = 1e-6
+LAPLACE, GAUSSIAN = Mechanism("laplace"), Mechanism("gaussian", DELTA, "zcdp")
+MECHANISMS = [LAPLACE, GAUSSIAN]
+
+SCHEMA: dict[str, Any] = {
+    "table": "staff",
+    "individuals": 60,
+    "reviewed": True,
+    "columns": {
+        "team": {"type": "category", "values": ["a", "b", "nobody"]},
+        "days": {"type": "integer", "bounds": [-5, 10]},
+        "pay": {"type": "decimal", "bounds": [0, 0.07], "resolution": 0.01},
+        "score": {"type": "decimal", "bounds": [-20, 35.5], "resolution": 0.01},
+    },
+}
+PEOPLE = 50
+TABLE = pa.table(
+    {
+        "team": ["a" if row % 3 else "b" for row in range(PEOPLE)],
+        "days": [10, -5, *(row % 16 - 5 for row in range(2, PEOPLE))],
+        "pay": [0.07, 0.0, *((row % 8) / 100 for row in range(2, PEOPLE))],
+        "score": [35.5, -20.0, *((row * 37 % 5500) / 100 - 20 for row in range(2, PEOPLE))],
+    }
+)
+
+# SQL, the floor on rows, and for each measure: its own Δ, and the grid its noise lives on.
+QUERIES: dict[str, tuple[str, int | None, list[tuple[Fraction, Fraction]]]] = {
+    "count": ("SELECT COUNT(*) FROM staff WHERE days > 0", None, [(Fraction(1), Fraction(1))]),
+    "sum of whole numbers": ("SELECT SUM(days) FROM staff", None, [(Fraction(10), Fraction(1))]),
+    "sum of decimals": ("SELECT SUM(score) FROM staff", None, [(Fraction("35.5"), Fraction("0.01"))]),
+    "sum on a grid no float hits": ("SELECT SUM(pay) FROM staff", None, [(Fraction("0.07"), Fraction("0.01"))]),
+    "average through sums": (
+        "SELECT AVG(days) FROM staff",
+        None,
+        [(Fraction(1), Fraction(1)), (Fraction("7.5"), Fraction("0.5"))],
+    ),
+    "average with a floor on rows": (
+        "SELECT AVG(score) FROM staff",
+        40,
+        [(Fraction("55.5") / 41, Fraction("55.5") / 41 / 2**20)],
+    ),
+    "minimum": ("SELECT MIN(days) FROM staff", None, [(Fraction(15), Fraction("0.5"))]),
+    "maximum": ("SELECT MAX(score) FROM staff", None, [(Fraction("55.5"), Fraction("0.01"))]),
+    "median": ("SELECT MEDIAN(days) FROM staff", None, [(Fraction("7.5"), Fraction("7.5") / 2**20)]),
+    "distinct values": ("SELECT COUNT(DISTINCT days) FROM staff", None, [(Fraction(1), Fraction(1))]),
+    "variance": (
+        "SELECT VAR_POP(days) FROM staff",
+        None,
+        [(Fraction(1), Fraction(1)), (Fraction("7.5"), Fraction("0.5")), (Fraction("56.25"), Fraction("0.25"))],
+    ),
+}
+COLUMNS = [(name, at) for name, (_, _, measures) in QUERIES.items() for at in range(len(measures))]
+
+
+# ---------------------------------------------------------------- the road of a release
+
+
+@cache
+def plan(name: str) -> QueryPlan:
+    sql, floor, _ = QUERIES[name]
+    with Dataset.open(TABLE, schema=SCHEMA) as dataset:
+        return plan_query(sql, dataset.schema, PlanOptions(min_rows=floor))
+
+
+def measure(name: str, table: pa.Table) -> tuple[Fraction, ...]:
+    with Dataset.open(table, schema=SCHEMA) as dataset:
+        return measure_answer(plan(name), dataset.engine).values[0]
+
+
+def draw(name: str, table: pa.Table, mechanism: Mechanism, epsilon: float, count: int) -> list[tuple[Fraction, ...]]:
+    """That many noisy vectors of one table: the rows of a release with as many groups that are all alike."""
+    exact = measure(name, table)
+    noise = calibrate_plan(plan(name), mechanism, Decimal(str(epsilon)))
+    return list(add_noise_to(plan(name), [()] * count, [exact] * count, noise).values)
+
+
+@cache
+def sample(name: str, mechanism: Mechanism) -> list[tuple[Fraction, ...]]:
+    return draw(name, TABLE, mechanism, EPSILON, N)
+
+
+# ---------------------------------------------------------------- what was stated
+
+
+@cache
+def rho(epsilon: float, delta: float) -> float:
+    """M3 by brute force: the largest ρ with min over orders of exp((α−1)(αρ−ε))/(α−1)·(1−1/α)^α ≤ δ."""
+    with mpmath.workdps(40):
+        orders = [1 + mpmath.mpf(10) ** (mpmath.mpf(step) / 200) for step in range(-200, 700)]
+
+        def allows(value: mpmath.mpf) -> bool:
+            exponents = (
+                (a - 1) * (a * value - epsilon) - mpmath.log(a - 1) + a * mpmath.log(1 - 1 / a) for a in orders
+            )
+            return bool(min(exponents) <= mpmath.log(delta))
+
+        low, high = mpmath.mpf("1e-6"), mpmath.mpf(10)
+        for _ in range(40):
+            middle = mpmath.sqrt(low * high)
+            low, high = (middle, high) if allows(middle) else (low, middle)
+        return float(low)
+
+
+def stated_scale(name: str, at: int, mechanism: Mechanism) -> float:
+    """S5: b_j = aΔ_j/ε, σ_j = √a·Δ_j/√(2ρ), in steps of the grid."""
+    measures = QUERIES[name][2]
+    delta, grid = measures[at]
+    if mechanism.kind == "laplace":
+        return float(len(measures) * delta / grid) / EPSILON
+    return math.sqrt(len(measures) / (2 * rho(EPSILON, DELTA))) * float(delta / grid)
+
+
+def distribution_function(mechanism: Mechanism, scale: float) -> Callable[[int], float]:
+    """P(Z ≤ z) of the discrete noise; a Gaussian of more than 1,000 steps is the normal one at z + ½."""
+    if mechanism.kind == "laplace":
+        q = math.exp(-1.0 / scale)
+        return lambda z: 1.0 - q ** (z + 1) / (1.0 + q) if z >= 0 else q ** (-z) / (1.0 + q)
+    if scale > 1000:
+        return lambda z: float(norm.cdf((z + 0.5) / scale))
+    reach = math.ceil(40 * scale)
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / scale) ** 2)
+    cumulated = np.cumsum(weights) / weights.sum()
+    return lambda z: float(cumulated[min(max(z + reach, 0), 2 * reach)])
+
+
+def chi_square(draws: list[int], mechanism: Mechanism, scale: float, *, bins: int) -> tuple[float, int, float]:
+    """The statistic, its degrees of freedom and the p-value, over bins of about equal probability."""
+    below = distribution_function(mechanism, scale)
+    quantiles = [scale * _rough_quantile(mechanism, (at + 1) / bins) for at in range(bins - 1)]
+    edges = sorted({round(quantile) for quantile in quantiles})
+    chances = [below(edges[0]), *(below(b) - below(a) for a, b in pairwise(edges)), 1.0 - below(edges[-1])]
+    counted = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=len(chances))
+    assert math.fsum(chances) == pytest.approx(1.0)
+    assert min(chances) * len(draws) > 5
+    statistic = math.fsum((o - len(draws) * p) ** 2 / (len(draws) * p) for o, p in zip(counted, chances, strict=True))
+    return statistic, len(chances) - 1, float(chi2.sf(statistic, len(chances) - 1))
+
+
+def _rough_quantile(mechanism: Mechanism, p: float) -> float:
+    if mechanism.kind == "gaussian":
+        return float(norm.ppf(p))
+    return math.log(2 * p) if p < 0.5 else -math.log(2 * (1 - p))
+
+
+# ---------------------------------------------------------------- goodness of fit
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize(("name", "at"), COLUMNS, ids=lambda value: str(value).replace(" ", "-"))
+def test_released_values_fit_the_stated_distribution(
+    name: str, at: int, mechanism: Mechanism, record_property: Callable[[str, object], None]
+) -> None:
+    """n = 10,000, α = 1e-8 for each column and mechanism. And the test can tell: a scale 20 % off is rejected."""
+    grid = QUERIES[name][2][at][1]
+    centre = math.floor(measure(name, TABLE)[at] / grid + Fraction(1, 2))
+    steps = [row[at] / grid for row in sample(name, mechanism)]
+    assert all(step.denominator == 1 for step in steps)  # noise lives on the grid, and so does what is released
+    draws = [int(step) - centre for step in steps]
+    scale = stated_scale(name, at, mechanism)
+    statistic, freedom, p_value = chi_square(draws, mechanism, scale, bins=50)
+    record_property("chi_square", f"{statistic:.1f} on {freedom}, p = {p_value:.3g}")
+    assert p_value > ALPHA_FIT
+    assert chi_square(draws, mechanism, scale * 1.2, bins=50)[2] < ALPHA_FIT
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+def test_answers_of_real_releases_fit(mechanism: Mechanism, tmp_path: Path) -> None:
+    """n = 400: 5 releases of 80 declared groups through the ledger; α = 1e-8."""
+    groups = [f"g{number:02d}" for number in range(80)]
+    schema = {
+        "table": "cells",
+        "individuals": 200,
+        "reviewed": True,
+        "columns": {"cell": {"type": "category", "values": groups}, "x": {"type": "integer", "bounds": [0, 4]}},
+    }
+    table = pa.table({"cell": [groups[row * row % 70] for row in range(200)], "x": [row % 5 for row in range(200)]})
+    exact = dict.fromkeys(groups, 0)
+    for cell, x in zip(table["cell"].to_pylist(), table["x"].to_pylist(), strict=True):
+        exact[cell] += x
+    draws = []
+    options: dict[str, Any] = {} if mechanism.kind == "laplace" else {"mechanism": "gaussian", "delta": DELTA}
+    with Dataset.open(table, schema=schema) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
+        for _ in range(5):
+            answer = dataset.release(
+                "SELECT cell, SUM(x) FROM cells GROUP BY cell",
+                ledger=ledger, epsilon=EPSILON, policy="budget:100", delta_total=0.5, again=True, **options,
+            )  # fmt: skip
+            assert answer.answer is not None
+            assert [row["cell"] for row in answer.answer] == groups
+            draws += [row["sum_x"] - exact[row["cell"]] for row in answer.answer]
+    scale = 4 / EPSILON if mechanism.kind == "laplace" else 4 / math.sqrt(2 * rho(EPSILON, DELTA))
+    assert len(draws) == 400
+    assert chi_square(draws, mechanism, scale, bins=20)[2] > ALPHA_SMALL_FIT
+    assert chi_square(draws, mechanism, scale * 3, bins=20)[2] < ALPHA_SMALL_FIT
+
+
+# ---------------------------------------------------------------- neighbours
+
+
+def excess(first: np.ndarray, second: np.ndarray, epsilon: float, delta: float) -> float:
+    """The largest P₁(E) − e^ε·P₂(E) − δ, as counted, over bins and unions of the bins in which P₁ is larger."""
+    shares = [np.bincount(bins, minlength=int(max(first.max(), second.max())) + 1) / N for bins in (first, second)]
+    gaps = shares[0] - math.exp(epsilon) * shares[1]
+    return float(max(gaps.max(), *np.cumsum(np.sort(gaps)[::-1]))) - delta
+
+
+def bin_jointly(*samples: list[tuple[Fraction, ...]]) -> list[np.ndarray]:
+    """One number per noisy vector: the cell of a product of bins, 16 for one measure, 4 × 4, 3 × 3 × 3."""
+    together = np.array([[float(value) for value in row] for rows in samples for row in rows])
+    bins = {1: 16, 2: 4, 3: 3}[together.shape[1]]
+    code = np.zeros(len(together), dtype=np.int64)
+    for column in together.T:
+        edges = np.unique(np.quantile(column, np.arange(1, bins) / bins))
+        code = code * bins + np.searchsorted(edges, column, side="right")
+    return np.split(code, len(samples))
+
+
+def hoeffding_slack(epsilon: float, bins: int) -> float:
+    """p − e^ε·q, as counted, misses its expectation by more than s with probability at most exp(−2ns²/(1 + e^2ε)); one
+    such chance for each of the 2^bins unions, of which sorting tries the worst."""
+    events = bins * math.log(2) - math.log(ALPHA_NEIGHBOURS / 2)
+    return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * events / (2.0 * N))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize("name", QUERIES, ids=lambda name: name.replace(" ", "-"))
+def test_neighbouring_tables_stay_within_epsilon(name: str, mechanism: Mechanism) -> None:
+    """n = 10,000 noisy vectors of the table and of the table without its first person, who holds every upper bound.
+
+    α = 2e-8 over every union of bins, in both directions; the slack is 0.095, and 0.11 for three measures. And the
+    test can tell: where that person moves the answer by all of Δ, the same draws break a promise of ε/4.
+    """
+    here, there = bin_jointly(sample(name, mechanism), draw(name, TABLE.slice(1), mechanism, EPSILON, N))
+    bins = 27 if len(plan(name).measures) == 3 else 16
+    for first, second in ((here, there), (there, here)):
+        assert excess(first, second, EPSILON, mechanism.delta) <= hoeffding_slack(EPSILON, bins)
+    if mechanism is LAPLACE and name in ("count", "sum of whole numbers", "sum of decimals"):
+        assert excess(here, there, EPSILON / 4, 0.0) > hoeffding_slack(EPSILON / 4, bins)
+
+
+# ---------------------------------------------------------------- without noise
+
+
+def exact_answers() -> dict[str, float]:
+    """What the queries ask for, computed by Python's own statistics."""
+    columns = {name: TABLE[name].to_pylist() for name in ("days", "pay", "score")}
+    return {
+        "count": sum(days > 0 for days in columns["days"]),
+        "sum of whole numbers": sum(columns["days"]),
+        "sum of decimals": float(sum(Fraction(str(value)) for value in columns["score"])),
+        "sum on a grid no float hits": float(sum(Fraction(str(value)) for value in columns["pay"])),
+        "average through sums": statistics.fmean(columns["days"]),
+        "average with a floor on rows": statistics.fmean(columns["score"]),
+        "minimum": min(columns["days"]),
+        "maximum": max(columns["score"]),
+        "median": statistics.median(columns["days"]),
+        "distinct values": len(set(columns["days"])),
+        "variance": statistics.pvariance(columns["days"]),
+    }
+
+
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("laplace", 1e9), ("gaussian", 1e6)])
+def test_a_very_large_epsilon_gives_the_exact_answer(mechanism: str, epsilon: float, tmp_path: Path) -> None:
+    """Laplace: noise of one step has a probability below e⁻⁹⁰⁰ on every grid; what is on no grid is rounded to one.
+
+    Gaussian: σ is about Δ/1,400, so that numbers of up to 30 steps are exact, and the others all but exact.
+    """
+    options: dict[str, Any] = {} if mechanism == "laplace" else {"mechanism": "gaussian", "delta": 1e-6}
+    coarse = ("count", "sum of whole numbers", "minimum", "distinct values")
+    with Dataset.open(TABLE, schema=SCHEMA) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
+        for name, expected in exact_answers().items():
+            sql, floor, measures = QUERIES[name]
+            answer = dataset.release(
+                sql, ledger=ledger, epsilon=epsilon, policy="budget:1e17", delta_total=0.1, min_rows=floor, **options
+            )
+            assert answer.answer is not None
+            (value,) = answer.answer[0].values()
+            if mechanism == "laplace":
+                assert value == pytest.approx(expected, rel=1e-12, abs=float(measures[0][1] if floor else 0) + 1e-5)
+            elif name in coarse:
+                assert value == expected
+            else:
+                assert value == pytest.approx(expected, rel=0.02, abs=0.02)
+
+
+def test_grouped_columns_get_noise_of_their_own() -> None:
+    """Two groups and two measures: four columns of noise, uncorrelated. n = 10,000, α = 2e-8 over the six pairs."""
+    with Dataset.open(TABLE, schema=SCHEMA) as dataset:
+        grouped = plan_query("SELECT team, COUNT(*), SUM(days) FROM staff GROUP BY team", dataset.schema)
+        exact = measure_answer(grouped, dataset.engine)
+    noise = calibrate_plan(grouped, LAPLACE, Decimal("0.8"))
+    keys, values = exact.keys[:2] * N, exact.values[:2] * N
+    noisy = add_noise_to(grouped, keys, values, noise).values
+    columns = np.array([[float(v) for v in (*a, *b)] for a, b in zip(noisy[::2], noisy[1::2], strict=True)]).T
+    bound = norm.isf(2e-8 / 12) / math.sqrt(N)
+    signs = np.sign(columns - np.median(columns, axis=1, keepdims=True))
+    for first, second in product(range(4), repeat=2):
+        if first < second:
+            assert abs(np.mean(signs[first] * signs[second])) < bound

@@ -1,0 +1,206 @@
+"""The shape of the house: who may import what, where randomness is, and what a file may not contain."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+PACKAGE = REPOSITORY / "src" / "dosimeter"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SCRIPTS = sorted([*REPOSITORY.glob("tools/*.py"), *REPOSITORY.glob("bench/*.py")])
+MOST_LINES = 600
+
+# A library that stands in few places can be replaced, audited and loaded late. Paths are relative to the package.
+HOMES = {
+    "opendp": ("noise.py",),
+    "sqlglot": (
+        "expression.py",
+        "evaluation.py",
+        "domain.py",
+        "grid.py",
+        "aggregates.py",
+        "queries.py",
+        "plan.py",
+        "preference.py",
+        "engines/",
+        # They write queries, or formulas over a query's numbers, as trees.
+        "draft.py",
+        "people.py",
+        "postprocess.py",
+        "deletion.py",
+        "recompute.py",
+        "study.py",
+        "inline.py",
+        "sources.py",
+        "units.py",
+        "unit_queries.py",
+        "joining.py",
+    ),
+    "duckdb": ("engines/duckdb.py",),
+    "psycopg": ("engines/postgres.py", "ledger/"),
+    "pyspark": ("engines/spark.py",),
+    "altair": ("plots.py", "paper/figures.py"),
+    "fastapi": ("web/",),
+}
+RANDOM_MODULES = {"random", "secrets", "numpy.random", "uuid"}
+RANDOM_NAMES = {"urandom", "getrandom", "default_rng", "rvs", "uuid1", "uuid4", "SystemRandom"}
+# Noise has one room. Data for tests and benchmarks is drawn where it is made, and keys where they are cut.
+ROOMS_OF_RANDOMNESS = {
+    PACKAGE / "noise.py",
+    PACKAGE / "paper" / "generate.py",
+    PACKAGE / "experiment" / "study_generate.py",
+    REPOSITORY / "tools/generate_clinic.py",
+    REPOSITORY / "bench/generate.py",
+}
+ROOMS_OF_SECRETS = {PACKAGE / "web" / "keys.py"}
+
+TEXT_DIRECTORIES = ("src", "tests", "tools", "bench", "docs", ".ci")
+TEXT_SUFFIXES = {"", ".py", ".md", ".toml", ".sql", ".html", ".css", ".js", ".json", ".txt", ".cfg", ".yml", ".yaml"}
+UNWELCOME = {
+    "a path of one machine": re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+|mnt/\w+)/"),
+    "a package registry": re.compile(
+        r"--(?:extra-)?index-url|https?://\S+/simple\b|\bartifact(?:ory)\b", re.IGNORECASE
+    ),
+    "an issue's number": re.compile(
+        r"\b(?:issue|ticket|pull request)s?\s+#?\d|\b(?:fixes|closes|resolves)\s+#\d|\(#\d+\)|\bGH-\d", re.IGNORECASE
+    ),
+    "unfinished work": re.compile(r"\b(?:T[O]DO|F[I]XME|X[X]X)\b"),
+}
+
+
+def name_file(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def list_texts() -> list[Path]:
+    """The project's own text files: everything at the top and in its directories that is not made by a tool."""
+    nested = (path for directory in TEXT_DIRECTORIES for path in (REPOSITORY / directory).rglob("*"))
+    return sorted(
+        path
+        for path in (*REPOSITORY.iterdir(), *nested)
+        if path.is_file() and path.suffix in TEXT_SUFFIXES and path.name not in {"LICENSE", ".git"}
+    )
+
+
+def list_imports(tree: ast.Module) -> Iterator[str]:
+    """Every imported module, late imports too, but not those for types alone."""
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def parse_file(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=name_file(path))
+
+
+def test_import_contracts_hold() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    run = subprocess.run(
+        [linter, "--no-logo", "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_library_stays_at_home(library: str) -> None:
+    strangers = [
+        name_file(path)
+        for path in MODULES
+        if not path.relative_to(PACKAGE).as_posix().startswith(HOMES[library])
+        and any(name.split(".")[0] == library for name in list_imports(parse_file(path)))
+    ]
+    assert not strangers, f"{library} belongs in {', '.join(HOMES[library])}"
+
+
+def find_randomness(tree: ast.Module) -> set[str]:
+    imported = {name for name in list_imports(tree) if name in RANDOM_MODULES}
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in RANDOM_NAMES}
+    reached = {
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"np.random", "numpy.random"}
+    }
+    return imported | used | reached
+
+
+@pytest.mark.parametrize("path", [*MODULES, *SCRIPTS], ids=name_file)
+def test_randomness_has_one_room(path: Path) -> None:
+    if path in ROOMS_OF_RANDOMNESS:
+        return
+    allowed = {"secrets"} if path in ROOMS_OF_SECRETS else set()
+    assert not find_randomness(parse_file(path)) - allowed, "randomness belongs in noise.py"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random",
+        "from random import Random",
+        "def f():\n    import secrets",
+        "import os\nos.urandom(8)",
+        "import numpy as np\nnp.random.normal()",
+        "from numpy.random import default_rng",
+        "from scipy.stats import laplace\nlaplace.rvs(1)",
+        "from uuid import uuid4",
+    ],
+)
+def test_randomness_would_be_found(source: str) -> None:
+    assert find_randomness(ast.parse(source))
+
+
+@pytest.mark.parametrize("path", [*MODULES, *SCRIPTS], ids=name_file)
+def test_module_opens_with_its_contract(path: Path) -> None:
+    assert ast.get_docstring(parse_file(path))
+
+
+@pytest.mark.parametrize("path", [*MODULES, *SCRIPTS], ids=name_file)
+def test_module_can_be_read_in_one_sitting(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_nothing_is_a_drawer_for_everything() -> None:
+    assert not [name_file(path) for path in MODULES if path.stem in {"utils", "util", "helpers", "common", "misc"}]
+
+
+@pytest.mark.parametrize("what", UNWELCOME)
+def test_texts_are_free_of(what: str) -> None:
+    found = [
+        f"{name_file(path)}:{number}: {line.strip()[:100]}"
+        for path in list_texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if UNWELCOME[what].search(line)
+    ]
+    assert not found, f"{what}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("a path of one machine", "open('" + "/home" + "/ada/data.csv')"),
+        ("a package registry", "pip install --index" + "-url X"),
+        ("an issue's number", "see issue" + " 12"),
+        ("an issue's number", "corrected (#" + "12)"),
+        ("unfinished work", "# TO" + "DO: later"),
+    ],
+)
+def test_unwelcome_text_would_be_found(what: str, line: str) -> None:
+    assert UNWELCOME[what].search(line)

@@ -1,0 +1,246 @@
+"""Random sequences of releases, and books that add up: readings, policies, budgets and δ, against plain fractions."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dosimeter import Dataset, Ledger
+from dosimeter.accounting import Charge, Policy, read_odometer, remaining_candidates
+from dosimeter.ledger import Account, Entry
+from dosimeter.ledger.backends import SQLite
+from dosimeter.model import paper_candidates
+
+PEOPLE = 6
+SCHEMA: dict[str, Any] = {
+    "table": "tiny",
+    "individuals": PEOPLE,
+    "reviewed": True,
+    "columns": {"x": {"type": "integer", "bounds": [0, 3]}, "y": {"type": "category", "values": ["a", "b"]}},
+}
+TABLE = pa.table({"x": [0, 1, 2, 3, 3], "y": ["a", "b", "a", "b", "a"]})
+QUERIES = [
+    "SELECT COUNT(*) FROM tiny WHERE x > 1",
+    "SELECT y, SUM(x) FROM tiny GROUP BY y",
+    "SELECT AVG(x) FROM tiny",
+]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Iterator[Dataset]:
+    with Dataset.open(TABLE, schema=SCHEMA) as dataset:
+        yield dataset
+
+
+@contextmanager
+def fresh_ledger() -> Iterator[Ledger]:
+    """A ledger that does not wait for the disk: what survives a power cut is not the question here."""
+    connect = SQLite._connect
+
+    def connect_carelessly(backend: SQLite) -> sqlite3.Connection:
+        connection = connect(backend)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    with (
+        mock.patch.object(SQLite, "_connect", connect_carelessly),
+        tempfile.TemporaryDirectory() as directory,
+        Ledger.open(Path(directory) / "ledger.db") as ledger,
+    ):
+        yield ledger
+
+
+# ---------------------------------------------------------------- what is asked, and what must come of it
+
+
+@dataclass(frozen=True)
+class Terms:
+    """An account's terms; ``budget`` None is the paper's rule."""
+
+    budget: Fraction | None
+    delta_total: Fraction
+    cap: Fraction | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
+            "policy": "paper" if self.budget is None else f"budget:{float(self.budget)}",
+            "delta_total": float(self.delta_total),
+            "max_epsilon": None if self.cap is None else float(self.cap),
+        }
+
+    def admits(
+        self, reading: Fraction, spent_delta: Fraction, epsilon: Fraction, svt: Fraction, delta: Fraction
+    ) -> bool:
+        """O2, written again."""
+        if spent_delta + delta > self.delta_total or (self.cap is not None and epsilon > self.cap):
+            return False
+        return epsilon > reading if self.budget is None else reading + epsilon + svt <= self.budget
+
+
+exact_terms = st.builds(
+    Terms,
+    budget=st.sampled_from([None, None, Fraction(1, 2), Fraction(2), Fraction(12)]),
+    delta_total=st.sampled_from([Fraction(1, 10), Fraction("0.0025")]),
+    cap=st.sampled_from([None, None, Fraction(1, 2), Fraction(3)]),
+)
+noises = st.sampled_from([{}, {}, {"mechanism": "gaussian", "delta": 0.001}])
+ways = {
+    "fixed": st.builds(lambda epsilon: {"epsilon": epsilon}, st.sampled_from(paper_candidates())),
+    "find": st.builds(lambda ratio: {"prefer": f"ratio:{ratio}"}, st.sampled_from([0.05, 0.3, 0.7, 0.95, 0.9999])),
+    "find-and-release": st.builds(
+        lambda svt, variance, selection: {"svt": svt, "variance": variance, "selection": selection},
+        st.sampled_from([0.1, 0.5]),
+        st.sampled_from([1e-4, 0.02, 0.5]),
+        st.sampled_from(["sharp", "paper"]),
+    ),
+}
+
+
+@st.composite
+def sequences(draw: st.DrawFn) -> tuple[str, Terms, list[dict[str, Any]]]:
+    algorithm = draw(st.sampled_from(sorted(ways)))
+    request = st.tuples(st.sampled_from(QUERIES), ways[algorithm], noises, st.booleans())
+    asked = draw(st.lists(request, min_size=1, max_size=7))
+    return algorithm, draw(exact_terms), [{"sql": q, "again": again, **way, **noise} for q, way, noise, again in asked]
+
+
+def exact(number: Decimal | float) -> Fraction:
+    return Fraction(str(number))
+
+
+def check_entry(entry: Entry, terms: Terms, before: Fraction, spent_delta: Fraction, request: dict[str, Any]) -> None:
+    """One new entry, against the reading before it."""
+    svt = exact(request.get("svt", 0))
+    delta = exact(request.get("delta", 0))
+    left = [e for e in paper_candidates() if terms.admits(before, spent_delta, exact(e), svt, delta)]
+    assert exact(entry.reading) == before + exact(entry.charge)
+    if entry.status == "released":
+        assert entry.epsilon is not None
+        assert float(entry.epsilon) in left  # larger than the reading, or within the budget; under the cap; δ fits
+        assert exact(entry.charge) == exact(entry.epsilon) + svt
+        assert exact(entry.delta) == delta
+        if "epsilon" in request:
+            assert exact(entry.epsilon) == exact(request["epsilon"])
+        return
+    assert entry.status == "denied"
+    assert (entry.epsilon, entry.delta, entry.answer, entry.measured) == (None, 0, None, None)
+    if "svt" in request and left:
+        assert exact(entry.charge) == svt  # O1: the noisy test was run
+    else:
+        assert entry.charge == 0  # O2: nothing was run
+    if "epsilon" in request:
+        assert request["epsilon"] not in left
+
+
+def replay(dataset: Dataset, algorithm: str, terms: Terms, requests: list[dict[str, Any]]) -> None:
+    with fresh_ledger() as ledger:
+        reading, spent_delta, entries = Fraction(0), Fraction(0), 0
+        answered: dict[str, dict[str, Any]] = {}
+        for request in requests:
+            options = {name: value for name, value in request.items() if name != "sql"}
+            answer = dataset.release(request["sql"], ledger=ledger, **options, **terms.options)
+            account = ledger.account("tiny")
+            assert account is not None
+            identity = repr(sorted((name, value) for name, value in request.items() if name != "again"))
+            if answer.repeated:
+                assert not request["again"]
+                assert answer.describe() == answered[identity]
+                assert len(account.entries) == entries
+            else:
+                assert request["again"] or identity not in answered
+                assert len(account.entries) == entries + 1
+                check_entry(account.entries[-1], terms, reading, spent_delta, request)
+                if answer.status == "released":
+                    answered[identity] = answer.describe()
+            entries = len(account.entries)
+            reading, spent_delta = exact(account.reading.epsilon), exact(account.reading.delta)
+            check_books(account, terms)
+        assert account.algorithm == algorithm
+        assert ledger.verify().intact
+
+
+def check_books(account: Account, terms: Terms) -> None:
+    entries = account.entries
+    assert exact(account.reading.epsilon) == sum((exact(entry.charge) for entry in entries), Fraction(0))
+    assert exact(account.reading.delta) == sum((exact(entry.delta) for entry in entries), Fraction(0))
+    assert exact(account.reading.delta) <= terms.delta_total
+    if terms.budget is not None:
+        assert exact(account.reading.epsilon) <= terms.budget
+    released = [entry for entry in entries if entry.status == "released"]
+    assert all(entry.status in ("released", "denied") for entry in entries)
+    if terms.budget is None:
+        assert len(released) <= 13
+    # O1: once δ is overspent the reading is infinite, stays so, and leaves no candidate.
+    charges = [entry.spent for entry in entries]
+    over = read_odometer(
+        [*charges, Charge(Decimal(0), delta=account.delta_total + Decimal("1e-9"))], account.delta_total
+    )
+    assert over.infinite
+    assert over.after(Charge(Decimal("0.1"))).infinite
+    rules = {"epsilon_svt": 0, "delta": 0, "max_epsilon": None}
+    assert remaining_candidates(Policy.parse("budget:1000"), over, paper_candidates(), **rules) == ()  # type: ignore[arg-type]
+
+
+@given(sequences())
+@settings(max_examples=25)
+def test_the_books_add_up(tiny: Dataset, sequence: tuple[str, Terms, list[dict[str, Any]]]) -> None:
+    replay(tiny, *sequence)
+
+
+@pytest.mark.long
+@given(sequences())
+@settings(max_examples=500)
+def test_the_books_always_add_up(tiny: Dataset, sequence: tuple[str, Terms, list[dict[str, Any]]]) -> None:
+    replay(tiny, *sequence)
+
+
+# ---------------------------------------------------------------- the ends of the rules
+
+
+def test_the_papers_rule_gives_thirteen_answers_at_most(tiny: Dataset) -> None:
+    """Asking for the smallest first is the most that can be had: by then every further ε is below the reading."""
+    with fresh_ledger() as ledger:
+        granted = [
+            epsilon
+            for epsilon in sorted(paper_candidates())
+            if tiny.release(QUERIES[0], ledger=ledger, epsilon=epsilon, policy="paper", again=True).status == "released"
+        ]
+        assert granted == [0.001, 0.002, 0.004, 0.008, 0.02, 0.04, 0.08, 0.2, 0.4, 0.8, 2.0, 4.0, 8.0]
+        account = ledger.account("tiny")
+        assert account is not None
+        assert account.reading.epsilon == Decimal("15.555")
+
+
+def test_the_same_preference_on_the_same_kind_of_query_is_answered_once(tiny: Dataset) -> None:
+    """O2: the largest suitable candidate is taken, and then it is below the reading for good."""
+    with fresh_ledger() as ledger:
+        statuses = [
+            tiny.release(sql, ledger=ledger, prefer="ratio:0.5", policy="paper", again=True).status
+            for sql in (QUERIES[0], "SELECT COUNT(*) FROM tiny WHERE x = 1", QUERIES[0])
+        ]
+    assert statuses == ["released", "denied", "denied"]
+
+
+def test_a_delta_that_no_longer_fits_is_denied_before_the_noisy_test(tiny: Dataset) -> None:
+    options: dict[str, Any] = {"mechanism": "gaussian", "delta": 0.001, "delta_total": 0.0005, "policy": "budget:50"}
+    with fresh_ledger() as ledger:
+        answer = tiny.release(QUERIES[0], ledger=ledger, svt=0.5, variance=0.5, **options)
+        assert answer.status == "denied"
+        account = ledger.account("tiny")
+        assert account is not None
+        assert account.reading.epsilon == 0
+        assert not account.reading.infinite

@@ -1,0 +1,142 @@
+"""Write docs/cli.md from the application itself. Takes nothing; gives the page, the same text every time.
+
+Walks the commands as Typer builds them, sub-commands too, so that an option cannot be added without being documented.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import typing
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from dosimeter.cli import app
+
+TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
+HEAD = """\
+# The command line
+
+Written by `make docs` from the application itself; change the help texts in `src/dosimeter/cli/`, not this page.
+`python -m dosimeter` is the same as `dosimeter`. What the words mean is in the [README](../README.md).
+
+| exit status | meaning |
+|---|---|
+| 0 | done: an ε was found, an answer released, a ledger intact |
+| 1 | nothing suitable: no ε meets the preference, a denial, a ledger that is not intact, a schema that does not agree |
+| 2 | bad input: one message on standard error that names the fix |
+| 3 | a bug of ours, with how to report it |
+| 130 | interrupted |
+
+With `--json` standard output holds one JSON document and nothing else.
+"""
+
+
+def write_page() -> str:
+    """The whole page: its head, then every command in the order of ``dosimeter --help``."""
+    root = get_command(app)
+    sections = [HEAD, *_describe_root(root)]
+    for path, command in walk_commands(root, ("dosimeter",)):
+        sections.append("\n".join(_describe_command(path, command)))
+    return "\n".join(sections)
+
+
+def walk_commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every visible command below this one, with the words that call it."""
+    for name, inner in getattr(command, "commands", {}).items():
+        if inner.hidden:
+            continue
+        yield (*path, name), inner
+        yield from walk_commands(inner, (*path, name))
+
+
+def list_options(command: Any) -> list[Any]:
+    """The visible options of a command, without the --help that every command has."""
+    return [param for param in command.params if _is_option(param) and not param.hidden]
+
+
+def _describe_root(root: Any) -> Iterator[str]:
+    if list_options(root):
+        yield "\n".join([*_options_table(root), ""])
+
+
+def _describe_command(path: tuple[str, ...], command: Any) -> Iterator[str]:
+    arguments = [param for param in command.params if not _is_option(param)]
+    usage = [*path, *(["[OPTIONS]"] if list_options(command) else []), *map(_usage_word, arguments)]
+    yield f"## {' '.join(path)}"
+    yield ""
+    yield f"`{' '.join(usage)}`"
+    yield ""
+    yield " ".join(inspect.cleandoc(command.help or "").split())
+    yield ""
+    if arguments:
+        yield from ["| argument | meaning |", "|---|---|"]
+        yield from (f"| `{_metavar(param)}` | {_cell(_meaning(command, param))} |" for param in arguments)
+        yield ""
+    if list_options(command):
+        yield from _options_table(command)
+        yield ""
+
+
+def _options_table(command: Any) -> Iterator[str]:
+    yield from ["| option | meaning |", "|---|---|"]
+    for param in list_options(command):
+        names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
+        value = "" if param.is_flag else f" `{_cell('|'.join(_choices(command, param)) or _metavar(param))}`"
+        yield f"| {names}{value} | {_cell(_meaning(command, param))} |"
+
+
+def _meaning(command: Any, param: Any) -> str:
+    text = (param.help or "").strip()
+    remarks = []
+    if _is_option(param) and param.required:
+        remarks.append("Required.")
+    if param.multiple and "repeatable" not in text:
+        remarks.append("Repeatable.")
+    default = param.default.value if isinstance(param.default, Enum) else param.default
+    if default not in (None, False, ()) and not param.required and "default" not in text:
+        remarks.append(f"Default: {default}.")
+    choices = _choices(command, param) if not _is_option(param) else []
+    if choices:
+        remarks.append(f"One of: {', '.join(choices)}.")
+    return " ".join([text, *remarks]).strip()
+
+
+def _choices(command: Any, param: Any) -> list[str]:
+    """The values of an enumeration, read off the annotation of the function behind the command."""
+    if command.callback is None:
+        return []
+    hint = typing.get_type_hints(inspect.unwrap(command.callback)).get(param.name)
+    kinds = [kind for kind in (hint, *typing.get_args(hint)) if isinstance(kind, type) and issubclass(kind, Enum)]
+    return [str(member.value) for kind in kinds for member in kind]
+
+
+def _is_option(param: Any) -> bool:
+    return str(param.opts[0]).startswith("-")
+
+
+def _metavar(param: Any) -> str:
+    return str(param.metavar or param.name).upper()
+
+
+def _usage_word(param: Any) -> str:
+    word = _metavar(param)
+    return word if param.required else f"[{word}]"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write docs/cli.md from the application itself.")
+    parser.add_argument("--output", type=Path, default=TARGET, metavar="FILE", help="default docs/cli.md")
+    parser.parse_args().output.write_text(write_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
