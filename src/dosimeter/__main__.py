@@ -6,8 +6,10 @@ import sys
 
 
 def main() -> None:
-    from dosimeter.cli import main as run
-
+    try:
+        from dosimeter.cli import main as run
+    except KeyboardInterrupt:  # while modules are being loaded, before anything was begun
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from dosimeter.columns import read_values
 from dosimeter.engines.base import Engine
-from dosimeter.errors import DataError
 from dosimeter.expression import as_double, column_tree
 from dosimeter.model import Column, ColumnType, Schema
 
@@ -56,13 +56,8 @@ def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = 
     table: pa.Table = engine.fetch(query)
     if names is not None:
         table = table.rename_columns(list(names))
-    try:
-        return cast(list[dict[str, Any]], table.to_pylist())
-    except (OverflowError, ValueError):
-        raise DataError(
-            "A date or time of the data lies outside the years 1 to 9999, or is infinite. Correct it, or declare its "
-            "column as text in a schema."
-        ) from None
+    columns = [read_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -374,9 +374,9 @@ class RDRs:
 # ---------------------------------------------------------------- choices
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Candidate:
-    """One ε, what it does to everybody, and how accurate the answer would be."""
+    """One ε, what it does to everybody, and how accurate the answer would be. Private."""
 
     epsilon: float
     noise_scale: float
@@ -384,6 +384,9 @@ class Candidate:
     rdr: Mapping[str, float]
     value: float | None = None
     satisfied: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"Candidate(epsilon={self.epsilon!r}, redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -13,13 +13,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.draft import fetch_rows
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError
 from dosimeter.expression import conjunction, disjunction, wrap
-from dosimeter.model import Contributions, MeasureKind, Norm, QueryPlan
+from dosimeter.model import Contributions, FloatArray, MeasureKind, Norm, QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
 from dosimeter.queries import PEOPLE, input_column, lonely_values_query, people_query
 from dosimeter.risk import per_row_norms
@@ -48,7 +49,7 @@ def find_people(
     shown = _shown_columns(plan, columns, identifying)
     norms = per_row_norms(contributions, norm)[: len(profile.people)]
     found: list[dict[str, Any]] = []
-    for row in np.argsort(-norms, kind="stable"):
+    for row in _most_exposed_first(profile, norms):
         if len(found) >= count or not profile.inside[row]:
             break
         condition = _condition_of(profile, int(row), engine, count)
@@ -69,6 +70,12 @@ def find_people(
     return found[:count]
 
 
+def _most_exposed_first(profile: Profile, norms: FloatArray) -> NDArray[np.intp]:
+    """Rows by exposure, those outside the WHERE last; equals by group and inputs, whatever order an engine gave."""
+    inputs = [part for name in sorted(profile.inputs) for part in profile.inputs[name]]
+    return np.lexsort((*inputs, profile.group, -norms, ~profile.inside))
+
+
 def find_units(
     profile: UnitProfile,
     contributions: Contributions,
@@ -83,7 +90,7 @@ def find_units(
     plan = profile.plan
     norms = per_row_norms(contributions, norm)[: len(profile.people)]
     found: list[dict[str, Any]] = []
-    for row in np.argsort(-norms, kind="stable")[:count]:
+    for row in sorted(range(len(norms)), key=lambda row: (-norms[row], profile.texts[row]))[:count]:
         if profile.starts[row] == profile.starts[row + 1]:
             break
         shown: Any = MASK

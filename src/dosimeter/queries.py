@@ -75,8 +75,9 @@ def people_query(
     columns = [_alias(column_tree(name), name) for name in shown]
     where = conjunction(tree for tree in (plan.where, condition) if tree is not None)
     query = _select([*columns, _alias(_count_star(), PEOPLE)], relation, where=where, group=len(columns))
-    order = [exp.Ordered(this=column_tree(PEOPLE), desc=True)]
-    order += [exp.Ordered(this=column_tree(name), nulls_first=False) for name in shown]
+    # By position: a column of the data may have any name.
+    order = [exp.Ordered(this=exp.Literal.number(len(shown) + 1), desc=True)]
+    order += [exp.Ordered(this=exp.Literal.number(at + 1), nulls_first=False) for at in range(len(shown))]
     query.set("order", exp.Order(expressions=order))
     return query.limit(limit, copy=False)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.columns import read_booleans, read_codes, read_integers, read_values
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
 from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
@@ -69,21 +70,23 @@ class Measured:
 def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
     """Run the profile query. Attributes profile everybody, not only those who meet the WHERE."""
     table = engine.fetch(profile_query(plan, engine.relation(), attributes))
-    table = table.filter(_integers(table.column(PEOPLE))[0] > 0)  # a total without GROUP BY is a row even of nobody
-    if INFINITE in table.column_names and _any_true(table.column(INFINITE)):
+    if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY is a row even of nobody
+        table = table.slice(0, 0)
+    if INFINITE in table.column_names and read_booleans(table.column(INFINITE)).any():
         raise infinite_values(plan)
     everyone = INSIDE in table.column_names
-    inside = _booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
+    inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)
-    keys, group[inside] = _index_groups(plan, table.filter(inside))  # who is outside is in no group, observed or not
+    met = table.filter(inside) if everyone else table  # who is outside is in no group, observed or not
+    keys, group[inside] = _index_groups(plan, met)
     names = {input_column(plan, at) for at in range(len(plan.measures))} - {None}
-    inputs = {name: _integers(table.column(name)) for name in names if name is not None}
+    inputs = {name: read_integers(table.column(name)) for name in names if name is not None}
     return Profile(
         plan=plan,
         keys=keys,
         group=group,
         inside=inside,
-        people=_integers(table.column(PEOPLE))[0],
+        people=read_integers(table.column(PEOPLE))[0],
         inputs=inputs,
         attributes={name: _attribute(table.column(name)) for name in (attributes or {})},
     )
@@ -104,7 +107,7 @@ def count_individuals(engine: Engine) -> int:
 def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...], IntArray]:
     if not plan.groups:
         return ((),), np.zeros(table.num_rows, dtype=np.int64)
-    columns = [_coded(table.column(f"g{at}")) for at in range(len(plan.groups))]
+    columns = [read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))]
     declared = plan.group_keys
     if declared is None:
         return _observed_groups(columns)
@@ -120,13 +123,6 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
     return declared, np.where(known, index, -1)
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
-    """A column as codes and distinct values, NULL among them."""
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    array = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
-    return array.indices.to_numpy(zero_copy_only=False).astype(np.int64), array.dictionary.to_pylist()
-
-
 def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
     stacked = np.stack([codes for codes, _ in columns], axis=1)
     distinct, index = np.unique(stacked, axis=0, return_inverse=True)
@@ -137,29 +133,12 @@ def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tup
     return tuple(keys[at] for at in order), rank[index.reshape(-1)]
 
 
-def _any_true(column: pa.ChunkedArray) -> bool:
-    return bool(_booleans(column).any())
-
-
-def _booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    return np.asarray(column.fill_null(False).to_numpy(), dtype=np.bool_)
-
-
-def _integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Whole numbers and which of them are there (not NULL)."""
-    import pyarrow as pa
-
-    present = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
-    whole = column.cast(pa.int64()).fill_null(0).to_numpy()
-    return np.asarray(whole, dtype=np.int64), present
-
-
 def _attribute(column: pa.ChunkedArray) -> NDArray[np.generic]:
     import pyarrow as pa
 
     if pa.types.is_boolean(column.type):
-        return _booleans(column)
-    return np.array(column.to_pylist(), dtype=object)
+        return read_booleans(column)
+    return np.array(read_values(column), dtype=object)
 
 
 # ---------------------------------------------------------------- contributions

@@ -167,8 +167,7 @@ def range_bars(
             if stated:
                 line.append_text(_plain(" " + _verdict(c), options, _colour(c)))
             lines.append(line)
-        note = _count_shown(len(shown), len(candidates))
-        return Group(*lines, *([_plain(note, options, "dim")] if note else []))
+        return Group(*lines)
 
     return _Late(build)
 
@@ -186,11 +185,13 @@ def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOpti
 def _scale_line(axis: Axis, cells: int) -> str:
     """The ticks of an axis as one line: each label starts at its place, 1 first, then those that still have room."""
     line = [" "] * cells
+    written: set[str] = set()
     for tick in sorted(axis.ticks, key=lambda tick: abs(math.log(tick))):
         label, start = format_number(tick), round(axis.position(tick) * cells)
         around = "".join(line[max(start - 1, 0) : start + len(label) + 1])
-        if start + len(label) <= cells and not around.strip():
+        if start + len(label) <= cells and not around.strip() and label not in written:
             line[start : start + len(label)] = label
+            written.add(label)
     return "".join(line)
 
 

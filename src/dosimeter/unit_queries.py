@@ -1,89 +1,79 @@
 """The unit profile query: individuals grouped by all they contribute, for any engine to transpile (C1–C4, C9).
 
-An individual's entries stand in one text, ``group:field:field;…``, an entry being all they contribute to one declared
-group. What comes back is distinct texts and counts, never people. Never opens a connection.
+Without GROUP BY an individual is one row of fields. With it their entries stand in one text, ``group:field:field;…``,
+an entry being all they contribute to one declared group. What comes back is distinct rows or texts and counts, never
+people. Never opens a connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
+from fractions import Fraction
 
 from sqlglot import exp
 
 from dosimeter.expression import as_double, column_tree, conjunction, disjunction, wrap
-from dosimeter.model import Argument, Group, MeasureKind, QueryPlan, Scalar
+from dosimeter.model import Argument, ColumnType, Group, MeasureKind, QueryPlan, Scalar, Schema
 
 UNIT = "unit"
 GROUP = "grp"
 PEOPLE = "people"
 ENTRIES = "entries"
 INFINITE = "infinite"
+ROWS = "rows_total"
+BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
 
 
 def unit_profile_query(
     plan: QueryPlan, relation: exp.Expression, attributes: Mapping[str, exp.Expression] | None = None
 ) -> exp.Select:
-    """Distinct contributions of whole individuals: one text of entries each, ``group:field:field;…``, and how many.
+    """Distinct contributions of whole individuals (``identity_columns``) and how many have each.
 
-    An entry is all that an individual contributes to one declared group: the fields of ``unit_fields``, in order.
+    With attributes (FILTER flags, ``--by``) everybody is profiled; who is outside the WHERE has NULL in ``infinite``.
     """
     per_unit = _per_unit(plan, relation)
-    if attributes is None:
-        keys: list[exp.Expression] = [exp.column(ENTRIES), exp.column(INFINITE)]
-        source: exp.Expression = per_unit.subquery("per_unit")
-    else:
-        source = _with_attributes(plan, relation, per_unit, attributes)
-        keys = [exp.column(ENTRIES), exp.column(INFINITE), *[exp.column(name) for name in attributes]]
+    names = [*identity_columns(plan), INFINITE]
+    source = per_unit.subquery("per_unit")
+    if attributes is not None:
+        source = _with_attributes(plan, relation, per_unit, names, attributes)
+        names += attributes
+    keys = [exp.column(name) for name in names]
     query = exp.select(*keys, _alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source)
     return query.group_by(*[key.copy() for key in keys])
 
 
-def units_query(plan: QueryPlan, relation: exp.Expression, entries: str, limit: int) -> exp.Select:
-    """Some of the individuals who contribute exactly these entries. Only for a controller who reveals them."""
-    same = exp.EQ(this=exp.column(ENTRIES), expression=exp.Literal.string(entries))
+def units_query(plan: QueryPlan, relation: exp.Expression, identity: Mapping[str, int | str], limit: int) -> exp.Select:
+    """Some of the individuals who contribute exactly this. Only for a controller who reveals them."""
+    same = conjunction(exp.EQ(this=exp.column(name), expression=literal(value)) for name, value in identity.items())
     chosen = exp.select(exp.column(UNIT)).from_(_per_unit(plan, relation).subquery("per_unit")).where(same)
     return chosen.order_by(exp.column(UNIT)).limit(limit)
 
 
-def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """One row per individual with rows that meet the WHERE: all their entries as one text."""
-    per_group = _per_unit_and_group(plan, relation)
-    fields = unit_fields(plan)
-    joined: exp.Expression = _as_text(exp.column(GROUP))
-    for name in fields:
-        absent = exp.Literal.string("0")
-        text = exp.Coalesce(this=_as_text(exp.column(name)), expressions=[absent])
-        joined = exp.DPipe(this=exp.DPipe(this=joined, expression=exp.Literal.string(":")), expression=text)
-    listed = exp.GroupConcat(
-        this=exp.Order(this=joined, expressions=[exp.Ordered(this=exp.column(GROUP), nulls_first=False)]),
-        separator=exp.Literal.string(";"),
-    )
-    return (
-        exp.select(exp.column(UNIT), _alias(listed, ENTRIES), _alias(exp.Max(this=exp.column(INFINITE)), INFINITE))
-        .from_(per_group.subquery("per_group"))
-        .group_by(exp.column(UNIT))
-    )
-
-
-def _alias(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree, alias=exp.to_identifier(name))
-
-
-def _as_text(tree: exp.Expression) -> exp.Expression:
-    return exp.Cast(this=tree, to=exp.DataType.build("TEXT"))
+def identity_columns(plan: QueryPlan) -> list[str]:
+    """The columns of the profile that say what an individual contributes."""
+    return [ENTRIES] if plan.groups else unit_fields(plan)
 
 
 def unit_fields(plan: QueryPlan) -> list[str]:
-    """The fields of an entry: rows, then per argument what its measures need (see ``_field_tree``)."""
-    fields = ["rows_total"]
+    """The fields of an entry: rows if they are counted, then per argument what its measures need.
+
+    n: how many are not NULL; t: their total; s: Σ(2a − (L + U)); q: the sum of its squares; d: values only they hold;
+    v…_j: the values around the j-th quantile asked of the argument.
+    """
+    fields = [ROWS] if any(measure.argument is None for measure in plan.measures) else []
     for position in range(len(plan.arguments)):
         fields += [f"{need}{position}" for need in _needs(plan, position)]
+        fields += [f"v{position}_{at}" for at in range(len(fractions_of(plan, position)))]
     return fields
 
 
+def fractions_of(plan: QueryPlan, argument: int) -> list[Fraction]:
+    """The quantiles asked of an argument, in order."""
+    return [m.fraction for m in plan.measures if m.argument == argument and m.fraction is not None]
+
+
 def _needs(plan: QueryPlan, argument: int) -> list[str]:
-    """n: how many are not NULL; s: Σ(2a − (L + U)); q: its squares; d: values only they hold; v: near a quantile."""
     needs: set[str] = set()
     for measure in plan.measures:
         if measure.argument != argument:
@@ -91,98 +81,154 @@ def _needs(plan: QueryPlan, argument: int) -> list[str]:
         match measure.kind:
             case MeasureKind.COUNT:
                 needs |= {"n"}
-            case MeasureKind.SUM | MeasureKind.CENTRED_SUM | MeasureKind.BOUNDED_MEAN | MeasureKind.MEAN:
+            case MeasureKind.SUM:
+                needs |= {"t"}
+            case MeasureKind.CENTRED_SUM:
+                needs |= {"s"}
+            case MeasureKind.CENTRED_SQUARES:
+                needs |= {"q"}
+            case MeasureKind.BOUNDED_MEAN | MeasureKind.MEAN:
                 needs |= {"n", "s"}
+            case MeasureKind.VARIANCE | MeasureKind.DEVIATION:
+                needs |= {"n", "s", "q"}
             case MeasureKind.COUNT_DISTINCT:
                 needs |= {"d"}
             case MeasureKind.QUANTILE:
-                needs |= {"v"}
-            case _:
-                needs |= {"n", "s", "q"}
-    return [need for need in "nsqdv" if need in needs]
+                pass  # a field for each quantile
+    return [need for need in "ntsqd" if need in needs]
 
 
-def _per_unit_and_group(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """One row per individual and declared group with the entry's fields; special fields are joined on."""
-    rows = _rows(plan, relation)
-    columns: list[exp.Expression] = [
-        exp.column(UNIT), exp.column(GROUP),
-        _alias(exp.Count(this=exp.Star()), "rows_total"),
-        _alias(exp.Max(this=exp.column(INFINITE)), INFINITE),
-    ]  # fmt: skip
-    special: list[tuple[str, exp.Select]] = []
-    for position, argument in enumerate(plan.arguments):
-        for need in _needs(plan, position):
-            name = f"{need}{position}"
-            if need == "d":
-                special.append((name, _held_alone(plan, relation, position)))
-            elif need == "v":
-                special.append((name, _values_near(plan, relation, position)))
-            else:
-                columns.append(_alias(_field_tree(need, position, argument), name))
-    keyed = exp.select(*columns).from_(rows.subquery("unit_rows")).group_by(exp.column(UNIT), exp.column(GROUP))
-    if not special:
-        return keyed
-    names = [column.alias_or_name for column in columns]
-    shown = [_alias(exp.column(name, table="base"), name) for name in names]
-    query = exp.select(*shown).from_(keyed.subquery("base"))
-    for name, part in special:
-        on = conjunction(
-            exp.EQ(this=exp.column(key, table="base"), expression=exp.column(key, table=f"t_{name}"))
-            for key in (UNIT, GROUP)
-        )
-        query = query.join(part.subquery(f"t_{name}"), on=on, join_type="left")
-        query = query.select(_alias(exp.column(name, table=f"t_{name}"), name))
+# ---------------------------------------------------------------- one row per individual
+
+
+def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """One row per individual with rows that meet the WHERE and stand in a declared group."""
+    entries = _per_entry(plan, relation)
+    if not plan.groups:
+        return entries
+    joined: exp.Expression = _as_text(exp.column(GROUP))
+    for name in unit_fields(plan):
+        joined = _concatenated(joined, exp.Literal.string(":"), _as_text(exp.column(name)))
+    listed = _listed(joined, exp.column(GROUP), ";")
+    return (
+        exp.select(exp.column(UNIT), _alias(listed, ENTRIES), _alias(exp.Max(this=exp.column(INFINITE)), INFINITE))
+        .from_(entries.subquery("per_entry"))
+        .group_by(exp.column(UNIT))
+    )
+
+
+def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """One row per individual (and declared group) with the entry's fields; values and lonely ones are joined on."""
+    keys = _entry_keys(plan)
+    columns = [*_key_columns(plan), _alias(exp.Max(this=exp.column(INFINITE)), INFINITE)]
+    parts: dict[str, exp.Select] = {}
+    for name in unit_fields(plan):
+        if name == ROWS:
+            columns.append(_alias(exp.Count(this=exp.Star()), ROWS))
+        elif name.startswith("d"):
+            parts[name] = _held_alone(plan, relation, int(name[1:]))
+        elif name.startswith("v"):
+            position, at = (int(part) for part in name[1:].split("_"))
+            parts[name] = _values_near(plan, relation, position, at)
+        else:
+            position = int(name[1:])
+            columns.append(_alias(_field_tree(name[0], position, plan.arguments[position]), name))
+    entries = exp.select(*columns).from_(_rows(plan, relation).subquery("unit_rows"))
+    entries = entries.group_by(*[exp.column(key) for key in keys])
+    if not parts:
+        return entries
+    shown = [column.alias_or_name for column in columns]
+    query = exp.select(*[_alias(exp.column(name, table="base"), name) for name in shown]).from_(
+        entries.subquery("base")
+    )
+    for name, part in parts.items():
+        table = f"t_{name}"
+        nothing = exp.Literal.number(0) if name.startswith("d") else exp.Literal.string("")
+        found = exp.Coalesce(this=exp.column(name, table=table), expressions=[nothing])
+        query = query.join(part.subquery(table), on=_same_keys(keys, "base", table), join_type="left")
+        query = query.select(_alias(found, name))
     return query
 
 
+def _entry_keys(plan: QueryPlan) -> list[str]:
+    return [UNIT, GROUP] if plan.groups else [UNIT]
+
+
+def _key_columns(plan: QueryPlan) -> list[exp.Expression]:
+    return [exp.column(key) for key in _entry_keys(plan)]
+
+
+def _same_keys(keys: list[str], left: str, right: str) -> exp.Expression | None:
+    return conjunction(
+        exp.EQ(this=exp.column(key, table=left), expression=exp.column(key, table=right)) for key in keys
+    )
+
+
 def _field_tree(need: str, position: int, argument: Argument) -> exp.Expression:
-    value = exp.column(f"a{position}")
+    value: exp.Expression = exp.column(f"a{position}")
     if need == "n":
         return exp.Count(this=value)
-    doubled = exp.Mul(this=exp.Literal.number(2), expression=value)
-    middle = argument.lower + argument.upper
-    shift: exp.Expression = exp.Literal.number(abs(middle))
-    centred: exp.Expression = (
-        exp.Sub(this=doubled, expression=shift) if middle >= 0 else exp.Add(this=doubled, expression=shift)
-    )
+    if need != "t":
+        doubled = exp.Mul(this=exp.Literal.number(2), expression=value)
+        middle = argument.lower + argument.upper
+        shift: exp.Expression = exp.Literal.number(abs(middle))
+        kind = exp.Sub if middle >= 0 else exp.Add
+        value = kind(this=doubled, expression=shift)
     if need == "q":
-        centred = exp.Mul(this=exp.Paren(this=centred), expression=exp.Paren(this=centred.copy()))
-    total = exp.Sum(this=exp.Cast(this=centred, to=exp.DataType.build("DECIMAL(38, 0)")))
+        value = exp.Mul(this=exp.Paren(this=value), expression=exp.Paren(this=value.copy()))
+    total = exp.Sum(this=exp.Cast(this=value, to=exp.DataType.build("DECIMAL(38, 0)")))  # S8
     return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
 
 
 def _rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
     """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments."""
-    columns = [_alias(column_tree(plan.schema.unit), UNIT), _alias(group_number(plan.groups), GROUP)]
+    columns = [_alias(column_tree(plan.schema.unit), UNIT)]
+    tests = list(more)
+    if plan.groups:
+        columns.append(_alias(group_number(plan.groups), GROUP))
+        tests.append(_is_there(exp.column(GROUP)))
     columns += [_alias(_argument(argument), f"a{at}") for at, argument in enumerate(plan.arguments)]
-    infinite = _infinite(plan)
-    columns.append(_alias(infinite if infinite is not None else exp.Literal.number(0), INFINITE))
+    columns.append(_alias(_infinite(plan), INFINITE))
     query = exp.select(*columns).from_(relation.copy())
     if plan.where is not None:
         query = query.where(plan.where.copy())
-    present = exp.Not(this=exp.Is(this=exp.column(GROUP), expression=exp.Null()))
-    chosen = conjunction([present, *more])
-    return exp.select(exp.Star()).from_(query.subquery("all_rows")).where(chosen)
+    condition = conjunction(tests)
+    if condition is None:
+        return query
+    return exp.select(exp.Star()).from_(query.subquery("all_rows")).where(condition)
 
 
 def group_number(groups: tuple[Group, ...]) -> exp.Expression:
     """The position of a row's group among the declared ones, or NULL for a group nobody declared (C7)."""
-    number: exp.Expression = exp.Literal.number(0)
+    number: exp.Expression | None = None
     for group in groups:
         assert group.values is not None
-        code = exp.Case(
-            ifs=[
-                exp.If(
-                    this=exp.EQ(this=wrap(group.tree.copy()), expression=literal(value)),
-                    true=exp.Literal.number(at),
-                )
-                for at, value in enumerate(group.values)
-            ]
-        )
-        scaled = exp.Mul(this=wrap(number), expression=exp.Literal.number(len(group.values)))
-        number = exp.Add(this=scaled, expression=code)
+        code = _value_number(group.tree, group.values)
+        if number is None:
+            number = code
+        else:
+            scaled = exp.Mul(this=wrap(number), expression=exp.Literal.number(len(group.values)))
+            number = exp.Add(this=scaled, expression=code)
+    assert number is not None
     return number
+
+
+def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
+    """CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers."""
+    first, last = values[0], values[-1]
+    if type(first) is int and type(last) is int and values == tuple(range(first, last + 1)):
+        inside = exp.Between(this=wrap(tree.copy()), low=literal(first), high=literal(last))
+        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(first)))
+        return exp.Case(ifs=[exp.If(this=inside, true=shifted)])
+    return exp.Case(
+        ifs=[
+            exp.If(
+                this=exp.EQ(this=wrap(tree.copy()), expression=literal(value)),
+                true=exp.Literal.number(at),
+            )
+            for at, value in enumerate(values)
+        ]
+    )
 
 
 def literal(value: Scalar) -> exp.Expression:
@@ -201,91 +247,66 @@ def literal(value: Scalar) -> exp.Expression:
 
 def _argument(argument: Argument) -> exp.Expression:
     if argument.role == "presence":
-        present = exp.Not(this=exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null()))
-        return exp.Case(ifs=[exp.If(this=present, true=exp.Literal.number(1))])
+        return exp.Case(ifs=[exp.If(this=_is_there(wrap(argument.tree.copy())), true=exp.Literal.number(1))])
     return argument.tree.copy()
 
 
-def _infinite(plan: QueryPlan) -> exp.Expression | None:
+def _infinite(plan: QueryPlan) -> exp.Expression:
+    """1 where a measured column is NaN or infinite (NaN counts as the largest number on every engine), otherwise 0."""
     tests: list[exp.Expression] = []
     for name in dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns):
         value, largest = as_double(column_tree(name)), as_double(exp.Literal.number("1.7976931348623157e308"))
         tests.append(exp.GT(this=value, expression=largest))
         tests.append(exp.LT(this=value.copy(), expression=exp.Neg(this=largest.copy())))
-    joined = disjunction(tests)
-    if joined is None:
-        return None
-    return exp.Case(ifs=[exp.If(this=joined, true=exp.Literal.number(1))], default=exp.Literal.number(0))
+    found = disjunction(tests)
+    if found is None:
+        return exp.Literal.number(0)
+    return exp.Case(ifs=[exp.If(this=found, true=exp.Literal.number(1))], default=exp.Literal.number(0))
+
+
+# ---------------------------------------------------------------- who alone holds a value, and values near a quantile
 
 
 def _held_alone(plan: QueryPlan, relation: exp.Expression, position: int) -> exp.Select:
-    """Per individual and group: how many values nobody else in the group holds (C4)."""
+    """Per individual (and group): how many values nobody else in the group holds (C4)."""
     value = exp.column(f"a{position}")
-    present = exp.Not(this=exp.Is(this=value, expression=exp.Null()))
-    held = (
-        exp.select(exp.column(UNIT), exp.column(GROUP), _alias(value.copy(), "held"))
-        .distinct()
-        .from_(_rows(plan, relation, present).subquery("held_rows"))
+    by_value = [*_key_columns(plan)[1:], value]
+    first, last = exp.Min(this=exp.column(UNIT)), exp.Max(this=exp.column(UNIT))
+    lonely = (
+        exp.select(_alias(first, UNIT), *[key.copy() for key in by_value[:-1]])
+        .from_(_rows(plan, relation, _is_there(value.copy())).subquery("held_rows"))
+        .group_by(*by_value)
+        .having(exp.EQ(this=first.copy(), expression=last))
     )
-    holders = exp.Window(
-        this=exp.Count(this=exp.Star()), partition_by=[exp.column(GROUP), exp.column("held")], over="OVER"
-    )
-    counted = exp.select(exp.column(UNIT), exp.column(GROUP), _alias(holders, "holders")).from_(
-        held.subquery("held_by")
-    )
-    alone = exp.Case(
-        ifs=[
-            exp.If(
-                this=exp.EQ(this=exp.column("holders"), expression=exp.Literal.number(1)), true=exp.Literal.number(1)
-            )
-        ],
-        default=exp.Literal.number(0),
-    )
-    return (
-        exp.select(exp.column(UNIT), exp.column(GROUP), _alias(exp.Sum(this=alone), f"d{position}"))
-        .from_(counted.subquery("counted"))
-        .group_by(exp.column(UNIT), exp.column(GROUP))
-    )
+    counted = exp.select(*_key_columns(plan), _alias(exp.Count(this=exp.Star()), f"d{position}"))
+    return counted.from_(lonely.subquery("lonely")).group_by(*_key_columns(plan))
 
 
-def _values_near(plan: QueryPlan, relation: exp.Expression, position: int) -> exp.Select:
-    """Per individual and group: their values as ``valuextimes,…``, clamped to those around the order statistics (C3).
+def _values_near(plan: QueryPlan, relation: exp.Expression, position: int, at: int) -> exp.Select:
+    """Per individual (and group): their values as ``valuextimes,…``, clamped to those around the quantile (C3).
 
     Leaving out up to m rows moves a quantile's rank by at most m, so values further away can be moved to the border
-    without changing any outcome. Several quantiles of one argument keep the union of their windows.
+    without changing any outcome.
     """
-    fractions = [m.fraction for m in plan.measures if m.argument == position and m.fraction is not None]
-    reach = plan.schema.max_rows_per_unit + 1
     value = exp.column(f"a{position}")
-    present = exp.Not(this=exp.Is(this=value, expression=exp.Null()))
-    rows = _rows(plan, relation, present)
-    hist = (
-        exp.select(exp.column(GROUP), _alias(value.copy(), "v"), _alias(exp.Count(this=exp.Star()), "c"))
+    rows = _rows(plan, relation, _is_there(value))
+    groups = _key_columns(plan)[1:]
+    times = exp.Count(this=exp.Star())
+    histogram = (
+        exp.select(*groups, _alias(value.copy(), "v"), _alias(times, "c"))
         .from_(rows.copy().subquery("value_rows"))
-        .group_by(exp.column(GROUP), value.copy())
+        .group_by(*[group.copy() for group in groups], value.copy())
     )
-    upto = exp.Window(
-        this=exp.Sum(this=exp.column("c")),
-        partition_by=[exp.column(GROUP)],
-        order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
-        spec=exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
-        over="OVER",
-    )
-    total = exp.Window(this=exp.Sum(this=exp.column("c")), partition_by=[exp.column(GROUP)], over="OVER")
-    ranked = exp.select(
-        exp.column(GROUP), exp.column("v"), exp.column("c"), _alias(upto, "upto"), _alias(total, "total")
-    ).from_(hist.subquery("hist"))
-    near = disjunction(_near(fraction.numerator, fraction.denominator, reach) for fraction in fractions)
+    ranked = _ranked(histogram, groups)
+    near = _near(fractions_of(plan, position)[at], plan.schema.max_rows_per_unit + 1)
     around = exp.Case(ifs=[exp.If(this=near, true=exp.column("v"))])
-    borders = (
-        exp.select(
-            exp.column(GROUP),
-            _alias(exp.Min(this=around), "low"),
-            _alias(exp.Max(this=around.copy()), "high"),
-        )
-        .from_(ranked.subquery("ranked"))
-        .group_by(exp.column(GROUP))
-    )
+    borders = exp.select(
+        *[group.copy() for group in groups],
+        _alias(exp.Min(this=around), "low"),
+        _alias(exp.Max(this=around.copy()), "high"),
+    ).from_(ranked.subquery("ranked"))
+    if groups:
+        borders = borders.group_by(*[group.copy() for group in groups])
     own, low, high = exp.column("x", table="r"), exp.column("low", table="b"), exp.column("high", table="b")
     clamped = exp.Case(
         ifs=[
@@ -294,45 +315,47 @@ def _values_near(plan: QueryPlan, relation: exp.Expression, position: int) -> ex
         ],
         default=own.copy(),
     )
-    plain = exp.select(exp.column(UNIT), exp.column(GROUP), _alias(value.copy(), "x")).from_(rows.subquery("x_rows"))
-    kept = (
-        exp.select(
-            _alias(exp.column(UNIT, table="r"), UNIT),
-            _alias(exp.column(GROUP, table="r"), GROUP),
-            _alias(clamped, "w"),
-        )
-        .from_(plain.subquery("r"))
-        .join(
-            borders.subquery("b"),
-            on=exp.EQ(this=exp.column(GROUP, table="r"), expression=exp.column(GROUP, table="b")),
-        )
-    )
-    times = (
-        exp.select(exp.column(UNIT), exp.column(GROUP), exp.column("w"), _alias(exp.Count(this=exp.Star()), "times"))
+    plain = exp.select(*_key_columns(plan), _alias(value.copy(), "x")).from_(rows.subquery("x_rows"))
+    keys = _entry_keys(plan)
+    kept = exp.select(*[_alias(exp.column(key, table="r"), key) for key in keys], _alias(clamped, "w"))
+    kept = kept.from_(plain.subquery("r"))
+    same = _same_keys(keys[1:], "r", "b")
+    kept = kept.join(borders.subquery("b"), on=same, join_type="inner" if groups else "cross")
+    counted = (
+        exp.select(*_key_columns(plan), exp.column("w"), _alias(times.copy(), "times"))
         .from_(kept.subquery("kept"))
-        .group_by(exp.column(UNIT), exp.column(GROUP), exp.column("w"))
+        .group_by(*_key_columns(plan), exp.column("w"))
     )
-    item = exp.DPipe(
-        this=exp.DPipe(this=_as_text(exp.column("w")), expression=exp.Literal.string("x")),
-        expression=_as_text(exp.column("times")),
-    )
-    listed = exp.GroupConcat(
-        this=exp.Order(this=item, expressions=[exp.Ordered(this=exp.column("w"), nulls_first=False)]),
-        separator=exp.Literal.string(","),
-    )
+    item = _concatenated(_as_text(exp.column("w")), exp.Literal.string("x"), _as_text(exp.column("times")))
+    listed = _alias(_listed(item, exp.column("w"), ","), f"v{position}_{at}")
     return (
-        exp.select(exp.column(UNIT), exp.column(GROUP), _alias(listed, f"v{position}"))
-        .from_(times.subquery("times"))
-        .group_by(exp.column(UNIT), exp.column(GROUP))
+        exp.select(*_key_columns(plan), listed).from_(counted.subquery("counted")).group_by(*_key_columns(plan))
     )
 
 
-def _near(numerator: int, denominator: int, reach: int) -> exp.Expression:
+def _ranked(histogram: exp.Select, groups: list[exp.Expression]) -> exp.Select:
+    """The histogram with how many values stand up to each one, and how many there are."""
+    upto = exp.Window(
+        this=exp.Sum(this=exp.column("c")),
+        partition_by=[group.copy() for group in groups],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
+        spec=exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
+        over="OVER",
+    )
+    total = exp.Window(
+        this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER"
+    )
+    columns = [*[group.copy() for group in groups], exp.column("v"), exp.column("c")]
+    return exp.select(*columns, _alias(upto, "upto"), _alias(total, "total")).from_(histogram.subquery("histogram"))
+
+
+def _near(fraction: Fraction, reach: int) -> exp.Expression:
+    """Whether a value's ranks come within ``reach`` of the quantile's rank p(N − 1), one more for a double's rounding."""
     total = exp.Sub(this=exp.column("total"), expression=exp.Literal.number(1))
     rank = exp.Floor(
         this=exp.Div(
-            this=exp.Mul(this=as_double(exp.Literal.number(numerator)), expression=as_double(total)),
-            expression=as_double(exp.Literal.number(denominator)),
+            this=exp.Mul(this=as_double(exp.Literal.number(fraction.numerator)), expression=as_double(total)),
+            expression=as_double(exp.Literal.number(fraction.denominator)),
             typed=False,
             safe=False,
         )
@@ -349,34 +372,80 @@ def _near(numerator: int, denominator: int, reach: int) -> exp.Expression:
 
 
 def _with_attributes(
-    plan: QueryPlan, relation: exp.Expression, per_unit: exp.Select, attributes: Mapping[str, exp.Expression]
-) -> exp.Expression:
-    """Everybody with their attributes, and their entries where they have any.
+    plan: QueryPlan,
+    relation: exp.Expression,
+    per_unit: exp.Select,
+    names: list[str],
+    attributes: Mapping[str, exp.Expression],
+) -> exp.Subquery:
+    """Everybody with their attributes, and what they contribute where they contribute anything.
 
     A FILTER holds for an individual when it holds for one of their rows; a ``--by`` column has its value when all
     their rows agree, and none otherwise.
     """
     columns: list[exp.Expression] = [_alias(column_tree(plan.schema.unit), UNIT)]
     for name, tree in attributes.items():
-        if isinstance(tree, exp.Column):
-            agree = exp.EQ(this=exp.Min(this=tree.copy()), expression=exp.Max(this=tree.copy()))
-            columns.append(_alias(exp.Case(ifs=[exp.If(this=agree, true=exp.Min(this=tree.copy()))]), name))
-        else:
-            flag = exp.Case(ifs=[exp.If(this=tree.copy(), true=exp.Literal.number(1))], default=exp.Literal.number(0))
-            columns.append(_alias(exp.EQ(this=exp.Max(this=flag), expression=exp.Literal.number(1)), name))
+        value = _agreed_value(tree, plan.schema) if name == BY else _holds_once(tree)
+        columns.append(_alias(value, name))
     everybody = exp.select(*columns).from_(relation.copy()).group_by(exp.Literal.number(1))
-    shown = [_alias(exp.column(name, table="everybody"), name) for name in (UNIT, *attributes)]
     joined = (
         exp.select(
-            *shown,
-            _alias(exp.column(ENTRIES, table="per_unit"), ENTRIES),
-            _alias(exp.column(INFINITE, table="per_unit"), INFINITE),
+            *[_alias(exp.column(name, table="everybody"), name) for name in attributes],
+            *[_alias(exp.column(name, table="per_unit"), name) for name in names],
         )
         .from_(everybody.subquery("everybody"))
-        .join(
-            per_unit.subquery("per_unit"),
-            on=exp.EQ(this=exp.column(UNIT, table="everybody"), expression=exp.column(UNIT, table="per_unit")),
-            join_type="left",
-        )
+        .join(per_unit.subquery("per_unit"), on=_same_keys([UNIT], "everybody", "per_unit"), join_type="left")
     )
     return joined.subquery("individuals")
+
+
+def _holds_once(condition: exp.Expression) -> exp.Expression:
+    flag = exp.Case(ifs=[exp.If(this=condition.copy(), true=exp.Literal.number(1))], default=exp.Literal.number(0))
+    return exp.EQ(this=exp.Max(this=flag), expression=exp.Literal.number(1))
+
+
+def _agreed_value(tree: exp.Expression, schema: Schema) -> exp.Expression:
+    value = tree.copy()
+    is_flag = isinstance(tree, exp.Column) and schema.columns[tree.name].type is ColumnType.BOOLEAN
+    if is_flag:  # PostgreSQL has no MIN of booleans
+        truth = [exp.If(this=tree.copy(), true=exp.Literal.number(1))]
+        false = [exp.If(this=exp.Not(this=tree.copy()), true=exp.Literal.number(0))]
+        value = exp.Case(ifs=[*truth, *false])
+    agree = conjunction(
+        [
+            exp.EQ(this=exp.Count(this=tree.copy()), expression=exp.Count(this=exp.Star())),
+            exp.EQ(this=exp.Min(this=value), expression=exp.Max(this=value.copy())),
+        ]
+    )
+    agreed: exp.Expression = exp.Min(this=value.copy())
+    if is_flag:
+        agreed = exp.EQ(this=agreed, expression=exp.Literal.number(1))
+    return exp.Case(ifs=[exp.If(this=agree, true=agreed)])
+
+
+# ---------------------------------------------------------------- small builders
+
+
+def _alias(tree: exp.Expression, name: str) -> exp.Expression:
+    return exp.Alias(this=tree, alias=exp.to_identifier(name))
+
+
+def _as_text(tree: exp.Expression) -> exp.Expression:
+    return exp.Cast(this=tree, to=exp.DataType.build("TEXT"))
+
+
+def _is_there(tree: exp.Expression) -> exp.Expression:
+    return exp.Not(this=exp.Is(this=tree, expression=exp.Null()))
+
+
+def _concatenated(*parts: exp.Expression) -> exp.Expression:
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = exp.DPipe(this=joined, expression=part)
+    return joined
+
+
+def _listed(item: exp.Expression, order: exp.Expression, separator: str) -> exp.Expression:
+    """The items as one text, in this order."""
+    ordered = exp.Order(this=item, expressions=[exp.Ordered(this=order, nulls_first=False)])
+    return exp.GroupConcat(this=ordered, separator=exp.Literal.string(separator))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.columns import read_integers, read_values
 from dosimeter.engines.base import Engine
 from dosimeter.leave_one_out import formula_of
 from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan, Scalar
@@ -71,12 +72,12 @@ def measure_unit_profile(
     return UnitProfile(
         plan=plan,
         keys=keys,
-        people=np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64),
+        people=read_integers(table.column(PEOPLE))[0],
         texts=tuple(texts),
         starts=np.array(starts, dtype=np.int64),
         group=np.array(groups, dtype=np.int64),
         fields={name: tuple(values) for name, values in columns.items()},
-        attributes={name: _attribute(table.column(name).to_pylist()) for name in (attributes or {})},
+        attributes={name: _attribute(read_values(table.column(name))) for name in (attributes or {})},
     )
 
 

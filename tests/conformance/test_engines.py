@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from dosimeter.assessment import Risk
 from dosimeter.controller import Dataset
 from dosimeter.draft import check_schema, draft_schema
 from dosimeter.engines.base import Engine
+from dosimeter.ledger import Ledger
 from dosimeter.model import Contributions, Schema
 from dosimeter.plan import plan_query
 from dosimeter.sensitivity import measure_answer
@@ -258,3 +260,14 @@ def test_checks_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset
         engine.close()
     assert findings[1] == findings[0]
     assert {finding.column for finding in findings[0]} >= {"age", "pay", "fine", "city"}
+
+
+def test_an_answer_is_released_and_found_again(dataset: Dataset, tmp_path: Path) -> None:
+    """The fingerprint stays, so the same question is answered from the ledger: the same numbers, no charge."""
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        first, second = (
+            dataset.release("SELECT COUNT(*) FROM people", epsilon=0.5, ledger=ledger, policy="budget:1")
+            for _ in range(2)
+        )
+    assert first.status == second.status == "released"
+    assert first.answer == second.answer

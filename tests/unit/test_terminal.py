@@ -118,8 +118,9 @@ def test_thirty_seven_candidates_are_thinned_out_and_said_so() -> None:
     decades = [10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001]
     assert shown == sorted({*decades, 0.04, 0.03}, reverse=True)
     note = f"(37 candidates, {len(shown)} shown; --all shows every one)"
-    for thing in (candidate_table(PAPER, ["n"], found=0.03), range_bars(PAPER, found=0.03)):
-        assert note in show(thing)
+    assert note in show(candidate_table(PAPER, ["n"], found=0.03))
+    bars = show(range_bars(PAPER, found=0.03)).splitlines()
+    assert sum("×" in line and ("✓" in line or "✗" in line) for line in bars) == len(shown)
     complete = show(candidate_table(PAPER, ["n"], found=0.03, show_all=True))
     assert "shown" not in complete
     assert sum("%" in line and ("✓" in line or "✗" in line) for line in complete.splitlines()) == 37

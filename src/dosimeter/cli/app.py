@@ -15,7 +15,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from dosimeter import __version__
-from dosimeter.cli import looking, releasing, story
+from dosimeter.cli import looking, paper, releasing, serving, story
 from dosimeter.errors import DosimeterError, Interrupted
 
 app = typer.Typer(
@@ -49,6 +49,9 @@ app.command("risk")(looking.risk)
 app.command("find")(looking.find)
 app.command("release")(releasing.release)
 app.command("ledger")(releasing.ledger)
+app.command("serve")(serving.serve)
+app.add_typer(serving.users, name="user")
+app.add_typer(paper.app, name="paper")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

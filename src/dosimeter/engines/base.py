@@ -26,6 +26,10 @@ class ReadOptions:
     null: str | None = None
     tables: Mapping[str, Any] = field(default_factory=dict)
 
+    def wording(self) -> tuple[str | None, ...]:
+        """How a file's text is to be read: part of what the data are."""
+        return (self.table, self.delimiter, self.encoding, self.null)
+
 
 class Engine(Protocol):
     """A table somewhere, able to run our trees over it."""

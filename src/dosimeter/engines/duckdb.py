@@ -204,7 +204,8 @@ class DuckDBEngine:
                     f"Columns in the data: {', '.join(list(self._native)[:20])}."
                 )
             native = self._native[found].split("(")[0]  # an ENUM's full name lists its values
-            if self._form is None and native not in _FITS[column.type]:
+            whole = column.type is ColumnType.INTEGER and re.fullmatch(r"DECIMAL\(\d+,0\)", self._native[found])
+            if self._form is None and native not in _FITS[column.type] and not whole:
                 raise DataError(
                     f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
                 )
@@ -293,7 +294,7 @@ class DuckDBEngine:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())
             except OSError:
                 raise DataError(f"The file {path} cannot be read.") from None
-        digest.update(repr((self._files.kind, self._options)).encode())
+        digest.update(repr((self._files.kind, self._options.wording())).encode())
         return digest.hexdigest()
 
     def progress(self) -> float | None:

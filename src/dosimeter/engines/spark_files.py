@@ -56,7 +56,7 @@ class Files:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())
             except OSError:
                 raise DataError(f"The file {path} cannot be read.") from None
-        digest.update(repr((self.kind, options)).encode())
+        digest.update(repr((self.kind, options.wording())).encode())
         return digest.hexdigest()
 
 

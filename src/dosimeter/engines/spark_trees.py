@@ -30,7 +30,7 @@ _MUST_NOT_MATCH = {ColumnType.DECIMAL: "[0-9].*[a-df-zA-DF-Z]"}
 _INFERRED_FORM = {ColumnType.BOOLEAN: "^(?i:true|false)$", ColumnType.DATE: _DAY + " *$"}
 _MOST_DIGITS = 38
 _WHOLE_FROM = "9007199254740992"  # 2^53: from here on every double is a whole number
-MOST_NODES = 50_000
+MOST_NODES = 10_000
 
 
 def as_spark_tree(query: exp.Select) -> exp.Expression:

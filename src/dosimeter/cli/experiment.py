@@ -1,0 +1,180 @@
+"""``dosimeter study …``: run the paper's study with people again, and analyse its answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dosimeter.cli import options as o
+from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.experiment.analysis import Analysis
+
+app = typer.Typer(
+    name="study",
+    help="The paper's study with people: serve it again, export its answers, analyse them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="Where the answers are kept (SQLite).")]
+
+
+def _require_web() -> None:
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "jinja2", "python_multipart")):
+        raise OptionError("The study's pages are an extra: pip install 'dosimeter[web]'.")
+
+
+@app.command("serve")
+def serve(
+    data: Annotated[Path, typer.Option("--data", metavar="PATH", help="A CSV of Adult; 100 of its rows are shown.")],
+    store: StoreFile,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Decides the sample, the groups and the order of queries.")
+    ] = 1,
+    groups: Annotated[
+        str, typer.Option("--groups", metavar="LIST", help="Who is compared: control, range, histogram.")
+    ] = "control,range,histogram",
+    approval: Annotated[
+        str,
+        typer.Option(
+            "--approval", metavar="TEXT", help="The ethics approval and whom to contact; without it: a try-out."
+        ),
+    ] = "",
+    secure: Annotated[
+        bool, typer.Option("--secure", help="The pages are reached over HTTPS only, through a proxy.")
+    ] = False,
+    host: Annotated[str, typer.Option("--host", help="Listen here.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="Listen on this port; 0 takes a free one.")
+    ] = 8766,
+) -> int:
+    """Serve the study to participants. Only answers are kept: no addresses, no times but the day."""
+    _require_web()
+    from dosimeter.experiment.answers import GROUPS
+    from dosimeter.experiment.instrument import build_instrument
+    from dosimeter.experiment.server import make_app
+    from dosimeter.experiment.server import serve as run
+    from dosimeter.experiment.store import Store, StudySettings
+    from dosimeter.paper.data import load_adult
+
+    chosen = o.split_list(groups) or []
+    if not chosen or not set(chosen) <= set(GROUPS) or len(set(chosen)) < len(chosen):
+        raise OptionError(f"--groups takes some of {', '.join(GROUPS)}, each once.")
+    ordered = tuple(group for group in GROUPS if group in chosen)
+    o.check_writable(store)
+    instrument = build_instrument(load_adult(data, split="all"), seed=seed)
+    opened = Store(store)
+    try:
+        name = opened.begin_study(StudySettings(seed, ordered, instrument.digest))
+        pages = make_app(instrument, opened, name=name, approval=approval.strip(), secure=secure)
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+        def announce(address: str) -> None:
+            typer.echo(f"The study is on {address}")
+            if not approval.strip():
+                typer.echo("A try-out: a study with people needs an ethics approval (--approval).")
+            sys.stdout.flush()
+
+        run(pages, host=host, port=port, announce=announce)
+    finally:
+        opened.close()
+    return 0
+
+
+@app.command("export")
+def export(
+    store: StoreFile,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the CSV here; default standard output.")
+    ] = None,
+) -> int:
+    """The answers as a CSV, one line per participant."""
+    from dosimeter.experiment.answers import write_answers
+    from dosimeter.experiment.store import Store
+    from dosimeter.plots import write_page
+
+    o.check_writable(output, (".csv",), "Answers are written")
+    opened = Store(store, existing=True)
+    try:
+        text = write_answers(opened.list_answers())
+    finally:
+        opened.close()
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_page(text, output)
+        typer.echo(f"Wrote {text.count(chr(10)) - 1} participants to {output}")
+    return 0
+
+
+@app.command("analyse")
+def analyse(
+    answers: Annotated[Path, typer.Argument(metavar="FILE", help="The CSV that study export wrote.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Also write the swarm plots (.svg, .png) and a .json here."),
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Who chose which ε, and whether the groups differ in place (Mann–Whitney) and spread (Brown–Forsythe)."""
+    from dosimeter.experiment.analysis import analyse_answers
+    from dosimeter.experiment.answers import read_answers
+
+    found = analyse_answers(read_answers(answers))
+    written = [] if output is None else _write_files(found, output)
+    if json:
+        o.print_json(found.document())
+    else:
+        _print_analysis(found, written)
+    return 0
+
+
+def _write_files(found: Analysis, folder: Path) -> list[Path]:
+    import json
+
+    from dosimeter.experiment.figures import save_swarms
+    from dosimeter.plots import write_page
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{folder} cannot be made: {error.strerror}. Choose another folder with -o.") from None
+    document = folder / "analysis.json"
+    write_page(json.dumps(found.document(), ensure_ascii=False, indent=2) + "\n", document)
+    return [*save_swarms(found, folder), document]
+
+
+def _print_analysis(found: Analysis, written: list[Path]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from dosimeter.cli.report import make_console
+    from dosimeter.experiment.analysis import KNOWLEDGE
+
+    console = make_console()
+    shown = [("Who is analysed", found.size_table())]
+    for known, words in KNOWLEDGE.items():
+        of_whom = "" if known == "all" else f", those who {words}"
+        shown.append((f"ε chosen{of_whom}", found.choice_table(known)))
+        shown.append((f"Groups compared{of_whom}", found.comparison_table(known)))
+    for title, table in shown:
+        drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="bold")
+        for place, name in enumerate(table["columns"]):
+            drawn.add_column(Text(str(name)), justify="left" if place < 2 and name != "analysed" else "right")
+        for row in table["rows"]:
+            drawn.add_row(*(Text(str(cell)) for cell in row))
+        if table["rows"]:
+            console.print(drawn)
+    for sentence in found.words:
+        console.print(Text(f"· {sentence}"))
+    for path in written:
+        console.print(Text(f"Wrote {path}", style="dim"))

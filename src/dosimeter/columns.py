@@ -1,0 +1,71 @@
+"""Arrow columns as NumPy arrays and Python values, straight from their buffers.
+
+Arrow's own conversions load pandas where it is installed, which costs a command a fifth of a second; and they raise
+on days that engines know and Python does not, quoting them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.errors import DataError
+from dosimeter.model import IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Whole numbers, and which of them are there (not NULL); 0 stands for the others."""
+    import pyarrow as pa
+
+    array = _whole(column.cast(pa.int64()))
+    present = _bits(_whole(array.is_valid()))
+    return np.where(present, _numbers(array, np.int64), 0), present
+
+
+def read_booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Truth values; NULL counts as false."""
+    array = _whole(column)
+    return _bits(array) & _bits(_whole(array.is_valid()))
+
+
+def read_codes(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
+    """A column as codes and distinct values, NULL among them."""
+    array = _whole(_whole(column).dictionary_encode(null_encoding="encode"))
+    return _numbers(array.indices, np.int32).astype(np.int64), read_values(array.dictionary)
+
+
+def read_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Plain Python values."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        raise DataError(
+            "A date or time of the data lies outside the years 1 to 9999, or is infinite. Correct it, or declare its "
+            "column as text in a schema."
+        ) from None
+    return values
+
+
+def _whole(column: Any) -> Any:
+    """One array, whatever chunks it came in."""
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
+
+
+def _numbers(array: pa.Array, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+    if not len(array):
+        return np.zeros(0, dtype=kind)
+    return np.frombuffer(array.buffers()[1], dtype=kind)[array.offset : array.offset + len(array)]
+
+
+def _bits(array: pa.Array) -> NDArray[np.bool_]:
+    """The values of a boolean array, which Arrow packs eight to a byte."""
+    if not len(array):
+        return np.zeros(0, dtype=np.bool_)
+    packed = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+    unpacked = np.unpackbits(packed, bitorder="little", count=array.offset + len(array))
+    return unpacked[array.offset :].astype(np.bool_)

@@ -1,0 +1,154 @@
+"""Tell two neighbouring tables apart by real releases, where ε was chosen from the data (G2).
+
+Takes a query and two tables that differ by one person; finds ε in each by algorithm 1, draws releases at that ε from
+``dosimeter.noise``, and counts how often a simple test says "the person is there". (ε, 0)-DP would bound the ratio of
+the two frequencies by e^ε. The claimed ratio is a lower confidence bound, so that luck does not make the point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dosimeter.controller import Dataset
+from dosimeter.model import Mechanism
+from dosimeter.noise import add_noise, calibrate
+
+CONFIDENCE = 0.999
+RELEASES = 20_000
+_PREFERENCE = "ratio:0.95"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two tables: the ε that algorithm 1 finds there, and how often the test says yes."""
+
+    epsilon: float
+    scale: float
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """A test on one release. ``exact``: the ratio of the two chances by formula; ``proven``: what the counts prove."""
+
+    query: str
+    test: str
+    releases: int
+    present: Side
+    absent: Side
+    exact: float
+    proven: float
+
+    @property
+    def allowed(self) -> float:
+        """The most that DP at the larger of the two chosen ε's would allow."""
+        return math.exp(max(self.present.epsilon, self.absent.epsilon))
+
+    @property
+    def words(self) -> str:
+        return (
+            f"With the person algorithm 1 chooses ε = {self.present.epsilon:g}, without ε = {self.absent.epsilon:g}. "
+            f"{self.test} holds in {self.present.hits:,} of {self.releases:,} releases with the person and in "
+            f"{self.absent.hits:,} without: more than {self.proven:,.0f} times as often (99.8 % confidence; exactly "
+            f"{_round(self.exact)} times), where e^ε allows {math.exp(self.present.epsilon):.3g} at the ε chosen with "
+            f"the person, and {self.allowed:,.0f} at the one without."
+        )
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "test": self.test,
+            "releases": self.releases,
+            "epsilon": [self.present.epsilon, self.absent.epsilon],
+            "scale": [self.present.scale, self.absent.scale],
+            "hits": [self.present.hits, self.absent.hits],
+            "exact_ratio": self.exact,
+            "proven_ratio": self.proven,
+            "allowed": self.allowed,
+        }
+
+
+def _round(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio < 1e6 else f"{ratio:.1e}"
+
+
+def attack_count(releases: int = RELEASES) -> Attack:
+    """COUNT with one match against none, among a thousand."""
+    present, absent = [1] + [0] * 999, [0] * 999
+    return _attack("SELECT COUNT(*) FROM people WHERE v = 1", "|answer| ≥ 2", (present, absent), (0, 1), 1, 2, releases)
+
+
+def attack_sum(releases: int = RELEASES) -> Attack:
+    """SUM over people who hold 0 … 1000, with and without one who holds 100,000."""
+    absent = list(range(1001))
+    total = sum(absent)
+    return _attack(
+        "SELECT SUM(v) FROM people",
+        f"|answer − {total:,}| ≥ 400,000",
+        ([*absent, 100_000], absent),
+        (0, 100_000),
+        100_000,
+        400_000,
+        releases,
+    )
+
+
+def _attack(
+    query: str,
+    test: str,
+    tables: tuple[list[int], list[int]],
+    bounds: tuple[int, int],
+    sensitivity: int,
+    reach: int,
+    releases: int,
+) -> Attack:
+    """The test is: the answer lies at least ``reach`` away from what it is without the person."""
+    people = max(map(len, tables))
+    absent_total = sum(tables[1])
+    sides, chances = [], []
+    for values in tables:
+        total = sum(values)
+        epsilon = _find_epsilon(query, values, bounds, people)
+        calibrated = calibrate(Mechanism("laplace"), sensitivity=sensitivity, epsilon=epsilon)
+        answers = add_noise([total] * releases, calibrated)
+        hits = sum(abs(answer - absent_total) >= reach for answer in answers)
+        sides.append(Side(epsilon, calibrated.scale, hits))
+        chances.append(_chance_beyond(reach, total - absent_total, calibrated.scale))
+    lower, upper = _clopper_pearson(releases)
+    proven = lower(sides[0].hits) / upper(sides[1].hits)
+    return Attack(query, test, releases, sides[0], sides[1], chances[0] / chances[1], proven)
+
+
+def _find_epsilon(query: str, values: list[int], bounds: tuple[int, int], people: int) -> float:
+    import pyarrow as pa
+
+    facts = {"v": {"type": "integer", "bounds": list(bounds)}}
+    schema = {"table": "people", "individuals": people, "reviewed": True, "columns": facts}
+    with Dataset.open(pa.table({"v": values}), table="people", schema=schema) as dataset:
+        epsilon = dataset.risk(query).find(_PREFERENCE).epsilon
+    assert epsilon is not None
+    return epsilon
+
+
+def _chance_beyond(reach: int, shift: int, scale: float) -> float:
+    """P(|shift + Z| ≥ reach) for integer Laplace noise Z and 0 ≤ shift < reach."""
+    decay = math.exp(-1.0 / scale)
+    return (decay ** (reach - shift) + decay ** (reach + shift)) / (1.0 + decay)
+
+
+def _clopper_pearson(trials: int) -> tuple[Callable[[int], float], Callable[[int], float]]:
+    """One-sided bounds on a chance, each right with 99.9 % confidence."""
+    from scipy.special import betaincinv
+
+    alpha = 1.0 - CONFIDENCE
+
+    def lower(hits: int) -> float:
+        return 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, alpha))
+
+    def upper(hits: int) -> float:
+        return 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1.0 - alpha))
+
+    return lower, upper

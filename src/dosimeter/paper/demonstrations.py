@@ -1,0 +1,357 @@
+"""Small computations that show where the paper, its authors' code and sound practice part. None needs the Adult data.
+
+Each gives a Demonstration: the numbers, and a sentence that quotes them. ``differences`` says what each one is about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+
+from dosimeter.accounting import Charge, Policy, Reading, exact_decimal, remaining_candidates
+from dosimeter.controller import Dataset
+from dosimeter.mechanism import noise_scale
+from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.noise import calibrate
+from dosimeter.numerals import format_percent
+from dosimeter.selection import SelectionProblem, outcome_distribution, svt_sensitivity, violation_share
+
+LAPLACE = Mechanism("laplace")
+ADULT_ROWS, Q1_MATCHES = 32_561, 19  # all that Q1 knows of Adult's training split
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """What came out. ``numbers`` are plain, for tests and JSON; ``words`` say the same."""
+
+    numbers: Mapping[str, float | None]
+    words: str
+
+
+def _open(values: Sequence[int], *, bounds: tuple[int, int], slots: int | None = None) -> Dataset:
+    """A table ``people`` with one number each."""
+    import pyarrow as pa
+
+    facts = {"v": {"type": "integer", "bounds": list(bounds)}}
+    schema = {"table": "people", "individuals": slots or len(values), "reviewed": True, "columns": facts}
+    return Dataset.open(pa.table({"v": list(values)}), table="people", schema=schema)
+
+
+def _count_problem(
+    n: int, matches: int, *, threshold: float, mechanism: Mechanism = LAPLACE, candidates: Sequence[float] | None = None
+) -> SelectionProblem:
+    """Find-and-release for one COUNT, ε_svt = 1."""
+    return SelectionProblem(
+        n=n,
+        k=1,
+        sensitivity=1.0,
+        mechanism=mechanism,
+        values=np.array([0.0, 1.0]),
+        counts=np.array([n - matches, matches], dtype=np.int64),
+        candidates=paper_candidates() if candidates is None else tuple(candidates),
+        threshold=threshold,
+        epsilon_svt=1.0,
+    )
+
+
+# ---------------------------------------------------------------- section 3: the indicator
+
+
+def show_bound_and_exact() -> Demonstration:
+    """R7: one COUNT, the same words, two indicators."""
+    with _open([0] * 99 + [1], bounds=(0, 1)) as dataset:
+        sql = "SELECT COUNT(*) FROM people WHERE v = 1"
+        bound = dataset.risk(sql).find("ratio:0.95")
+        exact = dataset.risk(sql, indicator="exact").find("ratio:0.95")
+    return Demonstration(
+        {"bound_limit": bound.limit, "exact_limit": exact.limit, "bound": bound.epsilon, "exact": exact.epsilon},
+        f"One COUNT, ratio ≥ 0.95: the bound allows ε up to {bound.limit:.4f}, the exact expectation up to "
+        f"{exact.limit:.3f}.",
+    )
+
+
+def show_raw_variance() -> Demonstration:
+    """R8: Var(RDR) under Laplace at the largest and at the smallest candidate."""
+    with _open(range(100), bounds=(0, 99)) as dataset:
+        risk = dataset.risk("SELECT SUM(v) FROM people")
+        widest, narrowest = (risk.candidate(epsilon).rdr["variance"] for epsilon in (10.0, 0.001))
+        ratios = [risk.candidate(epsilon).rdr["ratio"] for epsilon in (10.0, 0.001)]
+    return Demonstration(
+        {"at_10": widest, "at_0.001": narrowest, "ratio_at_10": ratios[0], "ratio_at_0.001": ratios[1]},
+        f"SUM over 0 … 99: Var(RDR) is {widest:.6g} at ε = 10 and {narrowest:.6g} at ε = 0.001, while the ratio of "
+        f"least to most exposed goes from {ratios[0]:.3f} to {ratios[1]:.4f}.",
+    )
+
+
+def show_classic_gaussian() -> Demonstration:
+    """M2: what δ the classic σ really gives at ε = 10, by the exact formula for continuous Gaussian noise."""
+    epsilon, delta = 10.0, 1e-6
+    sigma = noise_scale(Mechanism("gaussian", delta, "classic"), 1.0, epsilon)
+    needed = noise_scale(Mechanism("gaussian", delta, "zcdp"), 1.0, epsilon)
+    true = gaussian_delta(sigma, epsilon)
+    return Demonstration(
+        {"sigma": sigma, "claimed_delta": delta, "true_delta": true, "zcdp_sigma": needed},
+        f"At ε = {epsilon:g}, δ = {delta:g} the classic formula takes σ = {sigma:.3f} Δ, whose true δ is {true:.2e}: "
+        f"{true / delta:.2f} times what is claimed. zCDP takes {needed:.3f} Δ.",
+    )
+
+
+def gaussian_delta(sigma: float, epsilon: float) -> float:
+    """The smallest δ of continuous Gaussian noise with Δ = 1 (Balle and Wang, 2018)."""
+
+    def normal_below(point: float) -> float:
+        return 0.5 * math.erfc(-point / math.sqrt(2.0))
+
+    half, drift = 0.5 / sigma, epsilon * sigma
+    return normal_below(half - drift) - math.exp(epsilon) * normal_below(-half - drift)
+
+
+# ---------------------------------------------------------------- section 4: find ε from RDR
+
+
+def show_groups_widen() -> Demonstration:
+    """R10: the largest ε for a ratio of 0.95, by the number of groups."""
+    import pyarrow as pa
+
+    found: dict[int, float | None] = {}
+    for groups in (1, 7, 190):
+        values = [f"g{number}" for number in range(groups)]
+        facts = {"g": {"type": "category", "values": values}, "v": {"type": "integer", "bounds": [0, 1]}}
+        schema = {"table": "people", "individuals": 4, "reviewed": True, "columns": facts}
+        table = pa.table({"g": ["g0"] * 4, "v": [0, 0, 0, 1]})
+        with Dataset.open(table, table="people", schema=schema) as dataset:
+            risk = dataset.risk("SELECT g, COUNT(*) FROM people WHERE v = 1 GROUP BY g")
+            found[groups] = risk.find("ratio:0.95").epsilon
+    text = "; ".join(f"k = {groups}: ε = {epsilon:g}" for groups, epsilon in found.items())
+    return Demonstration(
+        {f"groups_{groups}": epsilon for groups, epsilon in found.items()},
+        f"The same four people, the same ratio of 0.95, a COUNT by k declared groups. {text}.",
+    )
+
+
+def show_observed_groups() -> Demonstration:
+    """C8: the number of rows of the answer with and without the only person of a group."""
+    import pyarrow as pa
+
+    rows = []
+    for cities in (["A", "A", "B"], ["A", "A"]):
+        with Dataset.open(pa.table({"city": cities}), table="people") as dataset:
+            rows.append(dataset.risk("SELECT city, COUNT(*) FROM people GROUP BY city", groups="observed").k)
+    return Demonstration(
+        {"with": rows[0], "without": rows[1]},
+        f"Three people in two cities, one alone in theirs: with observed groups the answer has {rows[0]} rows with "
+        f"that person and {rows[1]} without, whatever the noise.",
+    )
+
+
+def show_bounds_from_data() -> Demonstration:
+    """Δ read off the data, with and without one person."""
+    import pyarrow as pa
+
+    found = []
+    for values in ([*range(1001), 100_000], list(range(1001))):
+        with Dataset.open(pa.table({"v": values}), table="people") as dataset:
+            found.append(dataset.risk("SELECT SUM(v) FROM people").sensitivity)
+    return Demonstration(
+        {"with": found[0], "without": found[1]},
+        f"SUM over 0 … 1000: with one more person, who holds 100,000, Δ read off the data goes from {found[1]:,.0f} to "
+        f"{found[0]:,.0f}, and the noise grows a hundredfold for everybody to see.",
+    )
+
+
+def show_average_sensitivity() -> Demonstration:
+    """AVG under a WHERE: the largest PIS over Δ = (max − min)/n over all rows."""
+    import pyarrow as pa
+
+    facts = {"v": {"type": "integer", "bounds": [1, 99]}, "w": {"type": "integer", "bounds": [0, 1]}}
+    schema = {"table": "people", "individuals": 1000, "reviewed": True, "columns": facts}
+    table = pa.table({"v": [1] * 10 + [99] + [40] * 989, "w": [1] * 11 + [0] * 989})
+    hand = (99 - 1) / 1000
+    with Dataset.open(table, table="people", schema=schema) as dataset:
+        risk = dataset.risk("SELECT AVG(v) FROM people WHERE w = 1", sensitivity=hand)
+        largest = float(risk.sensitivities.values.max())
+        sums = dataset.risk("SELECT AVG(v) FROM people WHERE w = 1")
+        own = float(sums.sensitivities.values.max()) / sums.sensitivity
+    return Demonstration(
+        {"hand_sensitivity": hand, "largest": largest, "excess": largest / hand, "through_sums": own},
+        f"Eleven of a thousand rows match. One of them moves the average by {largest:.2f}, {largest / hand:.0f} times "
+        f"the Δ = (max − min)/n = {hand:g} that the noise is made for. Through sums nobody exceeds Δ (largest "
+        f"{own:.2f} Δ).",
+    )
+
+
+def show_average_spent_twice() -> Demonstration:
+    """What two measures at ε each cost together, and two that share it."""
+    epsilon = 0.5
+    alone = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon).certified
+    shared = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon, shares=2).certified
+    return Demonstration(
+        {"asked": epsilon, "each_alone": 2 * alone, "shared": 2 * shared},
+        f"A sum and a count at ε = {epsilon:g} each cost {2 * alone:g} together; as one release of ε = {epsilon:g} "
+        f"they cost {2 * shared:g}.",
+    )
+
+
+# ---------------------------------------------------------------- section 5: find and release ε
+
+
+def show_threshold_factor() -> Demonstration:
+    """10e-5 is 10⁻⁴. What the ten makes of Q1's outcome."""
+    written, meant = float("10e-5"), 1e-5
+    outcomes = [outcome_distribution(_adult_count(tau), method="paper") for tau in (meant, written)]
+    shares = [_chance_of_large(outcome.probabilities) for outcome in outcomes]
+    return Demonstration(
+        {"written": written, "factor": written / meant, "large_as_meant": shares[0], "large_as_written": shares[1]},
+        f"10e-5 is {written:g}, {written / meant:.0f} times 10⁻⁵. On Q1 it lifts the chance that ε ≥ 1 comes out from "
+        f"{shares[0]:.1%} to {shares[1]:.1%}.",
+    )
+
+
+def _chance_of_large(probabilities: Sequence[float]) -> float:
+    return math.fsum(chance for e, chance in zip(paper_candidates(), probabilities, strict=True) if e >= 1.0)
+
+
+def _adult_count(threshold: float, mechanism: Mechanism = LAPLACE) -> SelectionProblem:
+    return _count_problem(ADULT_ROWS, Q1_MATCHES, threshold=threshold, mechanism=mechanism)
+
+
+def show_data_normalisation() -> Demonstration:
+    """How far Var(RDR/max RDR) moves when one person leaves, against the 1/n that the noise is made for."""
+    epsilon, sensitivity, values = 10.0, 1000.0, [0.0] * 500 + [100.0] * 500
+    noise = sensitivity / epsilon
+    moved = []
+    for data_dependent in (True, False):
+        spreads = []
+        for people in ([*values, 1000.0], [*values, 0.0]):  # the slot stays, empty
+            rdr = np.array(people) + noise
+            spreads.append(float(np.var(rdr / (rdr.max() if data_dependent else sensitivity + noise))))
+        moved.append(abs(spreads[0] - spreads[1]))
+    hidden = 1.0 / (len(values) + 1)
+    return Demonstration(
+        {"moved": moved[0], "moved_with_ceiling": moved[1], "hidden": hidden},
+        f"500 people hold 0, 500 hold 100 and one holds 1000. When that one leaves, the variance over the data's own "
+        f"largest RDR moves by {moved[0]:.4f}; over RDR* by {moved[1]:.6f}. Noise for 1/n hides {hidden:.4f}.",
+    )
+
+
+def show_non_additive() -> Demonstration:
+    """V2: MEDIAN and COUNT(DISTINCT) move q_svt by more than 1/n when one person leaves."""
+    median = []
+    for zeros in (501, 500):
+        with _open([0] * zeros + [1] * 500, bounds=(0, 1), slots=1001) as dataset:
+            risk = dataset.risk("SELECT MEDIAN(v) FROM people", sensitivity=1.0)
+            values, counts = risk.sensitivities.values, risk.sensitivities.counts
+            median.append(_variance(values, counts))
+    weight = (10.0 / 11.0) ** 2  # w² of one number at ε = 10
+    distinct = []
+    for values_held in ([0, 0, *range(1, 9)], [0, *range(1, 9)]):
+        with _open(values_held, bounds=(0, 9)) as dataset:
+            risk = dataset.risk("SELECT COUNT(DISTINCT v) FROM people")
+            distinct.append(weight * _variance(risk.sensitivities.values, risk.sensitivities.counts))
+    moved_median, moved_distinct = abs(median[0] - median[1]), abs(distinct[0] - distinct[1])
+    return Demonstration(
+        {"median": moved_median, "median_hidden": 1 / 1001, "distinct": moved_distinct, "distinct_hidden": 1 / 10},
+        f"MEDIAN over 501 zeros and 500 ones: the variance of PIS/Δ moves by {moved_median:.4f} when a zero leaves, "
+        f"against 1/n = {1 / 1001:.4f}. COUNT(DISTINCT) on a, a and eight other values at ε = 10: {moved_distinct:.3f} "
+        "against 0.1.",
+    )
+
+
+def _variance(values: np.ndarray, counts: np.ndarray) -> float:
+    mean = float(np.average(values, weights=counts))
+    return float(np.average((values - mean) ** 2, weights=counts))
+
+
+def show_violations() -> Demonstration:
+    """V5: how many of the released ε's violate the preference, exactly, on Q1 with ε_svt = 1 and τ = 10⁻⁵."""
+    gaussian = Mechanism("gaussian", 1.0 / ADULT_ROWS**2, "zcdp")
+    shares: dict[str, float] = {}
+    for name, mechanism in (("laplace", LAPLACE), ("gaussian", gaussian)):
+        problem = _adult_count(1e-5, mechanism)
+        shares[f"paper_{name}"] = violation_share(problem, outcome_distribution(problem, method="paper"))
+        shares[f"sharp_{name}"] = violation_share(problem, outcome_distribution(problem, method="sharp"))
+    return Demonstration(
+        shares,
+        f"Q1, ε_svt = 1, τ = 10⁻⁵, exact shares of released ε's that violate the preference. Laplace: "
+        f"{shares['paper_laplace']:.2%} by the paper's test, {shares['sharp_laplace']:.3%} by the sharp one. Gaussian: "
+        f"{shares['paper_gaussian']:.2%} and {shares['sharp_gaussian']:.1%}.",
+    )
+
+
+def show_reruns() -> Demonstration:
+    """Rerunning the noisy test and keeping the ε one likes: what it costs, and what it keeps."""
+    runs = 50
+    problem = _adult_count(1e-5)
+    outcome = outcome_distribution(problem, method="paper")
+    violating = violation_share(problem, outcome) * math.fsum(outcome.probabilities)
+    large = 1.0 - (1.0 - _chance_of_large(outcome.probabilities)) ** runs
+    return Demonstration(
+        {"charge": runs * 1.0, "one_run_violates": violating, "large_among_runs": large},
+        f"Fifty looks at ε_svt = 1 cost {runs:g}, not 1. One run of Q1 releases a violating ε with chance "
+        f"{violating:.1%}; among fifty, some ε ≥ 1 comes up with chance {format_percent(large)}, where the largest "
+        "that meets the preference is 0.1. The exact chances (V3) need no run.",
+    )
+
+
+def show_uncharged_denials() -> Demonstration:
+    """O1: how much better than at first one tells two neighbours apart after many denials that cost nothing."""
+    n, asked = 20, 50
+    threshold = float(svt_sensitivity(n)) / 2
+    problems = [_count_problem(n, matches, threshold=threshold, candidates=(10.0,)) for matches in (1, 0)]
+    denials = [outcome_distribution(problem, method="paper").denial for problem in problems]
+    ratio = denials[0] / denials[1]
+    return Demonstration(
+        {"denial_with": denials[0], "denial_without": denials[1], "ratio": ratio, "after_fifty": ratio**asked},
+        f"COUNT among {n} people, one candidate: a denial has chance {denials[0]:.3f} with one match and "
+        f"{denials[1]:.3f} with none. Fifty denials in a row, charged nothing by the paper's odometer, are "
+        f"{ratio**asked:,.0f} times likelier with the person than without.",
+    )
+
+
+def show_doubling() -> Demonstration:
+    """O2: the longest possible row of answers under the paper's rule, and the same preference asked twice."""
+    candidates = paper_candidates()
+    reading = Reading(delta_total=Decimal(1))
+    readings: list[Decimal] = []
+    while left := _remaining(reading, candidates):
+        reading = reading.after(Charge(exact_decimal(min(left))))
+        readings.append(reading.epsilon)
+    growth = min(float(after / before) for before, after in pairwise(readings))
+    first = _largest_meeting(candidates, 0.95)
+    assert first is not None
+    once = Reading(delta_total=Decimal(1)).after(Charge(exact_decimal(first)))
+    second = _largest_meeting(_remaining(once, candidates), 0.95)
+    return Demonstration(
+        {"answers": len(readings), "least_growth": growth, "first": first, "second": second},
+        f"Granting the smallest candidate each time gives {len(readings)} answers, the reading growing at least "
+        f"{growth:.2f}-fold with each. One COUNT with ratio ≥ 0.95 is answered at ε = {first:g}; asked again, no "
+        "candidate is left that meets it.",
+    )
+
+
+def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ...]:
+    return remaining_candidates(Policy(None), reading, candidates, epsilon_svt=0, delta=0, max_epsilon=None)
+
+
+def _largest_meeting(candidates: Sequence[float], ratio: float) -> float | None:
+    """One COUNT with somebody in and somebody out: the ratio is 1/(1 + ε) (R10)."""
+    return max((epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio), default=None)
+
+
+# ---------------------------------------------------------------- section 6: the experiments
+
+
+def show_candidates() -> Demonstration:
+    """F3: the paper's list as printed, and the one that has 37 values."""
+    printed = 10 + 9 + 9 + 99  # …, 0.01, then 0.099 … 0.001 in steps of 0.001
+    listed = paper_candidates()
+    return Demonstration(
+        {"printed": printed, "values": len(listed), "smallest": listed[-1]},
+        f"Read literally the list ends 0.099, …, 0.001 and has {printed} entries; with 0.009, …, 0.001 it has the "
+        f"{len(listed)} that the paper counts.",
+    )

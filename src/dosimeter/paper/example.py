@@ -1,0 +1,78 @@
+"""The paper's first example (section 4.1): three patients, one of them ill. Gives everybody's RDR at each ε."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dosimeter.controller import Dataset
+from dosimeter.numerals import TextTable, format_epsilon, format_number
+
+SQL = "SELECT COUNT(*) FROM patients WHERE d = 1"
+PATIENTS, DISEASE = ("A", "B", "C"), (0, 0, 1)
+EPSILONS = (math.inf, 1.0, 0.1, 0.01)
+PREFERENCE = "ratio:0.9"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One ε: the RDR of each patient, in order, and the least over the most exposed."""
+
+    epsilon: float
+    rdr: tuple[float, ...]
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    lines: tuple[Line, ...]
+    epsilon: float | None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: ε = ∞ is null."""
+        return {
+            "query": SQL,
+            "patients": [{"patient": p, "disease": d} for p, d in zip(PATIENTS, DISEASE, strict=True)],
+            "lines": [
+                {"epsilon": _or_null(line.epsilon), "rdr": list(line.rdr), "ratio": line.ratio} for line in self.lines
+            ],
+            "preference": "MIN(rdr) / MAX(rdr) >= 0.9",
+            "epsilon": self.epsilon,
+        }
+
+    def text_table(self) -> TextTable:
+        """The figure, patients down and ε across."""
+        columns = ["P", "D", *(f"ε = {format_epsilon(line.epsilon)}" for line in self.lines)]
+        rows = [
+            [name, str(disease), *(format_number(line.rdr[place]) for line in self.lines)]
+            for place, (name, disease) in enumerate(zip(PATIENTS, DISEASE, strict=True))
+        ]
+        rows.append(["least ÷ most", "", *(format_number(line.ratio, 4) for line in self.lines)])
+        return {"columns": columns, "rows": rows}
+
+    @property
+    def words(self) -> str:
+        found = "no candidate" if self.epsilon is None else f"ε = {format_epsilon(self.epsilon)}"
+        return (
+            "Smaller ε adds the same noise to everybody's RDR, so that the patients look more alike. If the least "
+            f"exposed must carry at least 90 % of the risk of the most exposed, the largest candidate is {found}."
+        )
+
+
+def _or_null(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def compute_example() -> Example:
+    """The figure, through the same road as any query."""
+    import pyarrow as pa
+
+    with Dataset.open(pa.table({"p": PATIENTS, "d": DISEASE}), table="patients") as dataset:
+        risk = dataset.risk(SQL, candidates=[epsilon for epsilon in EPSILONS if math.isfinite(epsilon)])
+        lines = []
+        for epsilon in EPSILONS:
+            healthy, ill = risk.rdr(epsilon).values.tolist()  # ascending PIS: 0, then 1
+            rdr = tuple(ill if disease else healthy for disease in DISEASE)
+            lines.append(Line(epsilon, rdr, min(rdr) / max(rdr)))
+        return Example(tuple(lines), risk.find(PREFERENCE).epsilon)

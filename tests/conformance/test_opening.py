@@ -1,0 +1,74 @@
+"""Which engine reads what, and what is said about sources that none can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.opening import open_engine
+from dosimeter.errors import DataError, OptionError
+from dosimeter.sensitivity import count_individuals
+
+SECRET = "s3cret-w0rd"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pa.table({"n": [1, 2]}),
+        pa.record_batch({"n": [1, 2]}),
+        pd.DataFrame({"n": [1, 2]}),
+        pl.DataFrame({"n": [1, 2]}),
+        pl.LazyFrame({"n": [1, 2]}),
+    ],
+    ids=lambda source: f"{type(source).__module__}.{type(source).__name__}",
+)
+def test_tables_in_memory(source: Any) -> None:
+    engine = open_engine(source, None, ReadOptions())
+    assert engine.name == "duckdb"
+    assert count_individuals(engine) == 2
+    engine.close()
+
+
+def test_paths(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("n\n1\n")
+    for source in (tmp_path / "t.csv", str(tmp_path / "t.csv")):
+        engine = open_engine(source, None, ReadOptions())
+        assert (engine.name, engine.default_table()) == ("duckdb", "t")
+        engine.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "engine", "message"),
+    [
+        ("t.csv", "oracle", "There is no engine oracle. Available: duckdb, postgres, spark"),
+        ("t.csv", "postgres", "needs a URL: postgresql://"),
+        (f"postgresql://ada:{SECRET}@host/db", "duckdb", "read by postgres, not by duckdb"),
+        (f"postgresql+psycopg://ada:{SECRET}@host/db", "spark", "read by postgres, not by spark"),
+        ("duckdb:t.db", "spark", "read by duckdb, not by spark"),
+        ("spark:t", "duckdb", "read by spark, not by duckdb"),
+        (f"mysql://ada:{SECRET}@host/db", None, "mysql:// is not supported"),
+        (f"s3://ada:{SECRET}@bucket/t.csv", None, "--engine spark reads what Spark can reach"),
+        (pa.table({"n": [1]}), "spark", "its own DataFrames. Leave it out here"),
+        (pa.table({"n": [1]}), "postgres", "needs a URL"),
+        (object(), None, "A builtins.object cannot be read"),
+        (None, None, "cannot be read"),
+        (pd.Series([1]), None, "cannot be read"),
+    ],
+)
+def test_sources_that_cannot_be_read(source: Any, engine: str | None, message: str) -> None:
+    with pytest.raises((OptionError, DataError), match=message) as caught:
+        open_engine(source, engine, ReadOptions())
+    assert SECRET not in str(caught.value)
+
+
+def test_a_frame_that_mixes_types_is_not_quoted() -> None:
+    with pytest.raises(DataError, match="a column mixes types") as caught:
+        open_engine(pd.DataFrame({"n": [1, SECRET, 2.5]}, dtype=object), None, ReadOptions())
+    assert SECRET not in str(caught.value)
