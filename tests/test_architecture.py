@@ -46,8 +46,8 @@ HOMES = {
     "duckdb": ("engines/duckdb.py",),
     "psycopg": ("engines/postgres.py", "ledger/"),
     "pyspark": ("engines/spark.py",),
-    "altair": ("plots.py", "paper/figures.py"),
-    "fastapi": ("web/",),
+    "altair": ("plots.py", "paper/figures.py", "experiment/figures.py"),
+    "fastapi": ("web/", "experiment/server.py"),
 }
 RANDOM_MODULES = {"random", "secrets", "numpy.random", "uuid"}
 RANDOM_NAMES = {"urandom", "getrandom", "default_rng", "rvs", "uuid1", "uuid4", "SystemRandom"}

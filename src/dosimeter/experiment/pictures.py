@@ -1,0 +1,71 @@
+"""The RDR pictures of the treatment groups, as SVG. Takes candidates and RDRs; gives drawings without advice.
+
+They are the controller's own charts (``plots``), on "× the average person" (R8), with what would steer a participant
+taken out: the controller's headline says that shorter bars are fairer, and numbers are written beside the bars. What
+stays is what the paper describes: a box from the least to the most exposed person, or a plain histogram.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dosimeter.experiment import texts
+from dosimeter.model import Candidate, RDRs
+from dosimeter.numerals import even_axis, format_epsilon, relative_range
+from dosimeter.plots import histogram_chart, range_chart
+
+BINS = 30  # over the whole scale that the histograms share
+_PANEL_WIDTH, _PANEL_HEIGHT = 300, 130
+_RANGE_WIDTH = 300  # still legible, whole, in the window of a telephone
+
+
+def draw_ranges(candidates: Sequence[Candidate]) -> str:
+    """One bar per ε."""
+    spec = _strip(range_chart(candidates).to_dict(), texts.RANGE_TITLE, rules=True)
+    return _render(spec | {"width": _RANGE_WIDTH})
+
+
+def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tuple[str, ...]:
+    """One histogram per ε, in the order given, all on the same two scales."""
+    spans = [relative_range(candidate) for candidate in candidates]
+    axis = even_axis(min(low for low, _ in spans), max(high for _, high in spans))
+    width = (axis.high - axis.low) / BINS
+    drawn = []
+    for (low, high), held in zip(spans, rdrs, strict=True):
+        bins = max(2, round((high - low) / width))  # never one bin for two kinds of people
+        chart = histogram_chart(held, log_counts=False, bins=bins).to_dict()
+        spec = _strip(chart, texts.HISTOGRAM_TITLE.format(epsilon=format_epsilon(held.epsilon)), rules=False)
+        for layer in spec["layer"]:
+            encoding = layer["encoding"]
+            if "scale" in encoding.get("x", {}):
+                encoding["x"]["scale"] = {
+                    "type": "linear",
+                    "domain": [axis.low, axis.high],
+                    "nice": False,
+                    "zero": False,
+                }
+                encoding["x"]["axis"] |= {"values": list(axis.ticks), "title": "× the average person"}
+            if "scale" in encoding.get("y", {}):
+                encoding["y"]["scale"] = {"domain": [0, held.n], "nice": False}
+        drawn.append(_render(spec | {"width": _PANEL_WIDTH, "height": _PANEL_HEIGHT}))
+    return tuple(drawn)
+
+
+def _strip(spec: dict[str, Any], title: str, *, rules: bool) -> dict[str, Any]:
+    """Without words beside the marks, lines that lead to them or cross the bars, and the controller's headline."""
+    kept = [layer for layer in spec["layer"] if _is_mark(layer, rules=rules)]
+    heading = {name: value for name, value in spec["title"].items() if not name.startswith("subtitle")}
+    return spec | {"layer": kept, "title": heading | {"text": title}}
+
+
+def _is_mark(layer: dict[str, Any], *, rules: bool) -> bool:
+    kind: str = layer["mark"]["type"]
+    return kind != "text" and (rules or kind != "rule")
+
+
+def _render(spec: dict[str, Any]) -> str:
+    import vl_convert
+
+    svg: str = vl_convert.vegalite_to_svg(spec)
+    return svg

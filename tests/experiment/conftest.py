@@ -1,0 +1,78 @@
+"""The study's material, sites to test on, and a real Chromium to look with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+for library in ("fastapi", "uvicorn", "jinja2", "httpx"):
+    pytest.importorskip(library, reason="the web extra is not installed: pip install 'dosimeter[web]'")
+
+from study_site import LiveServer, StudySite, make_people  # noqa: E402 - needs what may be missing
+
+from dosimeter.experiment.instrument import Instrument, build_instrument  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def instrument() -> Instrument:
+    return build_instrument(make_people(), seed=3)
+
+
+@pytest.fixture
+def start_study(tmp_path: Path, instrument: Instrument) -> Iterator[Callable[..., StudySite]]:
+    """Studies that end with the test; the same file may be opened again."""
+    begun: list[StudySite] = []
+
+    def start(name: str = "study.db", **changes: Any) -> StudySite:
+        site = StudySite(instrument, tmp_path / name, **changes)
+        begun.append(site)
+        return site
+
+    yield start
+    for site in begun:
+        site.close()
+
+
+@pytest.fixture
+def site(start_study: Callable[..., StudySite]) -> StudySite:
+    return start_study()
+
+
+@pytest.fixture
+def serve_live() -> Iterator[Callable[[Any], LiveServer]]:
+    running: list[LiveServer] = []
+
+    def serve(app: Any) -> LiveServer:
+        running.append(LiveServer(app))
+        return running[-1]
+
+    yield serve
+    for server in running:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def study_browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("there is no Chromium: on Debian, apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()
