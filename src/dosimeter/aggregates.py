@@ -17,6 +17,7 @@ from dosimeter.errors import QueryError
 from dosimeter.expression import Scope, check_condition, check_expression, clause_of, expect_only, read_number, refusal
 from dosimeter.grid import Gridded, put_on_grid
 from dosimeter.model import Argument, Estimate, EstimateKind, Measure, MeasureKind, Schema
+from dosimeter.totality import make_total
 
 _NAMES: dict[type[exp.Expression], str] = {
     exp.Count: "count",
@@ -30,6 +31,7 @@ _NAMES: dict[type[exp.Expression], str] = {
     exp.StddevPop: "stddev_pop",
 }
 OFF_GRID_STEPS = 2**20  # M1: what is on no grid is put on one of Δ / 2²⁰
+FINEST_STEPS = 2**40  # a Δ of more steps than this gains nothing, and leaves no room for its noise
 LARGEST_TOTAL = 2**60  # what OpenDP's 64-bit integers hold with room for noise
 
 
@@ -115,7 +117,7 @@ class Aggregates:
 
     def finish(self) -> Measured:
         positions = {key: at for at, key in enumerate(self._sources)}
-        arguments = tuple(_argument(source) for source in self._sources.values())
+        arguments = tuple(_argument(source, self.schema) for source in self._sources.values())
         measures = tuple(
             replace(measure, argument=positions[source] if source is not None else None)
             for measure, source in self._measures.values()
@@ -301,10 +303,10 @@ class Aggregates:
         )
 
     def _noise_grid(self, unit: Fraction, largest: int) -> Fraction:
-        """The unit itself, or a power-of-two multiple when n people could take the total out of 64 bits."""
+        """The unit itself, or a power-of-two multiple when n people, or the noise of a small ε, could leave 64 bits."""
         people = self.schema.individuals or 2**30
         grid = unit
-        while largest * people * (unit / grid) >= LARGEST_TOTAL:
+        while largest * people * (unit / grid) >= LARGEST_TOTAL or largest * (unit / grid) >= FINEST_STEPS:
             grid *= 2
         return grid
 
@@ -324,11 +326,11 @@ def _fraction(node: exp.Expression) -> Fraction:
     return fraction
 
 
-def _argument(source: _Source) -> Argument:
+def _argument(source: _Source, schema: Schema) -> Argument:
     if source.distinct:
-        return Argument("distinct", source.tree, source.label)
+        return Argument("distinct", make_total(source.tree, schema), source.label)
     if source.gridded is None:
-        return Argument("presence", source.tree, source.label)
+        return Argument("presence", make_total(source.tree, schema), source.label)
     grid = source.gridded
     columns = tuple(dict.fromkeys(grid.columns))
     return Argument("value", grid.tree, source.label, grid.unit, grid.lower, grid.upper, columns)

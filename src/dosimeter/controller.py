@@ -14,13 +14,14 @@ from dosimeter.choose import parse_candidates
 from dosimeter.draft import bare_schema, draft_schema
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.opening import open_engine, read_frames
-from dosimeter.errors import QueryError, SchemaError
+from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
 from dosimeter.look import Look, Method
 from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan, Schema
 from dosimeter.plan import Groups, PlanOptions, plan_query
 from dosimeter.schema import load_schema, read_schema
 from dosimeter.sensitivity import Profile, too_many_individuals
+from dosimeter.soundness import require_sound
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
@@ -50,6 +51,7 @@ class Dataset:
         self.schema = schema
         self.drafted = drafted
         self._counted: int | None = None
+        self._sound = False
         self._known: set[str] = set()  # columns whose facts were read off the data
 
     @classmethod
@@ -203,6 +205,14 @@ class Dataset:
             profile=profile,
         )
 
+    def require_sound(self, plan: QueryPlan) -> None:
+        """Refuse data that cannot be read as declared, whatever the query looks at; checked once for the table."""
+        if not self._sound:
+            require_sound(self.engine, self.engine.relation(), self.schema.columns)
+            self._sound = True
+        for join in plan.joins:
+            require_sound(self.engine, self.engine.joined(join.table), join.table.columns)
+
     def engine_for(self, plan: QueryPlan) -> Engine:
         """The engine whose relation holds the rows this plan is about."""
         return join_tables(self.engine, plan, self.schema)
@@ -261,8 +271,11 @@ class Dataset:
         clamp: bool = False,
     ) -> Answer:
         """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
+        from dosimeter.ledger import Ledger
         from dosimeter.releasing import ReleaseOrder, Terms, release
 
+        if not isinstance(ledger, Ledger):
+            raise OptionError("ledger must be an open Ledger: with Ledger.open(path) as ledger: …")
         look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
         order = ReleaseOrder(
             epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection,

@@ -46,7 +46,10 @@ def declared_values(source: exp.Expression, checked: Checked, schema: Schema) ->
         )
     value_of = compile_tree(checked.tree)
     found = {value_of(dict(zip(names, point, strict=True))) for point in product(*domains)}
-    return _at_least_one(tuple(sorted(value for value in found if value is not None)), source)
+    values = sorted(value for value in found if value is not None)
+    # // and % are computed in doubles, and give whole numbers.
+    whole = checked.type is Type.INTEGER
+    return _at_least_one(tuple(int(value) if whole else value for value in values), source)
 
 
 def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[Scalar, ...]:
@@ -104,6 +107,12 @@ def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> tup
             first, last = (cast(datetime, bound).date() for bound in column.bounds)
             _limit((last - first).days + 1, column, source)
             return tuple(datetime.combine(day, time()) for day in _days(first, last))
+    if column.identifying:
+        raise QueryError(
+            f"GROUP BY {clause_of(source)}: {column.name} identifies people, so it cannot be a group. "
+            "Group by something that many people share.",
+            clause=clause_of(source),
+        )
     wanted = {
         ColumnType.INTEGER: "bounds = [low, high]",
         ColumnType.DATE: "bounds = [first day, last day]",

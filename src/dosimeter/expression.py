@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 
 from sqlglot import exp
@@ -20,6 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from dosimeter.errors import QueryError
 from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.totality import make_total
 
 
 class Type(StrEnum):
@@ -56,6 +58,7 @@ TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
 # Set by the parser, without meaning of their own.
 PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls", "_type"})
 MAX_NODES = 10_000
+_QUOTES = "Text goes in single quotes: '{}'."
 _NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
 
@@ -74,7 +77,21 @@ class Scope:
         for name, column in self.schema.columns.items():
             if name.lower() == node.name.lower():
                 return column
-        raise refusal(node, f"There is no column {node.name}. Known columns: {_listing(self.schema.columns)}.")
+        known = f"There is no column {node.name}. Known columns: {_listing(self.schema.columns)}."
+        raise refusal(node, f"{known} {_QUOTES.format(node.name)}" if self._looks_like_text(node) else known)
+
+    def _looks_like_text(self, node: exp.Column) -> bool:
+        """Whether an unknown name stands where a text would: beside a column of texts, on the right."""
+        parent = node.parent
+        if node.table or node.arg_key not in ("expression", "expressions"):
+            return False
+        if not isinstance(parent, (*COMPARISONS, exp.In, exp.Like)) or not isinstance(parent.this, exp.Column):
+            return False
+        beside = parent.this.name.lower()
+        return any(
+            name.lower() == beside and COLUMN_TYPES[column.type] is Type.TEXT
+            for name, column in self.schema.columns.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +126,28 @@ def expect_only(node: exp.Expression, *allowed: str) -> None:
         if name in allowed or name in PARSER_MARKS or value is None or value is False or value == []:
             continue
         raise refusal(node, f"{clause_of(node)} uses an option that is not supported ({name}). Leave it out.")
+
+
+def note_unlisted(trees: Iterable[exp.Expression | None], schema: Schema) -> tuple[str, ...]:
+    """A sentence for each text that is compared with a category column and is not among its declared values.
+
+    It takes rebuilt trees; SQL and schema alone decide it.
+    """
+    notes: dict[str, None] = {}
+    for tree in trees:
+        for node in tree.find_all(exp.EQ, exp.NEQ, exp.In) if tree is not None else ():
+            sides = [node.this, *(node.expressions if isinstance(node, exp.In) else [node.expression])]
+            for name in (side.name for side in sides if isinstance(side, exp.Column)):
+                values = schema.columns[name].values if name in schema.columns else None
+                texts = [side.this for side in sides if isinstance(side, exp.Literal) and side.is_string]
+                notes |= dict.fromkeys(_unlisted(name, text, values) for text in texts if values and text not in values)
+    return tuple(notes)
+
+
+def _unlisted(name: str, text: str, values: Sequence[str]) -> str:
+    near = get_close_matches(text.strip().lower(), [value.lower() for value in values], 1, 0.7)
+    meant = f" Is '{next(value for value in values if value.lower() == near[0])}' meant?" if near else ""
+    return f"'{text}' is not among the declared values of {name}.{meant}"
 
 
 def column_tree(name: str) -> exp.Column:
@@ -154,7 +193,7 @@ def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
     checked = check_expression(node, scope)
     if checked.type not in (Type.BOOLEAN, Type.NULL):
         raise refusal(node, f"{clause_of(node)} is not a condition. Compare it with something.")
-    return checked.tree
+    return make_total(checked.tree, scope.schema)
 
 
 def check_expression(node: exp.Expression, scope: Scope) -> Checked:
@@ -299,8 +338,6 @@ def _check_arithmetic(node: exp.Expression, scope: Scope) -> Checked:
     left = _check_number(node.this, scope, node)
     right = _check_number(node.expression, scope, node)
     integers = left.type is Type.INTEGER and right.type is Type.INTEGER
-    if integers and not any(isinstance(side.tree, (exp.Column, exp.Cast)) for side in (left, right)):
-        left = Checked(as_bigint(left.tree), Type.INTEGER)  # otherwise 100000 * 100000 overflows 32 bits
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
         kind = Type.INTEGER if integers else Type.NUMBER
         return Checked(type(node)(this=wrap(left.tree), expression=wrap(right.tree)), kind)
@@ -310,15 +347,17 @@ def _check_arithmetic(node: exp.Expression, scope: Scope) -> Checked:
         return Checked(exp.Div(this=as_double(left.tree), expression=divisor, typed=False, safe=False), Type.NUMBER)
     if not integers:
         raise refusal(node, f"{clause_of(node)}: // and % take integers on both sides.")
-    safe = exp.Nullif(this=right.tree.copy(), expression=exp.Literal.number(0))
-    remainder = exp.Mod(this=wrap(left.tree), expression=safe)
-    if isinstance(node, exp.Mod):
-        return Checked(remainder, Type.INTEGER)
-    # Truncating division from the remainder: the quotient is whole, so no engine gets to round it its own way.
-    multiple = exp.Sub(this=wrap(left.tree.copy()), expression=wrap(remainder))
-    quotient = exp.Div(this=as_double(multiple), expression=divisor, typed=False, safe=False)
-    nearest = exp.Floor(this=exp.Add(this=wrap(quotient), expression=as_double(exp.Literal.number("0.5"))))
-    return Checked(_limited(as_bigint(nearest), node), Type.INTEGER)
+    # Towards 0, in doubles: whole numbers below 2^53 divide exactly, and nothing can overflow.
+    quotient = exp.Div(this=as_double(left.tree), expression=divisor, typed=False, safe=False)
+    zero = as_double(exp.Literal.number(0))
+    whole = exp.Case(
+        ifs=[exp.If(this=exp.LT(this=wrap(quotient), expression=zero), true=exp.Ceil(this=quotient.copy()))],
+        default=exp.Floor(this=quotient.copy()),
+    )
+    if isinstance(node, exp.IntDiv):
+        return Checked(_limited(whole, node), Type.INTEGER)
+    multiple = exp.Mul(this=as_double(right.tree.copy()), expression=whole)
+    return Checked(_limited(exp.Sub(this=as_double(left.tree.copy()), expression=multiple), node), Type.INTEGER)
 
 
 def _limited(tree: exp.Expression, node: exp.Expression) -> exp.Expression:

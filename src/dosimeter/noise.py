@@ -80,6 +80,11 @@ def certified_epsilon(scale: float, sensitivity: int) -> float:
     return _map_loss(_LAPLACE, scale, _round_up_sensitivity(_LAPLACE, sensitivity))
 
 
+def has_room(calibrated: Calibrated, largest: int) -> bool:
+    """Whether totals up to this size, with their noise, stay within exact 64-bit integers. Public: no data are read."""
+    return abs(largest) + math.ceil(_REACH * calibrated.scale) < _LIMIT
+
+
 def add_noise(totals: Sequence[int], calibrated: Calibrated) -> list[int]:
     """Each exact total with a fresh draw of the calibrated discrete noise added."""
     _check_scale(calibrated.scale)

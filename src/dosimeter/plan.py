@@ -16,7 +16,7 @@ from typing import Literal, cast
 
 import sqlglot
 from sqlglot import TokenType, exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from dosimeter.aggregates import Aggregates, as_aggregate
 from dosimeter.domain import declared_values
@@ -42,6 +42,7 @@ from dosimeter.inline import inline_subqueries
 from dosimeter.model import Group, Ordering, Output, QueryPlan, Schema
 from dosimeter.schema import digest_schema
 from dosimeter.sources import resolve_joins
+from dosimeter.totality import make_total
 
 Groups = Literal["declared", "observed"]
 MAX_SQL = 100_000
@@ -64,6 +65,13 @@ _ONE_STATEMENT = "Give exactly one SELECT statement."
 _TOO_DEEP = "The SQL is nested too deeply. Simplify its expressions."
 _NO_SUBQUERIES = "Subqueries are not supported. Ask a plain SELECT … FROM table WHERE … GROUP BY …."
 _NO_STAR = "SELECT * would release rows. Ask for aggregates, such as COUNT(*)."
+# What stands in the queries that are understood, and so does not look like a column by mistake.
+_CLAUSE_WORDS = re.compile(
+    r"select|from|where|group|by|having|order|limit|and|or|not|in|is|like|between|case|when|then|else|end|as|on"
+    r"|join|inner|left|right|full|cross|using|distinct|filter|over|with|union|intersect|except|null|true|false"
+    r"|asc|desc|date|timestamp|extract|cast|offset|all|exists|interval",
+    re.IGNORECASE,
+)
 _READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit")
 
 
@@ -150,7 +158,7 @@ def parse_select(sql: str) -> exp.Select:
     except UnicodeEncodeError:
         raise QueryError("The SQL holds characters that are not Unicode text.") from None
     except SqlglotError as error:
-        raise QueryError(f"The SQL does not parse: {_first_line(error)}") from None
+        raise _parsing_error(sql, error) from None
     except RecursionError:
         raise QueryError(_TOO_DEEP) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -179,9 +187,48 @@ def _expect_one_select(sql: str) -> None:
         raise QueryError(_ONLY_SELECT)
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines() or ["unknown syntax"]
-    return lines[0].replace("\x1b[4m", "").replace("\x1b[0m", "")[:300]
+def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
+    """Ours, in the analyst's own words: the parser's describe its classes."""
+    if not isinstance(error, ParseError) or not error.errors:
+        return QueryError(f"The SQL does not parse: {_find_unclosed(sql) or 'it holds a character that has no place'}.")
+    found = error.errors[0]
+    reason, word, rest = (str(found.get(name) or "") for name in ("description", "highlight", "end_context"))
+    if _is_reserved(word):
+        return QueryError(
+            f'The SQL does not parse: {word} is a reserved word. If it is a column, write "{word}".', clause=word
+        )
+    where = f"near '{_shorten(word + rest)}'"
+    if not rest.strip() and not reason.startswith("Invalid expression"):
+        where = f"it ends too early, after '{_shorten(str(found.get('start_context') or '') + word, from_end=True)}'"
+    if reason == "Expecting )":
+        return QueryError(f"The SQL does not parse: a parenthesis is not closed, {where}.", clause=word or None)
+    separator = ":" if where.startswith("it") else ""
+    return QueryError(f"The SQL does not parse{separator} {where}.", clause=word or None)
+
+
+def _shorten(text: str, *, from_end: bool = False) -> str:
+    flat = " ".join(text.split())
+    if len(flat) <= 40:
+        return flat
+    return f"…{flat[-39:]}" if from_end else f"{flat[:39]}…"
+
+
+def _is_reserved(word: str) -> bool:
+    """Whether a word means something in SQL and nothing in the queries asked here, so that it must be a name."""
+    if not word.isidentifier() or _CLAUSE_WORDS.fullmatch(word):
+        return False
+    kinds = [token.token_type for token in sqlglot.tokenize(word, read="duckdb")]
+    return kinds != [TokenType.VAR]
+
+
+def _find_unclosed(sql: str) -> str | None:
+    """What is opened and never closed: a text, a name or a comment."""
+    opened = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL)
+    marks = {mark: opened.find(mark) for mark in ("'", '"', "/*") if mark in opened}
+    if not marks:
+        return None
+    first = min(marks, key=lambda mark: marks[mark])
+    return "a comment is not closed by */" if first == "/*" else f"a quote ({first}) is not closed"
 
 
 def _depth(tree: exp.Expression) -> int:
@@ -236,6 +283,8 @@ def _plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> tuple[tuple[
     for name, value in clause.args.items():
         if name != "expressions" and value:
             raise refusal(clause, f"GROUP BY {name.upper()} is not supported. List the columns.")
+    if not clause.expressions:
+        raise QueryError("GROUP BY is not followed by a column. Add one, or leave GROUP BY out.", clause="GROUP BY")
     groups: list[Group] = []
     kinds: list[Type] = []
     for node in clause.expressions:
@@ -243,10 +292,11 @@ def _plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> tuple[tuple[
             raise refusal(node, f"{clause_of(node)} is not supported in GROUP BY. List the columns.")
         source = _dereference(node, select, scope)
         checked = check_expression(source, scope)
-        if any(group.tree == checked.tree for group in groups):
+        tree = make_total(checked.tree, scope.schema)
+        if any(group.tree == tree for group in groups):
             continue
         values = declared_values(source, checked, scope.schema) if mode == "declared" else None
-        groups.append(Group(name=_group_name(source, len(groups)), tree=checked.tree, values=values))
+        groups.append(Group(name=_group_name(source, select), tree=tree, values=values))
         kinds.append(checked.type)
     total = math.prod(len(group.values) for group in groups if group.values is not None)
     if total > MAX_GROUPS:
@@ -285,8 +335,13 @@ def _whole_number(node: exp.Expression) -> int | None:
     return int(node.this)
 
 
-def _group_name(node: exp.Expression, position: int) -> str:
-    return node.name if isinstance(node, exp.Column) else f"group{position + 1}"
+def _group_name(node: exp.Expression, select: exp.Select) -> str:
+    """What the analyst calls a group: its column, its alias in the SELECT list, or the expression as written."""
+    bare = node.unnest()
+    if isinstance(bare, exp.Column):
+        return str(bare.name)
+    aliases = [item.alias for item in select.expressions if isinstance(item, exp.Alias) and item.this == node]
+    return aliases[0] if aliases else clause_of(node)
 
 
 # ---------------------------------------------------------------- the SELECT list, HAVING, ORDER BY, LIMIT
@@ -313,7 +368,9 @@ class _Formulas:
                 raise refusal(node, _NO_STAR)
             position = self._matching_group(node)
             if position is not None:
-                name = self._free_name(alias or self.groups[position].name)
+                group = self.groups[position]
+                plain = group.name if isinstance(group.tree, exp.Column) else f"group{position + 1}"
+                name = self._free_name(alias or plain)
                 self.named[name.lower()] = self._group(position)
                 outputs.append(Output(name, position, None))
                 continue
@@ -349,7 +406,7 @@ class _Formulas:
         if node.find(exp.AggFunc) is not None or as_aggregate(node):
             return None
         try:
-            tree = check_expression(node, self.scope).tree
+            tree = make_total(check_expression(node, self.scope).tree, self.scope.schema)
         except QueryError:
             return None
         return next((at for at, group in enumerate(self.groups) if group.tree == tree), None)

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dosimeter.errors import OptionError
 from dosimeter.model import Measure, MeasureKind, Mechanism, QueryPlan, Scalar
-from dosimeter.noise import Calibrated, add_noise, calibrate
+from dosimeter.noise import Calibrated, add_noise, calibrate, has_room
 
 GroupKey = tuple[Scalar, ...]
 
@@ -36,10 +36,28 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release. Leave --sensitivity out."
         )
-    return tuple(
+    noise = tuple(
         calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=len(plan.measures))
         for measure in plan.measures
     )
+    for measure, calibrated in zip(plan.measures, noise, strict=True):
+        # Decided here, from public facts: a total found too large later would tell something of the data.
+        if not has_room(calibrated, _largest_total(plan, measure)):
+            raise OptionError(
+                f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers. Use a larger ε, a coarser "
+                "resolution or narrower bounds."
+            )
+    return noise
+
+
+def _largest_total(plan: QueryPlan, measure: Measure) -> int:
+    """The largest size, in steps of the noise grid, that the measured number can have."""
+    if measure.additive or measure.kind is MeasureKind.COUNT_DISTINCT:
+        people = plan.schema.individuals or 2**30
+        return math.ceil(people * Fraction(measure.sensitivity(1)) / measure.grid) + 1
+    assert measure.argument is not None
+    argument = plan.arguments[measure.argument]
+    return math.ceil(max(abs(argument.lower), abs(argument.upper)) * argument.unit / measure.grid) + 1
 
 
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:

@@ -123,10 +123,15 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
     return declared, np.where(known, index, -1)
 
 
+def _plain(value: Any) -> Any:
+    """Whole numbers that arithmetic in doubles gave, as whole numbers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
     stacked = np.stack([codes for codes, _ in columns], axis=1)
     distinct, index = np.unique(stacked, axis=0, return_inverse=True)
-    keys = [tuple(values[code] for code, (_, values) in zip(row, columns, strict=True)) for row in distinct]
+    keys = [tuple(_plain(values[code]) for code, (_, values) in zip(row, columns, strict=True)) for row in distinct]
     order = sorted(range(len(keys)), key=lambda at: [(value is None, value) for value in keys[at]])
     rank = np.empty(len(keys), dtype=np.int64)
     rank[order] = np.arange(len(keys))

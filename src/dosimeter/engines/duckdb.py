@@ -6,15 +6,18 @@ SELECT trees of our own making run. DuckDB's messages can quote cells, so none i
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import glob
+import gzip
 import hashlib
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 from sqlglot import ErrorLevel, exp
@@ -45,6 +48,18 @@ _FITS = {
     ColumnType.DATE: {"DATE"},
     ColumnType.TIMESTAMP: {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"},
 }
+_WHOLE = (
+    ' If these are whole numbers with gaps, which pandas keeps as float64: in pandas use .astype("Int64"), in SQL '
+    "CAST({} AS BIGINT), and write a Parquet file anew."
+)
+_DAYS = (
+    " If these are days without a time: in pandas use .dt.date, in SQL CAST({} AS DATE), and write a Parquet file anew."
+)
+_CONVERSIONS = {(native, ColumnType.INTEGER): _WHOLE for native in ("FLOAT", "DOUBLE", "DECIMAL")} | {
+    (native, ColumnType.DATE): _DAYS for native in _FITS[ColumnType.TIMESTAMP]
+}
+# DuckDB's own; more would need an extension. Python knows the many names each goes by.
+_ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "ascii": "utf-8", "iso8859-1": "latin-1", "utf-16": "utf-16"}
 _CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _PARQUET_ENDINGS = (".parquet", ".pq")
 _SOURCE = "dosimeter_source"
@@ -208,6 +223,7 @@ class DuckDBEngine:
             if self._form is None and native not in _FITS[column.type] and not whole:
                 raise DataError(
                     f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
+                    f"{_CONVERSIONS.get((native, column.type), '').format(column.name)}"
                 )
             strict = self._form is not None and column.type in _READ_AS_TEXT
             value = (
@@ -288,7 +304,10 @@ class DuckDBEngine:
             assert self._content is not None
             return self._content
         digest = hashlib.sha256()
-        for path in self._files.paths:
+        logs = [
+            f"{path}.wal" for path in self._files.paths if Path(f"{path}.wal").is_file()
+        ]  # not yet in the file itself
+        for path in (*self._files.paths, *logs):
             try:
                 with Path(path).open("rb") as stream:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())
@@ -402,7 +421,7 @@ def _sniff_csv(connection: duckdb.DuckDBPyConnection, files: _Files, options: Re
     settings = _csv_settings(options) | {"sample_size": "-1"}
     if options.delimiter is not None:
         settings["delim"] = _quoted(options.delimiter)
-    form = _as_table(_sniff_file(connection, files.paths[0], settings))
+    form = _as_table(_sniff_first(connection, files.paths[0], settings, options), options, files.paths[0])
     settings |= {"delim": _quoted(form.delimiter), "sample_size": "1"}
     for path in files.paths[1:]:
         if list(_sniff_file(connection, path, settings).columns) != list(form.columns):
@@ -410,20 +429,53 @@ def _sniff_csv(connection: duckdb.DuckDBPyConnection, files: _Files, options: Re
     return form
 
 
+def _sniff_first(
+    connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str], options: ReadOptions
+) -> _CsvForm:
+    try:
+        return _sniff_file(connection, path, settings)
+    except duckdb.InvalidInputException:
+        if options.delimiter is None:
+            raise
+        names = _read_header(path, options)
+        return _CsvForm(options.delimiter, dict.fromkeys(names, "VARCHAR"))  # so that reading finds the bad row
+
+
+def _read_header(path: str, options: ReadOptions) -> list[str]:
+    known = _read_encoding(options.encoding or "utf-8")
+    opening = gzip.open if path.lower().endswith(".gz") else open
+    try:
+        with opening(path, "rt", encoding="utf-8-sig" if known == "utf-8" else known, errors="replace") as text:
+            return next(csv.reader(text, delimiter=options.delimiter or ","), [])
+    except (OSError, EOFError, ValueError, csv.Error):
+        raise DataError(f"{path} cannot be read as CSV. Is the file what its name says?") from None
+
+
 def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str]) -> _CsvForm:
     listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
-    found = connection.sql(f"SELECT Delimiter, Columns FROM sniff_csv({_file(path)}, {listed})")
-    delimiter, columns = found.fetchall()[0]
+    found = connection.sql(f"SELECT Delimiter, Columns, SkipRows FROM sniff_csv({_file(path)}, {listed})")
+    delimiter, columns, skipped = found.fetchall()[0]
+    if skipped:  # the names would be cells
+        raise DataError(
+            f"{path}, line 1: it does not have as many fields as the lines below it. The first line must name the "
+            "columns; say with --delimiter which character stands between them."
+        )
     return _CsvForm(str(delimiter), {str(column["name"]): str(column["type"]) for column in columns})
 
 
-def _as_table(form: _CsvForm) -> _CsvForm:
+def _as_table(form: _CsvForm, options: ReadOptions, path: str) -> _CsvForm:
     """Where a malformed row made the sniffer see one wide column, go by the header, so that reading finds the row."""
     if len(form.columns) != 1:
         return form
     (header,) = form.columns
     delimiter = max(",;\t|", key=header.count)
     names = next(csv.reader([header], delimiter=delimiter), [])
+    if options.delimiter not in (None, delimiter) and len(names) > 1:
+        shown = "tabs" if delimiter == "\t" else repr(delimiter)
+        raise OptionError(
+            f"{path}, line 1: the columns are separated by {shown}, not by the --delimiter {options.delimiter!r} that "
+            "was given. Change it, or leave it out."
+        )
     return _CsvForm(delimiter, dict.fromkeys(names, "VARCHAR")) if len(names) > 1 else form
 
 
@@ -433,8 +485,22 @@ def _csv_settings(options: ReadOptions) -> dict[str, str]:
     if options.delimiter is not None and len(options.delimiter) != 1:
         raise OptionError("--delimiter must be one character.")
     if options.encoding is not None:
-        settings["encoding"] = _quoted(options.encoding)
+        settings["encoding"] = _quoted(_read_encoding(options.encoding))
     return settings
+
+
+def _read_encoding(name: str) -> str:
+    """DuckDB's name of an encoding, whatever alias it was given by."""
+    try:
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError):  # not a name, or one with a NUL
+        known = ""
+    if known not in _ENCODINGS:
+        raise OptionError(
+            f"--encoding {name} is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for "
+            "example with iconv."
+        )
+    return _ENCODINGS[known]
 
 
 def _csv_reader(files: _Files, options: ReadOptions, form: _CsvForm, kinds: Mapping[str, str]) -> str:
@@ -452,8 +518,17 @@ def _reading_error(error: duckdb.Error, path: str, kind: str) -> DataError:
     text = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", text)
     column = re.search(r'Error when converting column "([^"\n]{1,64})"', text)
+    fields = re.search(r"^Expected Number of Columns: (\d+) Found: (\d+)$", text, flags=re.MULTILINE)
     if line:
-        what = f"column {column.group(1)} does not have its declared type" if column else "the row is malformed"
+        what = "the row is malformed"
+        if column:
+            what = f"column {column.group(1)} does not have its declared type"
+        elif "This file is not utf-8 encoded" in text:
+            what = "the text is not UTF-8"
+        elif fields:
+            what = f"the row has {fields.group(2)} fields and the header has {fields.group(1)}"
+        elif "unterminated quote" in text:
+            what = "a quote is not closed"
         return DataError(
             f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema, or say how it is "
             "written with --delimiter, --encoding and --null."
@@ -471,20 +546,31 @@ def _reading_error(error: duckdb.Error, path: str, kind: str) -> DataError:
             return DataError(f"{path} cannot be read. Does it exist, and may this user read it?")
         case _:
             named = {"csv": "CSV", "parquet": "Parquet"}.get(kind, "data")
-            return DataError(
-                f"{path} cannot be read as {named}: {type(error).__name__}. Is the file what its name says?"
-            )
+            options = " If so, say how it is written with --delimiter, --encoding and --null." if kind == "csv" else ""
+            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?{options}")
 
 
 def _digest_table(table: pa.Table) -> str:
+    """A digest of a table's content: its Arrow stream, in one chunk, dictionaries and all."""
     import pyarrow as pa
 
-    sink = hashlib.sha256()
-    sink.update(str(table.schema.remove_metadata()).encode())
-    for column in table.columns:
-        combined = column.combine_chunks()
-        arrays: Sequence[pa.Array] = combined.chunks if isinstance(combined, pa.ChunkedArray) else [combined]
-        for array in arrays:
-            for buffer in pa.concat_arrays([array]).buffers():
-                sink.update(b"\x00" if buffer is None else bytes(memoryview(buffer)))
-    return sink.hexdigest()
+    sink = _HashingSink()
+    whole = table.replace_schema_metadata(None).combine_chunks().unify_dictionaries()
+    with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), whole.schema) as writer:
+        writer.write_table(whole)
+    sink.digest.update(str(whole.num_rows).encode())
+    return sink.digest.hexdigest()
+
+
+class _HashingSink(io.RawIOBase):
+    """Keeps nothing of what is written to it but the digest."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return len(data)
