@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from dosimeter.version import __version__
 
-__all__ = ["Answer", "Choice", "Dataset", "DosimeterError", "Ledger", "Risk", "Schema", "__version__"]
+__all__ = ["Answer", "Choice", "Client", "Dataset", "DosimeterError", "Ledger", "Risk", "Schema", "__version__"]
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.client import Client
     from dosimeter.controller import Dataset
     from dosimeter.errors import DosimeterError
     from dosimeter.ledger import Ledger
@@ -32,6 +33,7 @@ _HOMES = {
     "Dataset": "dosimeter.controller",
     "Risk": "dosimeter.assessment",
     "Choice": "dosimeter.model",
+    "Client": "dosimeter.client",
     "Schema": "dosimeter.model",
     "DosimeterError": "dosimeter.errors",
     "Ledger": "dosimeter.ledger",

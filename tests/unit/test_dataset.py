@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -257,8 +258,10 @@ def test_plot_and_notebook() -> None:
             assert isinstance(chart, alt.LayerChart)
             assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
         shown = risk._repr_mimebundle_(include=None, exclude=None)
-        bundle = shown[0] if isinstance(shown, tuple) else shown
-        assert any(kind.startswith(("application/vnd.vega", "text/html")) for kind in bundle)
+        assert set(shown) == {"image/svg+xml", "text/plain"}  # finished: nothing to load, no editor to send it to
+        assert shown["image/svg+xml"].startswith("<svg")
+        assert not re.findall(r'(?:src|href)="(?!#)|<script', shown["image/svg+xml"])
+        assert shown["text/plain"] == repr(risk)
 
 
 def test_nothing_private_is_printed_by_accident() -> None:
@@ -284,7 +287,7 @@ def test_nothing_private_is_printed_by_accident() -> None:
 
 def test_public_names_are_pinned() -> None:
     assert dosimeter.__all__ == [
-        "Answer", "Choice", "Dataset", "DosimeterError", "Ledger", "Risk", "Schema", "__version__",
+        "Answer", "Choice", "Client", "Dataset", "DosimeterError", "Ledger", "Risk", "Schema", "__version__",
     ]  # fmt: skip
     for name in dosimeter.__all__:
         assert getattr(dosimeter, name) is not None

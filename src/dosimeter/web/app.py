@@ -1,0 +1,112 @@
+"""The application: routes, middleware, and error pages that give nothing away. Takes Settings; gives an ASGI app."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from dosimeter.errors import DosimeterError
+from dosimeter.web.assets import STATIC, VegaBundle
+from dosimeter.web.deciding import reconcile
+from dosimeter.web.office import Office
+from dosimeter.web.pages import NotSignedIn, Refused, check_csrf, make_environment, refuse, send_to_sign_in
+from dosimeter.web.routes import accounts, analyst, api, decision, queue, session, verdicts
+from dosimeter.web.settings import Settings
+from dosimeter.web.shield import Shield
+from dosimeter.web.trouble import LOG, report_bug
+
+_CODES = {400: "malformed", 404: "not_found", 405: "not_allowed"}
+_WORDS = {
+    400: "The request could not be read.",
+    404: "There is no such page.",
+    405: "This cannot be done here.",
+}
+BROKEN = "Something went wrong on our side. It is in the server's log."
+
+
+def make_app(settings: Settings) -> Any:
+    """Open everything and put it together. What a crash left unfinished is settled before the first request."""
+    office = Office(settings)
+    left = reconcile(office)
+    if left:
+        LOG.warning("%d approvals were interrupted; each was settled by what the ledger holds", left)
+    return Shield(build_app(office), largest_body=settings.largest_body, secure=settings.secure)
+
+
+def build_app(office: Office) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.vega.prepare()
+        yield
+        office.close()
+
+    app = FastAPI(title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.office = office
+    app.state.templates = make_environment()
+    app.state.vega = VegaBundle()
+    for module in (session, analyst, queue, decision, verdicts, accounts):
+        app.include_router(module.router, dependencies=[Depends(check_csrf)])
+    app.add_api_route("/health", show_health, methods=["GET"])
+    app.add_api_route("/static/vega.js", show_vega, methods=["GET"])
+    interface = api.make_api(office)
+    for handled in (app, interface):
+        _handle_errors(handled)
+    app.mount("/api/v1", interface)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    return app
+
+
+def show_health(request: Request) -> Response:
+    """Whether the database answers and every dataset's thread is there. Says nothing about the data."""
+    office: Office = request.app.state.office
+    try:
+        with office.database.reading() as connection:
+            connection.execute(sa.text("SELECT 1"))
+    except sa.exc.SQLAlchemyError:
+        return JSONResponse({"status": "no database"}, status_code=503)
+    return JSONResponse({"status": "ok"})
+
+
+def show_vega(request: Request) -> Response:
+    content: bytes = request.app.state.vega.read()
+    return Response(content, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+
+def _handle_errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def _refused(request: Request, error: Refused) -> Response:
+        return refuse(request, error.status, error.code, error.message, error.clause)
+
+    @app.exception_handler(NotSignedIn)
+    async def _not_signed_in(request: Request, error: NotSignedIn) -> Response:
+        return send_to_sign_in(request)
+
+    @app.exception_handler(RequestValidationError)
+    async def _unusable(request: Request, error: RequestValidationError) -> Response:
+        fields = sorted({str(part["loc"][-1]) for part in error.errors() if part["loc"]})
+        return refuse(request, 422, "unusable", f"The request cannot be used. Look at: {', '.join(fields)}.")
+
+    @app.exception_handler(DosimeterError)
+    async def _ours(request: Request, error: DosimeterError) -> Response:
+        report_bug(request.method, error)
+        return refuse(request, 503, "unavailable", "This cannot be done at the moment. Try again later.")
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> Response:
+        status = error.status_code
+        words = _WORDS.get(status, "The request cannot be answered.")
+        response = refuse(request, status, _CODES.get(status, "refused"), words)
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(Exception)
+    async def _broken(request: Request, error: Exception) -> Response:
+        return refuse(request, 500, "broken", BROKEN)

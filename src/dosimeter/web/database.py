@@ -1,0 +1,112 @@
+"""Transactions on the web's tables, in the ledger's database: SQLite by path, PostgreSQL by URL.
+
+The ledger creates its own tables first, and only the ledger touches them. One server per database: its threads take
+turns at writing, and a lock keeps a second server away, so that what a crash left behind can be told from what runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import sqlalchemy as sa
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Ledger
+
+WAIT = 30.0
+_SERVERS = 0x646F7369776562  # the advisory lock's number: "dosiweb"
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class Database:
+    """The web's side of one database. ``ledger`` is the other side, with connections of its own."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.ledger = Ledger.open(target, busy_timeout=WAIT)
+        self.is_sqlite = "://" not in target
+        self._turn = threading.Lock()
+        self._lock: sa.Connection | IO[bytes] | None = None
+        if self.is_sqlite:
+            self.engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=20)
+        else:
+            url = sa.make_url(target).set(drivername="postgresql+psycopg")
+            self.engine = sa.create_engine(url, pool_size=20, max_overflow=30, pool_pre_ping=True)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.target, timeout=WAIT, isolation_level=None, check_same_thread=False)
+        for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+        self.engine.dispose()
+        self.ledger.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection.exec_driver_sql("BEGIN")
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One transaction; on SQLite the threads of this process wait in line instead of racing for the file."""
+        if not self.is_sqlite:
+            with self.engine.begin() as connection:
+                yield connection
+            return
+        with self._turn, self.engine.begin() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def migrate(self) -> None:
+        """Bring the web's tables to this version, in one transaction."""
+        from alembic import command
+        from alembic.config import Config
+        from alembic.util import CommandError
+
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        try:
+            with self.writing() as connection:
+                if not self.is_sqlite:
+                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + 1})
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except CommandError:
+            raise LedgerError(
+                "The web's tables were made by another version of dosimeter. Use that version, or a newer one."
+            ) from None
+        except sa.exc.DBAPIError:
+            raise LedgerError(
+                "The web's tables cannot be made: the database user needs CREATE on the schema."
+            ) from None
+
+    def lock_out_others(self) -> None:
+        """Refuse to be the second server on this database; the lock goes when the process does."""
+        taken = LedgerError("Another dosimeter serve uses this database. Stop it first: one server per database.")
+        if self.is_sqlite:
+            handle = Path(f"{self.target}.serve-lock").open("wb")  # noqa: SIM115 - held until the process ends
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                handle.close()
+                raise taken from None
+            self._lock = handle
+            return
+        connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if not connection.execute(sa.text("SELECT pg_try_advisory_lock(:n)"), {"n": _SERVERS}).scalar():
+            connection.close()
+            raise taken
+        self._lock = connection

@@ -1,0 +1,206 @@
+"""Approve, deny, ask for changes: each query is decided once, whatever is clicked twice and whatever crashes.
+
+A decision claims the query by comparing and setting its status in one transaction; whoever comes second is told who
+was first. An approval's claim is the reference that the ledger's entry carries, so that after a crash at any instant
+``reconcile`` finds what became of it: no entry, nothing was charged and the query waits again; a settled entry, the
+query is what the entry says; a reservation without an answer, it is charged and says so, and may be answered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from dosimeter.accounting import exact_decimal, write_decimal
+from dosimeter.controller import Dataset
+from dosimeter.errors import DosimeterError
+from dosimeter.ledger import Entry
+from dosimeter.releasing import ReleaseOrder, release
+from dosimeter.web.auth import User
+from dosimeter.web.inbox import Row, find_query, write_audit
+from dosimeter.web.keys import make_identifier
+from dosimeter.web.models import PHRASES
+from dosimeter.web.office import Desk, Office
+from dosimeter.web.tables import QUERIES, write_time
+
+UNDECIDED = ("waiting", "interrupted")
+NOT_GRANTED = (
+    "The approval could not be granted and nothing was charged: the account no longer admits this ε, or the data "
+    "contradict the schema. Decide again."
+)
+BACK = "The approval was interrupted before anything was charged. Decide again."
+CHARGED = "The approval was interrupted after the charge: it counts, and there is no answer. Answer again, or deny."
+
+
+class AlreadyDecided(DosimeterError):
+    """Somebody was faster. ``row`` is the query as it stands."""
+
+    def __init__(self, row: Row | None) -> None:
+        super().__init__("This query is decided already.")
+        self.row = row
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What a controller agreed to. ``epsilon`` is None where the noisy test will find it."""
+
+    epsilon: float | None
+    preference: str | None
+    continued: bool
+    reason: str = ""
+
+
+def build_order(desk: Desk, row: Row, approval: Approval, *, claim: str, controller: str) -> ReleaseOrder:
+    """The release that this approval stands for, by the algorithm of the dataset's account."""
+    common: dict[str, Any] = {
+        "terms": desk.terms,
+        "analyst": row["analyst"],
+        "purpose": row["purpose"],
+        "again": True,  # the page offers the earlier answer where there is one; an approval is a new one
+        "continued": approval.continued,
+        "reference": claim,
+        "approved_by": controller,
+    }
+    match desk.settings.algorithm:
+        case "fixed":
+            return ReleaseOrder(epsilon=approval.epsilon, **common)
+        case "find":
+            return ReleaseOrder(prefer=approval.preference, chosen=approval.epsilon, **common)
+        case _:
+            return ReleaseOrder(svt=desk.settings.svt, variance=desk.settings.variance, **common)
+
+
+# ---------------------------------------------------------------- approving
+
+
+def claim_query(office: Office, desk: Desk, row: Row, user: User, approval: Approval) -> tuple[str, ReleaseOrder]:
+    """Check what can be checked without data, then take the query: nobody else can decide it from here on."""
+    claim = make_identifier()
+    order = build_order(desk, row, approval, claim=claim, controller=user.name)
+    desk.prepare(row["sql"], order)
+    values = {
+        "status": "approving",
+        "claim": claim,
+        "epsilon": None if approval.epsilon is None else write_decimal(exact_decimal(approval.epsilon)),
+        "preference": approval.preference,
+        "reason": approval.reason or None,
+        "note": None,
+        "entry_id": None,
+    }
+    shown = "ε by the noisy test" if approval.epsilon is None else f"ε = {approval.epsilon:g}"
+    detail = f"{shown}; {approval.preference or 'no preference'}" + (f"; {approval.reason}" if approval.reason else "")
+    _compare_and_set(office, row, user, values, action="approved", detail=detail)
+    return claim, order
+
+
+def run_release(office: Office, desk: Desk, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset) -> str:
+    """Release, then write down what became of it, by what the ledger holds. Gives the query's new status."""
+    problem: DosimeterError | None = None
+    try:
+        release(dataset, row["sql"], desk.look, order, office.database.ledger)
+    except DosimeterError as error:
+        problem = error
+    office.forget(desk.name)
+    return settle_claim(office, desk.name, str(row["id"]), claim, problem)
+
+
+def settle_claim(office: Office, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None) -> str:
+    """Bring the query in line with the ledger's entry of this claim."""
+    entry = find_claimed(office, dataset, claim)
+    values = _outcome(entry, problem)
+    with office.database.writing() as connection:
+        changed = connection.execute(
+            QUERIES.update()
+            .where(QUERIES.c.id == query_id, QUERIES.c.claim == claim, QUERIES.c.status == "approving")
+            .values(changed_at=write_time(), **values)
+        )
+        if changed.rowcount:
+            action = {"released": "released", "denied": "denied", "interrupted": "interrupted"}.get(
+                values["status"], "not granted"
+            )
+            write_audit(connection, "server", action, dataset=dataset, query_id=query_id, detail=values["note"] or "")
+    return str(values["status"])
+
+
+def find_claimed(office: Office, dataset: str, claim: str) -> Entry | None:
+    account = office.database.ledger.account(dataset)
+    entries = () if account is None else account.entries
+    return next((e for e in reversed(entries) if e.request.settings.get("reference") == claim), None)
+
+
+def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, Any]:
+    if entry is None:
+        return {"status": "waiting", "claim": None, "note": BACK if problem is None else str(problem)}
+    if entry.status == "released":
+        return {"status": "released", "entry_id": entry.id, "note": None}
+    if entry.status == "reserved":
+        return {"status": "interrupted", "entry_id": entry.id, "note": CHARGED}
+    if entry.charge == 0:
+        return {"status": "waiting", "claim": None, "note": NOT_GRANTED}
+    return {"status": "denied", "entry_id": entry.id, "note": "The noisy test found no ε. Its cost is charged."}
+
+
+def reconcile(office: Office) -> int:
+    """After a start: settle every approval that a crash left unfinished. Gives how many there were."""
+    with office.database.reading() as connection:
+        query = sa.select(QUERIES.c.id, QUERIES.c.dataset, QUERIES.c.claim).where(QUERIES.c.status == "approving")
+        left = connection.execute(query).all()
+    for row in left:
+        settle_claim(office, row.dataset, row.id, row.claim)
+    return len(left)
+
+
+def find_earlier(office: Office, desk: Desk, sql: str) -> Entry | None:
+    """The latest released answer to the same plan on the same data: it can be handed out again at no cost."""
+    account = office.account(desk.name)
+    if account is None:
+        return None
+    digest = desk.prepare(sql).plan.digest
+    fitting = (
+        e
+        for e in reversed(account.entries)
+        if e.status == "released"
+        and e.request.plan_digest == digest
+        and (e.request.schema_digest, e.request.source_digest) == (account.schema_digest, account.source_digest)
+    )
+    return next(fitting, None)
+
+
+def repeat_answer(office: Office, row: Row, user: User, entry: Entry) -> None:
+    """Hand out what was released before. No noise, no charge."""
+    values = {"status": "released", "entry_id": entry.id, "note": "The earlier answer was handed out, at no cost."}
+    _compare_and_set(office, row, user, values, action="repeated", detail=f"entry {entry.id}")
+
+
+# ---------------------------------------------------------------- the other two
+
+
+def deny_query(office: Office, row: Row, user: User, reason: str) -> None:
+    values = {"status": "denied", "reason": reason or None, "note": None}
+    _compare_and_set(office, row, user, values, action="denied", detail=reason)
+
+
+def ask_for_changes(office: Office, row: Row, user: User, phrase: str, reason: str) -> None:
+    """In fixed phrases about SQL or purpose, so that nothing of the data can slip into words."""
+    if phrase not in PHRASES:
+        raise DosimeterError("Choose one of the phrases.")
+    values = {"status": "changes", "phrase": phrase, "reason": reason or None, "note": None}
+    _compare_and_set(office, row, user, values, action="asked for changes", detail=phrase)
+
+
+def _compare_and_set(
+    office: Office, row: Row, user: User, values: Mapping[str, Any], *, action: str, detail: str
+) -> None:
+    with office.database.writing() as connection:
+        changed = connection.execute(
+            QUERIES.update()
+            .where(QUERIES.c.id == row["id"], QUERIES.c.status.in_(UNDECIDED))
+            .values(changed_at=write_time(), decided_by=user.id, **values)
+        )
+        if changed.rowcount == 1:
+            write_audit(connection, user.name, action, dataset=row["dataset"], query_id=row["id"], detail=detail)
+            return
+    raise AlreadyDecided(find_query(office.database, row["id"]))

@@ -1,0 +1,27 @@
+"""Random keys for sessions, tokens, passwords and identifiers. Nothing here touches an answer: noise is elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+
+def make_key() -> str:
+    """256 bits, safe in a URL and in a cookie."""
+    return secrets.token_urlsafe(32)
+
+
+def make_identifier() -> str:
+    """80 bits: unique, and not to be guessed from another."""
+    return secrets.token_hex(10)
+
+
+def make_password() -> str:
+    """Three groups a person can copy by hand, without letters that look alike; about 87 bits."""
+    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "-".join("".join(secrets.choice(alphabet) for _ in range(6)) for _ in range(3))
+
+
+def digest_key(key: str) -> str:
+    """What is stored of a key: a reader of the database cannot sign in with it."""
+    return hashlib.sha256(key.encode()).hexdigest()

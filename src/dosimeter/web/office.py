@@ -1,0 +1,199 @@
+"""Everything the running server holds: its settings, database, open datasets, and what it remembers of the ledger."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from itsdangerous import URLSafeSerializer
+
+from dosimeter.accounting import Policy, Reading, default_delta_total, exact_decimal, remaining_candidates
+from dosimeter.choose import parse_candidates
+from dosimeter.controller import Dataset
+from dosimeter.errors import OptionError, SchemaError
+from dosimeter.ledger import Account, Entry
+from dosimeter.look import Look
+from dosimeter.model import Schema
+from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
+from dosimeter.web.database import Database
+from dosimeter.web.jobs import Bench
+from dosimeter.web.models import PublicDataset, show_dataset
+from dosimeter.web.settings import DatasetSettings, Settings
+
+MOST_PREPARED = 1_000
+FRESH = 1.0  # seconds for which an account that was read counts as current on a page; a release always reads anew
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One dataset as the server offers it."""
+
+    name: str
+    settings: DatasetSettings
+    schema: Schema
+    bench: Bench
+    _prepared: dict[str, Prepared] = field(default_factory=dict, repr=False)
+
+    @property
+    def look(self) -> Look:
+        return Look(
+            mechanism=self.settings.mechanism,
+            candidates=self.settings.candidates,
+            min_rows=self.settings.min_rows,
+        )
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.settings.policy, self.settings.delta_total, self.settings.max_epsilon)
+
+    @property
+    def candidates(self) -> tuple[float, ...]:
+        return parse_candidates(self.settings.candidates)
+
+    def public(self) -> PublicDataset:
+        return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism)
+
+    def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
+        """What the schema alone decides. Never touches the data. Without an order it is remembered by the SQL."""
+        if order is not None:
+            return prepare_release(self.schema, sql, self.look, order)
+        known = self._prepared.get(sql)
+        if known is None:
+            known = prepare_release(self.schema, sql, self.look, self._any_order())
+            if len(self._prepared) >= MOST_PREPARED:
+                self._prepared.clear()
+            self._prepared[sql] = known
+        return known
+
+    def _any_order(self) -> ReleaseOrder:
+        match self.settings.algorithm:
+            case "fixed":
+                return ReleaseOrder(epsilon=min(self.candidates))
+            case "find":
+                return ReleaseOrder(prefer="ratio:0.95")
+            case _:
+                return ReleaseOrder(svt=self.settings.svt, variance=self.settings.variance)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Books:
+    """An account as it is, or as it would be opened: what may still be granted, and what it would cost."""
+
+    account: Account | None
+    policy: Policy
+    max_epsilon: Decimal | None
+    reading: Reading
+    epsilon_svt: Decimal
+    delta: Decimal
+
+    def remaining(self, candidates: tuple[float, ...], reading: Reading | None = None) -> tuple[float, ...]:
+        return remaining_candidates(
+            self.policy, reading or self.reading, candidates,
+            epsilon_svt=self.epsilon_svt, delta=self.delta, max_epsilon=self.max_epsilon,
+        )  # fmt: skip
+
+
+class Office:
+    """Opened once per server. Threads share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.database = Database(settings.database)
+        self.desks: dict[str, Desk] = {}
+        self._accounts: dict[str, tuple[float, Account | None]] = {}
+        self._entries: dict[str, Entry] = {}
+        self._guard = threading.Lock()
+        try:
+            self.database.lock_out_others()
+            self.database.migrate()
+            for name, dataset in settings.datasets.items():
+                self._open(name, dataset)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, name: str, settings: DatasetSettings) -> None:
+        dataset = Dataset.open(
+            settings.data, schema=settings.schema, table=settings.table, engine=settings.engine,
+            delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
+        )  # fmt: skip
+        schema = dataset.schema
+        desk = Desk(schema.table, settings, schema, Bench(schema.table, dataset))
+        if schema.table in self.desks:
+            desk.bench.close()
+            raise OptionError(
+                f"[datasets.{name}]: two datasets are called {schema.table}, and an account belongs to a name. Change "
+                "the table name in one of the schemas."
+            )
+        self.desks[schema.table] = desk
+        if not schema.reviewed or schema.individuals is None:
+            raise SchemaError(
+                f"[datasets.{name}]: a release needs a reviewed schema with the number of individuals. Check "
+                f"{settings.schema}, then set reviewed = true."
+            )
+        account = self.database.ledger.account(schema.table)
+        if account is not None:
+            terms = desk.terms
+            account.check_terms(
+                algorithm=settings.algorithm,
+                policy=Policy.parse(settings.policy),
+                delta_total=None if terms.delta_total is None else exact_decimal(terms.delta_total),
+                max_epsilon=None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon),
+            )
+
+    def signer(self, purpose: str) -> URLSafeSerializer:
+        return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
+
+    def desk(self, name: str) -> Desk | None:
+        return self.desks.get(name)
+
+    # ------------------------------------------------------------ what the ledger says, remembered for a moment
+
+    def account(self, name: str, *, fresh: bool = False) -> Account | None:
+        """The account as a page shows it. Following the chain takes a while, so a second's age is allowed."""
+        with self._guard:
+            known = self._accounts.get(name)
+        if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
+            return known[1]
+        account = self.database.ledger.account(name)
+        with self._guard:
+            self._accounts[name] = (time.monotonic(), account)
+        return account
+
+    def books(self, desk: Desk, prepared: Prepared, *, fresh: bool = False) -> Books:
+        account = self.account(desk.name, fresh=fresh)
+        svt = prepared.epsilon_svt
+        if account is not None:
+            return Books(account, account.policy, account.max_epsilon, account.reading, svt, prepared.delta)
+        total = desk.settings.delta_total
+        reading = Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total))
+        cap = desk.settings.max_epsilon
+        return Books(
+            None, Policy.parse(desk.settings.policy), None if cap is None else exact_decimal(cap), reading, svt,
+            prepared.delta,
+        )  # fmt: skip
+
+    def entry(self, entry_id: str | None) -> Entry | None:
+        """A settled entry never changes, so it is read once."""
+        if entry_id is None:
+            return None
+        with self._guard:
+            known = self._entries.get(entry_id)
+        if known is not None:
+            return known
+        entry = self.database.ledger.entry(entry_id)
+        if entry is not None and entry.status != "reserved":
+            with self._guard:
+                self._entries[entry_id] = entry
+        return entry
+
+    def forget(self, name: str) -> None:
+        with self._guard:
+            self._accounts.pop(name, None)
+
+    def close(self) -> None:
+        for desk in self.desks.values():
+            desk.bench.close()
+        self.database.close()

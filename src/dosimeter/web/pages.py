@@ -1,0 +1,221 @@
+"""What every route shares: who is asking, the token against forged requests, templates, and refusals in one shape.
+
+An analyst's page is rendered by ``render_public``, which takes nothing but values of ``models``.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from itsdangerous import BadSignature
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from dosimeter.numerals import format_epsilon, format_number
+from dosimeter.version import __version__
+from dosimeter.web.auth import User, find_session
+from dosimeter.web.keys import digest_key, make_key
+from dosimeter.web.models import Public, PublicVisitor
+from dosimeter.web.office import Office
+
+SESSION_COOKIE = "dosimeter_session"
+ENTRY_COOKIE = "dosimeter_entry"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_FOLDER = Path(__file__).parent
+
+
+class Refused(Exception):
+    """A request that is answered with a short page or a JSON error. ``code`` is for programs."""
+
+    def __init__(self, status: int, code: str, message: str, *, clause: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.clause = status, code, message, clause
+
+
+class NotSignedIn(Exception):
+    """Nobody is signed in: to the sign-in page."""
+
+
+# ---------------------------------------------------------------- who is asking
+
+
+def get_office(request: Request) -> Office:
+    office: Office = request.app.state.office
+    return office
+
+
+def find_address(request: Request) -> str:
+    return request.client.host if request.client is not None else "unknown"
+
+
+def find_visitor(request: Request) -> User | None:
+    """The user of a signed, unexpired session, or None."""
+    cookie = request.cookies.get(SESSION_COOKIE)
+    if cookie is None or len(cookie) > 400:
+        return None
+    office = get_office(request)
+    try:
+        key = office.signer("session").loads(cookie)
+    except BadSignature:
+        return None
+    return find_session(office.database, key) if isinstance(key, str) else None
+
+
+def require_visitor(request: Request) -> User:
+    user = find_visitor(request)
+    if user is None:
+        raise NotSignedIn
+    return user
+
+
+def require_analyst(user: Annotated[User, Depends(require_visitor)]) -> User:
+    if user.role != "analyst":
+        raise Refused(403, "forbidden", "This page is for analysts.")
+    return user
+
+
+def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
+    if user.role != "controller":
+        raise Refused(403, "forbidden", "This page is for controllers.")
+    return user
+
+
+OfficeOf = Annotated[Office, Depends(get_office)]
+Visitor = Annotated[User, Depends(require_visitor)]
+Analyst = Annotated[User, Depends(require_analyst)]
+Controller = Annotated[User, Depends(require_controller)]
+
+
+# ---------------------------------------------------------------- forged requests
+
+
+def make_csrf(office: Office, user: User) -> str:
+    """A token that belongs to this session: nobody else's page can know it."""
+    return str(office.signer("form").dumps(user.session))
+
+
+def make_entry_key() -> str:
+    return make_key()
+
+
+def entry_csrf(office: Office, key: str) -> str:
+    return str(office.signer("entry").dumps(digest_key(key)))
+
+
+async def check_csrf(request: Request) -> None:
+    """Every request that changes something carries its session's token, in the form or in a header."""
+    if request.method in SAFE:
+        return
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Refused(403, "forged", "This request came from another site.")
+    given = request.headers.get("x-csrf-token")
+    if given is None:
+        field = (await request.form()).get("csrf")
+        given = field if isinstance(field, str) else ""
+    office = get_office(request)
+    if request.url.path == "/sign-in":
+        expected = entry_csrf(office, request.cookies.get(ENTRY_COOKIE, "")) if ENTRY_COOKIE in request.cookies else ""
+    else:
+        from starlette.concurrency import run_in_threadpool
+
+        user = await run_in_threadpool(find_visitor, request)
+        if user is None:
+            raise NotSignedIn
+        expected = make_csrf(office, user)
+    if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+        raise Refused(403, "forged", "The page was too old. Go back, load it again, and repeat what you did.")
+
+
+# ---------------------------------------------------------------- templates
+
+
+def make_environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["moment"] = show_moment
+    environment.filters["number"] = lambda value: "–" if value is None else format_number(float(value), 6)
+    environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
+    environment.filters["cell"] = show_answer_cell
+    environment.globals["version"] = __version__
+    return environment
+
+
+def show_moment(at: str | None) -> str:
+    """2026-11-15T10:00:00.123Z → 2026-11-15 10:00"""
+    return "" if not at else at[:16].replace("T", " ")
+
+
+def show_answer_cell(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    return format_number(value, 8) if isinstance(value, float) else str(value)
+
+
+def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page for a controller, or for anybody who is not signed in."""
+    office = get_office(request)
+    environment: Environment = request.app.state.templates
+    page = environment.get_template(template).render(
+        visitor=None if user is None else PublicVisitor(name=user.name, role=user.role),
+        csrf="" if user is None else make_csrf(office, user),
+        here=request.url.path,
+        demo=office.settings.demo,
+        **context,
+    )
+    return HTMLResponse(page, status_code=status)
+
+
+def render_public(request: Request, template: str, user: User, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page for an analyst: made of public values and fixed words, or not at all."""
+    for name, value in context.items():
+        if not _is_public(value):
+            raise TypeError(f"{name} is not for an analyst's eyes")
+    return render(request, template, user, status=status, **context)
+
+
+def _is_public(value: object) -> bool:
+    if value is None or isinstance(value, (Public, str, bool)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return all(_is_public(item) for item in value)
+    return isinstance(value, Mapping) and all(isinstance(k, str) and _is_public(v) for k, v in value.items())
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def is_for_programs(request: Request) -> bool:
+    return request.url.path.startswith("/api/")
+
+
+def refuse(request: Request, status: int, code: str, message: str, clause: str | None = None) -> Response:
+    """One shape for programs, one page for people, nothing of what went wrong inside."""
+    if is_for_programs(request):
+        body = {"error": {"code": code, "message": message, "clause": clause}}
+        return JSONResponse(body, status_code=status)
+    if request.headers.get("hx-request") == "true":
+        environment: Environment = request.app.state.templates
+        fragment = environment.get_template("fragments/problem.html").render(message=message)
+        return HTMLResponse(fragment, status_code=status)
+    return render(request, "error.html", None, status=status, code=status, message=message)
+
+
+def send_to_sign_in(request: Request) -> Response:
+    if is_for_programs(request):
+        return refuse(request, 401, "unauthorised", "Sign in first.")
+    if request.headers.get("hx-request") == "true":
+        return Response(status_code=401, headers={"HX-Redirect": "/sign-in"})
+    return RedirectResponse("/sign-in", status_code=303)

@@ -1,0 +1,93 @@
+"""A query in words, and the literal shape of what its analyst will see. Public facts only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from dosimeter.model import MeasureKind, QueryPlan
+from dosimeter.numerals import format_number
+from dosimeter.people import show_cell
+from dosimeter.releasing import Prepared
+from dosimeter.web.models import WITHHELD
+
+MOST_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The head of the decision page."""
+
+    words: str
+    n: str
+    k: str
+    delta: str
+    sensitivity: str
+    mechanism: str
+
+
+def describe_question(prepared: Prepared) -> Question:
+    plan, mechanism = prepared.plan, prepared.mechanism
+    keys = plan.group_keys
+    k = (len(keys) if keys is not None else 1) * len(plan.measures)
+    noise = "Laplace noise" if mechanism.kind == "laplace" else f"Gaussian noise ({mechanism.calibration})"
+    return Question(
+        words=_put_in_words(plan),
+        n=f"{prepared.n:,}",
+        k=f"{k:,}",
+        delta="" if mechanism.delta == 0 else format_number(mechanism.delta),
+        sensitivity=format_number(plan.sensitivity(mechanism.norm), 6),
+        mechanism=noise,
+    )
+
+
+_VERBS = {
+    MeasureKind.COUNT: "How many people are there",
+    MeasureKind.COUNT_DISTINCT: "How many different values are there",
+}
+
+
+def _put_in_words(plan: QueryPlan) -> str:
+    labels = [estimate.label for estimate in plan.estimates]
+    if len(plan.measures) == 1 and plan.measures[0].kind in _VERBS and len(labels) == 1:
+        start = _VERBS[plan.measures[0].kind]
+        if plan.measures[0].kind is MeasureKind.COUNT_DISTINCT:
+            start = f"{start} of {labels[0]}"
+    else:
+        start = "What is " + _join(labels)
+    groups = ""
+    if plan.groups:
+        keys = plan.group_keys
+        count = f" ({len(keys):,} declared groups)" if keys is not None else ""
+        groups = f", for each {_join([group.name for group in plan.groups])}{count}"
+    among = " with" if start.startswith("How") else " among people with"
+    where = "" if plan.where is None else f"{among} {_plain(plan.where.sql(dialect='duckdb'))}"
+    return f"{start}{where}{groups}?"
+
+
+def _plain(sql: str) -> str:
+    """Without the quotation marks around ordinary names; texts in the SQL stay as they are."""
+    return re.sub(r"('(?:[^']|'')*')|\"([A-Za-z_]\w*)\"", lambda found: found[1] or found[2], sql)
+
+
+def _join(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def preview_answer(prepared: Prepared, epsilon: float) -> dict[str, Any]:
+    """What the analyst will see, with a mark where a number will stand."""
+    plan = prepared.plan
+    keys = plan.group_keys or ((),)
+    shown = keys[:MOST_ROWS]
+    rows = [
+        {output.name: "…" if output.group is None else str(show_cell(key[output.group])) for output in plan.outputs}
+        for key in shown
+    ]
+    algorithm = prepared.order.algorithm
+    about = {
+        "find": WITHHELD,
+        "fixed": f"ε = {epsilon:g}, and the 95 % error of each number.",
+        "find-and-release": f"The ε that the test finds, ε_svt = {float(prepared.epsilon_svt):g}, and the 95 % error.",
+    }[algorithm]
+    return {"rows": rows, "more": len(keys) - len(shown), "about": about, "columns": [o.name for o in plan.outputs]}

@@ -1,0 +1,125 @@
+"""The JSON API for analysts' programs: datasets, and queries submitted, listed and read. Bearer tokens only.
+
+Mounted as an application of its own, so that its OpenAPI document describes exactly this and its errors have one shape.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict
+
+from dosimeter.version import __version__
+from dosimeter.web.auth import User, find_token
+from dosimeter.web.checking import check_query
+from dosimeter.web.inbox import Row, find_own, list_own, submit_query
+from dosimeter.web.models import NewQuery, PublicCheck, PublicDataset, PublicList, PublicQuery, QueryText, show_query
+from dosimeter.web.office import Desk, Office
+from dosimeter.web.pages import OfficeOf, Refused
+
+router = APIRouter()
+_bearer = HTTPBearer(auto_error=False, description="A token made on the page “You”.")
+
+
+class ApiProblem(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    code: str
+    message: str
+    clause: str | None
+
+
+class ApiError(BaseModel):
+    """Every error looks like this. ``clause`` is the part of the SQL that is in the way, where there is one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: ApiProblem
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ApiError, "description": words}
+    for status, words in {
+        400: "Malformed", 401: "No valid token", 404: "Not there", 413: "Too large", 422: "Cannot be used",
+    }.items()
+}  # fmt: skip
+
+
+def make_api(office: Office) -> FastAPI:
+    api = FastAPI(
+        title="Dosimeter", version=__version__, docs_url=None, redoc_url=None,
+        description="Ask queries about datasets that a controller holds, and read what was released.",
+    )  # fmt: skip
+    api.state.office = office
+    api.include_router(router, responses=ERRORS)
+    return api
+
+
+def require_token(
+    office: OfficeOf, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> User:
+    user = None if credentials is None else find_token(office.database, credentials.credentials)
+    if user is None:
+        raise Refused(401, "unauthorised", "Give a valid token: Authorization: Bearer dsm_…")
+    return user
+
+
+TokenUser = Annotated[User, Depends(require_token)]
+QueryId = Annotated[str, Path(max_length=64)]
+
+
+def require_desk(office: Office, name: str) -> Desk:
+    desk = office.desk(name)
+    if desk is None:
+        raise Refused(404, "not_found", "There is no such dataset.")
+    return desk
+
+
+@router.get("/datasets", summary="The datasets and their public schemas")
+def list_datasets(office: OfficeOf, user: TokenUser) -> list[PublicDataset]:
+    return [desk.public() for desk in office.desks.values()]
+
+
+@router.post("/check", summary="Whether a query can be answered; asks nothing")
+def check(office: OfficeOf, user: TokenUser, text: QueryText) -> PublicCheck:
+    return check_query(require_desk(office, text.dataset), text.sql)
+
+
+@router.post("/queries", status_code=201, summary="Submit a query")
+def submit(office: OfficeOf, user: TokenUser, query: NewQuery, response: Response) -> PublicQuery:
+    desk = require_desk(office, query.dataset)
+    checked = check_query(desk, query.sql)
+    if not checked.answerable:
+        raise Refused(422, "not_answerable", checked.message, clause=checked.clause)
+    query_id = submit_query(office.database, user, query)
+    response.headers["Location"] = f"/api/v1/queries/{query_id}"
+    row = find_own(office.database, user, query_id)
+    assert row is not None
+    return show_query(row, None)
+
+
+@router.get("/queries", summary="Your queries, newest first")
+def list_queries(
+    office: OfficeOf,
+    user: TokenUser,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    before: Annotated[str | None, Query(max_length=40, description="created_at of the last one seen")] = None,
+) -> PublicList:
+    if before is not None and not before.isprintable():
+        raise Refused(422, "unusable", "before must be a time, as created_at gives it.")
+    rows = list_own(office.database, user, limit=limit, before=before)
+    return PublicList(queries=[_show(office, row) for row in rows])
+
+
+@router.get("/queries/{query_id}", summary="One of your queries, with its answer once it is released")
+def read_query(office: OfficeOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
+    row = find_own(office.database, user, query_id) if query_id.isalnum() else None
+    if row is None:
+        raise Refused(404, "not_found", "There is no such query.")
+    return _show(office, row)
+
+
+def _show(office: Office, row: Row) -> PublicQuery:
+    return show_query(row, office.entry(row["entry_id"]) if row["status"] == "released" else None)

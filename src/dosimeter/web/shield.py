@@ -1,0 +1,114 @@
+"""Middleware: security headers on every response, no body larger than agreed, no error's inside shown to anybody."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from dosimeter.web.trouble import report_bug
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+
+
+class Shield:
+    """Wraps the application. Pure ASGI, so that streaming and background work are left alone."""
+
+    def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
+        self._application = application
+        self._largest = largest_body
+        headers = {
+            "content-security-policy": POLICY,
+            "x-content-type-options": "nosniff",
+            "x-frame-options": "DENY",
+            "referrer-policy": "same-origin",
+            "cross-origin-opener-policy": "same-origin",
+            "cross-origin-resource-policy": "same-origin",
+            "permissions-policy": "camera=(), geolocation=(), microphone=()",
+        }
+        if secure:
+            headers["strict-transport-security"] = "max-age=31536000"
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        private = not scope["path"].startswith("/static/")
+        started = False
+
+        async def send_shielded(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                given = [(n, v) for n, v in message.get("headers", []) if n.lower() != b"server"]
+                extra = [(b"cache-control", b"no-store")] if private else []
+                message = {**message, "headers": [*given, *self._headers, *extra]}
+            await send(message)
+
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if not declared.isdigit() or int(declared) > self._largest:
+            await self._refuse(scope, send_shielded)
+            return
+        body = await self._read_body(receive)
+        if body is None:
+            await self._refuse(scope, send_shielded)
+            return
+        try:
+            await self._application(scope, body, send_shielded)
+        except Exception as error:  # noqa: BLE001 - the outermost frame: its text could quote the data
+            report_bug(f"{scope['method']} {_shorten(scope['path'])}", error)
+            if not started:
+                await send_shielded({"type": "http.response.start", "status": 500, "headers": []})
+                await send_shielded({"type": "http.response.body", "body": b""})
+
+    async def _read_body(self, receive: Receive) -> Receive | None:
+        """The whole body, which is small; None when it grows beyond what is agreed. A page never waits for the rest."""
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                first: Message = message
+                break
+            size += len(message.get("body", b""))
+            if size > self._largest:
+                return None
+            parts.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                first = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+                break
+        given = False
+
+        async def replay() -> Message:
+            nonlocal given
+            if not given:
+                given = True
+                return first
+            return await receive()
+
+        return replay
+
+    async def _refuse(self, scope: Scope, send: Send) -> None:
+        message = f"The request is larger than {self._largest:,} bytes."
+        if scope["path"].startswith("/api/"):
+            body = json.dumps({"error": {"code": "too_large", "message": message, "clause": None}}).encode()
+            kind = b"application/json"
+        else:
+            body, kind = message.encode(), b"text/plain; charset=utf-8"
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _shorten(path: str) -> str:
+    """A path for the log: without line breaks, and not for ever."""
+    return "".join(letter if letter.isprintable() else "?" for letter in path[:100])

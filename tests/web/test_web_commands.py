@@ -1,0 +1,142 @@
+"""dosimeter serve and dosimeter user, as an operator types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner
+from web_site import Guest, read_text, write_configuration
+
+from dosimeter.cli import serving
+from dosimeter.errors import OptionError
+
+RUN = (
+    "import sys, typer; from dosimeter.cli import serving; app = typer.Typer(); app.command('serve')(serving.serve);"
+    "app.add_typer(serving.users); app(sys.argv[1:])"
+)
+
+
+@pytest.fixture
+def run() -> CliRunner:
+    return CliRunner()
+
+
+def make_app() -> typer.Typer:
+    app = typer.Typer()
+    app.command("serve")(serving.serve)
+    app.add_typer(serving.users)
+    return app
+
+
+def test_users_come_and_go(tmp_path: Path, run: CliRunner) -> None:
+    config = ["--config", str(write_configuration(tmp_path))]
+    made = run.invoke(
+        make_app(), ["user", "add", "Ada", "--role", "analyst", "--json", *config], catch_exceptions=False
+    )
+    assert json.loads(made.output)["name"] == "ada"
+    with pytest.raises(OptionError, match="already"):
+        run.invoke(make_app(), ["user", "add", "ada", "--role", "analyst", *config], catch_exceptions=False)
+    with pytest.raises(OptionError, match="analyst, controller"):
+        run.invoke(make_app(), ["user", "add", "eve", "--role", "king", *config], catch_exceptions=False)
+    with pytest.raises(OptionError, match="letters, digits"):
+        run.invoke(make_app(), ["user", "add", "e v e", "--role", "analyst", *config], catch_exceptions=False)
+    again = run.invoke(make_app(), ["user", "reset", "ada", *config], catch_exceptions=False)
+    assert re.search(r"ada signs in with the password \S{20}", again.output)
+    run.invoke(make_app(), ["user", "disable", "ada", *config], catch_exceptions=False)
+    listed = run.invoke(make_app(), ["user", "list", *config], catch_exceptions=False)
+    assert re.fullmatch(r"ada\s+analyst\s+disabled\n", listed.output)
+    with pytest.raises(OptionError, match="no user nobody"):
+        run.invoke(make_app(), ["user", "disable", "nobody", *config], catch_exceptions=False)
+
+
+def test_secret_is_for_its_owner_only(tmp_path: Path, run: CliRunner) -> None:
+    path = tmp_path / "key"
+    run.invoke(make_app(), ["user", "secret", str(path)], catch_exceptions=False)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(path.read_text().strip()) >= 32
+    with pytest.raises(OptionError, match="exists already"):
+        run.invoke(make_app(), ["user", "secret", str(path)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--demo", "--config", "x.toml"]])
+def test_serve_wants_one_thing(arguments: list[str], run: CliRunner) -> None:
+    with pytest.raises(OptionError, match="--config FILE, or --demo"):
+        run.invoke(make_app(), ["serve", *arguments], catch_exceptions=False)
+
+
+def start(*arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline()]
+    if "demonstration" in lines[0]:
+        lines += [process.stdout.readline() for _ in range(3)]
+    return process, lines
+
+
+def sign_in(url: str, name: str, password: str) -> Guest:
+    guest = Guest(base_url=url, follow_redirects=True, timeout=30)
+    for _ in range(100):
+        try:
+            guest.sign_in(name, password)
+            return guest
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_demo_tells_its_whole_story() -> None:
+    process, lines = start("serve", "--demo", "--port", "0")
+    try:
+        url = re.search(r"http://\S+", lines[0])
+        assert url is not None
+        people = {words[0]: words[1:] for words in (line.split() for line in lines[1:3])}
+        assert set(people) == {"controller", "analyst"}
+        with sign_in(url[0], *people["controller"]) as carol, sign_in(url[0], *people["analyst"]) as anna:
+            queue = carol.get("/queue").text
+            waiting = list(dict.fromkeys(re.findall(r"/decide/(\w+)", queue)))
+            assert len(waiting) == 4
+            assert all("Largest ε:" in read_text(carol.get(f"/decide/{query}").text) for query in waiting)
+            assert anna.get("/queries").text.count("/queries/") >= 4
+    finally:
+        end(process)
+
+
+def test_configured_server_survives_a_restart(tmp_path: Path, run: CliRunner) -> None:
+    config = write_configuration(tmp_path, "port = 0")
+    passwords = {}
+    for name, role in (("carol", "controller"), ("anna", "analyst")):
+        made = run.invoke(make_app(), ["user", "add", name, "--role", role, "--json", "--config", str(config)])
+        passwords[name] = json.loads(made.output)["password"]
+    process, lines = start("serve", "--config", str(config))
+    try:
+        with sign_in(lines[0].split()[-1], "anna", passwords["anna"]) as anna:
+            query = anna.ask()
+    finally:
+        end(process)
+    assert stat.S_IMODE((tmp_path / "site.db").stat().st_mode) == 0o600
+    process, lines = start("serve", "--config", str(config))
+    try:
+        with sign_in(lines[0].split()[-1], "carol", passwords["carol"]) as carol:
+            assert carol.approve(query).status_code == 200
+            assert "Answered" in carol.get(f"/decide/{query}").text
+    finally:
+        end(process)

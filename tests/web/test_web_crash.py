@@ -1,0 +1,199 @@
+"""kill -9 in the middle of approvals: after the restart nothing is lost, doubled or uncharged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from web_site import Guest, Site, add_users
+
+from dosimeter.ledger import Ledger
+
+SCRIPT = Path(__file__).with_name("web_crash.py")
+
+
+class Process:
+    """A server as a process of its own, to be killed."""
+
+    def __init__(self, database: str, place: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), database, place], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.process.stdout is not None
+        self.url = json.loads(self.process.stdout.readline())["url"]
+
+    def guest(self, name: str) -> Guest:
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=30)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:  # the socket is open before the server listens
+            with contextlib.suppress(httpx.TransportError):
+                guest.sign_in(name)
+                return guest
+            time.sleep(0.05)
+        raise AssertionError("the server does not answer")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def prepared(
+    request: pytest.FixtureRequest, tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]
+) -> tuple[str, dict[str, str]]:
+    """A database with users, and their tokens."""
+    if request.param == "postgresql":
+        create: Callable[[], str] = request.getfixturevalue("create_database")
+        url = create()
+        return url, add_users(url)
+    path = tmp_path / "site.db"
+    path.write_bytes(prepared_database[0].read_bytes())
+    return str(path), prepared_database[1]
+
+
+def ledger_entries(database: str) -> list[tuple[str, str]]:
+    with Ledger.open(database, create=False) as ledger:
+        assert ledger.verify().intact
+        account = ledger.account("clinic")
+        return [] if account is None else [(entry.status, str(entry.epsilon)) for entry in account.entries]
+
+
+@pytest.mark.parametrize(
+    ("place", "entries", "status", "words"),
+    [
+        ("after claim", [], "waiting", "before anything was charged"),
+        ("after reserve", [("reserved", "0.05")], "waiting", "it counts, and there is no answer"),
+        pytest.param(
+            "before settle",
+            [("reserved", "0.05")],
+            "waiting",
+            "it counts, and there is no answer",
+            marks=pytest.mark.long,
+        ),
+        ("after settle", [("released", "0.05")], "released", "Answered"),
+        pytest.param("after release", [("released", "0.05")], "released", "Answered", marks=pytest.mark.long),
+        pytest.param("after all", [("released", "0.05")], "released", "Answered", marks=pytest.mark.long),
+    ],
+)
+def test_killed_at_every_step(
+    prepared: tuple[str, dict[str, str]],
+    start_site: Callable[..., Site],
+    place: str,
+    entries: list[tuple[str, str]],
+    status: str,
+    words: str,
+) -> None:
+    database, tokens = prepared
+    victim = Process(database, place)
+    try:
+        with victim.guest("anna") as anna, victim.guest("carol") as carol:
+            query_id = anna.ask()
+            with contextlib.suppress(httpx.TransportError):
+                carol.approve(query_id)
+    finally:
+        victim.end()
+    assert ledger_entries(database) == entries
+
+    site = start_site(database=database, tokens=tokens)
+    with site.guest("carol") as carol, site.api() as api:
+        assert words in carol.get(f"/decide/{query_id}").text
+        assert api.get(f"/queries/{query_id}").json()["status"] == status
+        if status == "waiting":  # it can be answered (again): once more charged, and now with an answer
+            assert ("interrupted: charged, no answer" in carol.get("/queue").text) == bool(entries)
+            assert carol.approve(query_id).status_code == 200
+            assert ledger_entries(database) == [*entries, ("released", "0.05")]
+        else:
+            assert carol.approve(query_id).status_code == 409
+            assert ledger_entries(database) == entries
+        assert api.get(f"/queries/{query_id}").json()["answer"] is not None
+
+
+@pytest.mark.long
+def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Callable[..., Site]) -> None:
+    """Two controllers approve a dozen queries at once while the server is killed somewhere among them, three times."""
+    database, tokens = prepared
+    asked: list[str] = []
+    dice = random.Random(7)
+    for _ in range(3):
+        victim = Process(database, "nowhere")
+        try:
+            with victim.guest("anna") as anna:
+                asked += [anna.ask(f"SELECT COUNT(*) FROM clinic WHERE age = {len(asked) + n}") for n in range(4)]
+            guests = [victim.guest(name) for name in ("carol", "conrad")]
+
+            def approve(guest: Guest, queries: tuple[str, ...] = tuple(asked)) -> None:
+                for query_id in queries:
+                    with contextlib.suppress(httpx.TransportError):
+                        guest.approve(query_id, epsilon="0.01")
+
+            threads = [threading.Thread(target=approve, args=(guest,)) for guest in guests]
+            for thread in threads:
+                thread.start()
+            time.sleep(dice.uniform(0.05, 0.9))
+            os.kill(victim.process.pid, 9)
+            for thread in threads:
+                thread.join()
+            for guest in guests:
+                guest.close()
+        finally:
+            victim.end()
+
+    site = start_site(database=database, tokens=tokens)
+    with site.guest("carol") as carol, site.api() as api:
+        for query_id in asked:
+            carol.approve(query_id, epsilon="0.01")
+        found = {query_id: api.get(f"/queries/{query_id}").json() for query_id in asked}
+    assert {query["status"] for query in found.values()} == {"released"}
+    with Ledger.open(database, create=False) as ledger:
+        account = ledger.account("clinic")
+        assert account is not None
+        released = [entry for entry in account.entries if entry.status == "released"]
+        assert ledger.verify().intact
+    # Every query has exactly one released entry, with the numbers its analyst sees; the rest are charged reservations.
+    assert sorted(entry.query for entry in released) == sorted(query["sql"] for query in found.values())
+    answers = {entry.query: entry.answer for entry in released}
+    assert all(answers[query["sql"]] == query["answer"]["rows"] for query in found.values())
+    assert {entry.status for entry in account.entries} <= {"released", "reserved"}
+    assert account.reading.epsilon == sum(entry.charge for entry in account.entries)
+
+
+def test_double_click_releases_once(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    carol.get(f"/decide/{query_id}")
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(carol.approve(query_id).status_code)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [200, 409, 409, 409, 409, 409]
+    assert ledger_entries(site.settings.database) == [("released", "0.05")]
+
+
+def test_failure_after_the_charge_is_said_at_once(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dosimeter.errors import LedgerError
+
+    def full(*_: object, **__: object) -> None:
+        raise LedgerError("The disk is full.")
+
+    query_id = anna.ask()
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "settle", full)
+        page = carol.approve(query_id)
+    assert "it counts, and there is no answer" in page.text
+    assert carol.approve(query_id).status_code == 200
+    assert ledger_entries(site.settings.database) == [("reserved", "0.05"), ("released", "0.05")]

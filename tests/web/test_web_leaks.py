@@ -1,0 +1,203 @@
+"""Nothing that is the controller's reaches an analyst: neither on any page, nor in any answer, whatever is decided."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from sqlalchemy import RowMapping
+from web_site import Guest, Site, clinic_settings, make_settings
+
+from dosimeter.web.models import PHRASES, Public, PublicQuery, show_query
+from dosimeter.web.pages import render_public
+from dosimeter.web.tables import QUERIES
+
+# Values that are easy to spot. One person moves the sum by 4242.25 and the count by 1; 1,137 people match.
+SPOT, MATCHING, PEOPLE, NAME = 4242.25, 1137, 3011, "Zebulon Quagmire"
+SCHEMA = f"""
+table = "spots"
+individuals = {PEOPLE}
+reviewed = true
+[columns.name]
+type = "text"
+identifying = true
+[columns.kind]
+type = "category"
+values = ["in", "out"]
+[columns.amount]
+type = "decimal"
+bounds = [0, 5000]
+resolution = 0.25
+"""
+COUNT, TOTAL = "SELECT COUNT(*) FROM spots WHERE kind = 'in'", "SELECT SUM(amount) FROM spots WHERE kind = 'in'"
+REASON = "becauseofzebulon"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, prepared_database: tuple[Path, dict[str, str]]) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("spots")
+    (folder / "spots.toml").write_text(SCHEMA)
+    with (folder / "spots.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["name", "kind", "amount"])
+        for number in range(PEOPLE):
+            first = number == 0
+            writer.writerow(
+                [NAME if first else f"N{number}", "in" if number < MATCHING else "out", SPOT if first else 1.25]
+            )
+    dataset = clinic_settings(data=str(folder / "spots.csv"), schema=folder / "spots.toml", policy="budget:100000")
+    database = folder / "site.db"
+    database.write_bytes(prepared_database[0].read_bytes())
+    running = Site.start(make_settings(str(database), {"spots": dataset}), prepared_database[1])
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def guests(site: Site) -> Iterator[tuple[Guest, Guest]]:
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        yield anna, carol
+
+
+def everything_anna_can_fetch(site: Site, anna: Guest, query_id: str) -> dict[str, str]:
+    """Every page, fragment and document, with and without the query; also what she is refused."""
+    paths = [
+        "/",
+        "/ask",
+        f"/ask?again={query_id}",
+        "/queries",
+        f"/queries/{query_id}",
+        f"/queries/{query_id}/status",
+        "/me",
+    ]
+    paths += [
+        f"/decide/{query_id}{part}" for part in ("", "/live", "/people?epsilon=1", "/groups?column=kind&epsilon=1")
+    ]
+    paths += ["/queue", "/queue/rows", "/audit", "/accounts", "/accounts/spots", "/accounts/spots/people", "/settings"]
+    found = {path: anna.get(path).text for path in paths}
+    for sql in (COUNT, "SELECT name FROM spots", "SELECT MODE(amount) FROM spots"):
+        found[f"check {sql}"] = anna.act("/ask/check", dataset="spots", sql=sql).text
+    found["withdraw"] = anna.act(f"/queries/{query_id}/withdraw").text
+    for verb in ("approve", "deny", "reveal"):
+        found[verb] = anna.act(f"/decide/{query_id}/{verb}", epsilon="1").text
+    with site.api() as api:
+        for path in ("/datasets", "/queries", f"/queries/{query_id}", "/nowhere"):
+            found[f"api {path}"] = api.get(path).text
+        found["api check"] = api.post("/check", json={"dataset": "spots", "sql": COUNT}).text
+        found["api submit"] = api.post(
+            "/queries", json={"dataset": "spots", "sql": "SELECT name FROM spots", "purpose": "x"}
+        ).text
+    return found
+
+
+def secrets_of(epsilon: str, preference: str, reason: str) -> list[str]:
+    """Exact answers, sensitivities, RDRs, the chosen ε, the preference, the reason, and who somebody is."""
+    total = SPOT + (MATCHING - 1) * 1.25
+    numbers = {SPOT, total, MATCHING, 1 / float(epsilon) * 1, 5000 / float(epsilon), SPOT + 5000 / float(epsilon)}
+    written = {form for n in numbers for form in (f"{n:g}", f"{n:.2f}", f"{n:,.2f}", f"{n:,.0f}") if len(form) > 3}
+    return [*written, epsilon, preference.split(":")[1], reason, NAME, "rdr", "RDR"]
+
+
+@settings(max_examples=8)
+@given(
+    sql=st.sampled_from([COUNT, TOTAL]),
+    verdict=st.sampled_from(["approve", "deny", "changes", "none"]),
+    epsilon=st.sampled_from(["0.007", "0.0080", "0.003"]),
+    threshold=st.sampled_from(["0.98761", "0.97531"]),
+    reason=st.text("qxzjvk", min_size=8, max_size=20),
+)
+def test_no_secret_reaches_an_analyst(
+    site: Site, guests: tuple[Guest, Guest], sql: str, verdict: str, epsilon: str, threshold: str, reason: str
+) -> None:
+    anna, carol = guests
+    epsilon = f"{float(epsilon):g}"
+    query_id = anna.ask(sql, dataset="spots")
+    carol.get(f"/decide/{query_id}")
+    carol.act(f"/decide/{query_id}/reveal", epsilon="1")
+    spoken = f"{REASON} {reason}"
+    match verdict:
+        case "approve":
+            response = carol.approve(query_id, epsilon, f"ratio:{threshold}", reason=spoken)
+            assert response.status_code == 200, response.text
+        case "deny":
+            assert carol.act(f"/decide/{query_id}/deny", reason=spoken).status_code == 200
+        case "changes":
+            assert carol.act(f"/decide/{query_id}/changes", phrase="coarser", reason=spoken).status_code == 200
+    assert REASON in carol.get(f"/decide/{query_id}").text or verdict == "none"
+    for where, text in everything_anna_can_fetch(site, anna, query_id).items():
+        # Ids and times are the analyst's own and full of digits; numbers must not be found by chance inside of them.
+        bare = re.sub(
+            r"[0-9a-f]{20}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{4}-\d\d-\d\d \d\d:\d\d|csrf\S+|X-CSRF-Token[^}]+", "", text
+        )
+        for secret in secrets_of(epsilon, f"ratio:{threshold}", reason):
+            pattern = rf"(?<![\d.,]){re.escape(secret)}(?![\d,]|\.\d)" if secret[0].isdigit() else re.escape(secret)
+            found = re.search(pattern, bare)
+            assert found is None, f"{secret!r} in {where}: …{bare[max(0, found.start() - 80) : found.end() + 40]}…"
+
+
+def fake_row(values: dict[str, Any]) -> RowMapping:
+    return values  # type: ignore[return-value]
+
+
+SECRET_COLUMNS = ("reason", "note", "preference", "epsilon", "decided_by", "claim", "entry_id", "looked")
+
+
+@given(
+    status=st.sampled_from(
+        ["waiting", "approving", "interrupted", "released", "denied", "changes", "withdrawn", "new"]
+    ),
+    phrase=st.sampled_from([None, *PHRASES, "unknown"]),
+    secret=st.text("QXZ", min_size=12, max_size=20),
+)
+def test_stored_secrets_stay_behind(status: str, phrase: str | None, secret: str) -> None:
+    row: dict[str, Any] = {column.name: secret for column in QUERIES.columns if column.name in SECRET_COLUMNS}
+    row |= {
+        "id": "a", "dataset": "clinic", "sql": "SELECT 1", "purpose": "p", "priority": "low", "wanted_error": None,
+        "status": status, "created_at": "t", "changed_at": secret, "phrase": phrase, "analyst_id": secret,
+    }  # fmt: skip
+    assert set(row) == {column.name for column in QUERIES.columns}
+    shown = show_query(fake_row(row), None)
+    assert secret not in shown.model_dump_json()
+    hidden = {"approving", "interrupted", "new"}
+    assert shown.status == ("waiting" if status in hidden else status)
+
+
+def test_public_values_refuse_further_fields() -> None:
+    fields: dict[str, Any] = {
+        "id": "a", "dataset": "b", "sql": "c", "purpose": "d", "priority": "low", "wanted_error": None,
+        "status": "waiting", "created_at": "e", "message": None, "answer": None,
+    }  # fmt: skip
+    assert PublicQuery(**fields).status == "waiting"
+    for extra in ("rdr", "epsilon", "reason", "sensitivity", "reading"):
+        with pytest.raises(ValidationError):
+            PublicQuery(**fields, **{extra: 1})
+    for model in all_models(Public):
+        assert model.model_config["extra"] == "forbid"
+        assert not {"rdr", "pis", "sensitivity", "reading", "reason", "preference", "exact"} & set(model.model_fields)
+
+
+def all_models(root: type[Public]) -> Iterator[type[Public]]:
+    for model in root.__subclasses__():
+        yield model
+        yield from all_models(model)
+
+
+def test_analyst_pages_are_made_of_public_values_only() -> None:
+    with pytest.raises(TypeError, match="not for an analyst"):
+        render_public(None, "query.html", None, query={"epsilon": 0.5})  # type: ignore[arg-type]
+
+
+def test_schema_is_public_and_rows_are_not(site: Site) -> None:
+    with site.api() as api:
+        document = api.get("/datasets").json()
+    assert document[0]["individuals"] == PEOPLE
+    assert [column["name"] for column in document[0]["columns"]] == ["name", "kind", "amount"]
+    assert NAME not in json.dumps(document)

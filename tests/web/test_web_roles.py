@@ -1,0 +1,130 @@
+"""Every route × every kind of visitor, in one table; and that no other route exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from web_site import COUNT, Guest, Site
+
+# path → what (nobody, analyst, controller) get for a plain GET or an empty POST with a valid token where one exists.
+# 303 is the way to the sign-in page, or home.
+GETS = {
+    "/": (303, 303, 303),
+    "/sign-in": (200, 303, 303),
+    "/me": (303, 200, 200),
+    "/ask": (303, 200, 403),
+    "/queries": (303, 200, 403),
+    "/queries/{query_id}": (303, 200, 403),
+    "/queries/{query_id}/status": (303, 200, 403),
+    "/queue": (303, 403, 200),
+    "/queue/rows": (303, 403, 200),
+    "/settings": (303, 403, 200),
+    "/audit": (303, 403, 200),
+    "/jobs/{job_id}": (303, 403, 404),
+    "/decide/{query_id}": (303, 403, 200),
+    "/decide/{query_id}/live": (303, 403, 200),
+    "/decide/{query_id}/people": (303, 403, 200),
+    "/decide/{query_id}/groups": (303, 403, 200),
+    "/decide/{query_id}/others": (303, 403, 200),
+    "/accounts": (303, 403, 200),
+    "/accounts/{name}": (303, 403, 200),
+    "/accounts/{name}/people": (303, 403, 200),
+    "/health": (200, 200, 200),
+    "/static/vega.js": (200, 200, 200),
+}
+QUERY_STRINGS = {"people": "?epsilon=0.05", "groups": "?column=sex&epsilon=0.05", "others": "?epsilon=0.05"}
+POSTS = {
+    "/sign-in": (403, 403, 403),  # a session's token is not the sign-in page's
+    "/sign-out": (303, 303, 303),
+    "/sign-out-everywhere": (303, 303, 303),
+    "/me/password": (303, 422, 422),
+    "/me/tokens": (303, 422, 403),
+    "/me/tokens/{token_id}/revoke": (303, 404, 403),
+    "/ask": (303, 404, 403),
+    "/ask/check": (303, 404, 403),
+    "/queries/{query_id}/withdraw": (303, 303, 403),
+    "/settings": (303, 403, 422),
+    "/jobs/{job_id}/cancel": (303, 403, 404),
+    "/decide/{query_id}/look": (303, 403, 303),
+    "/decide/{query_id}/reveal": (303, 403, 422),
+    "/decide/{query_id}/approve": (303, 403, 422),
+    "/decide/{query_id}/repeat": (303, 403, 409),
+    "/decide/{query_id}/deny": (303, 403, 303),
+    "/decide/{query_id}/changes": (303, 403, 422),
+}
+VISITORS = ("nobody", "analyst", "controller")
+
+
+@pytest.fixture
+def visitors(site: Site) -> Iterator[dict[str, Guest]]:
+    guests = {"nobody": site.guest(), "analyst": site.guest("anna"), "controller": site.guest("carol")}
+    for guest in guests.values():
+        guest.follow_redirects = False
+    yield guests
+    for guest in guests.values():
+        guest.close()
+
+
+def fill(path: str, query_id: str) -> str:
+    filled = path.format(query_id=query_id, name="clinic", job_id="x", token_id="x") if "{" in path else path
+    return filled + QUERY_STRINGS.get(path.rsplit("/", 1)[1], "") if path.startswith("/decide") else filled
+
+
+def test_table_names_every_route(site: Site) -> None:
+    from dosimeter.web.routes import accounts, analyst, decision, queue, session, verdicts
+
+    existing = {
+        (method, route.path)
+        for module in (accounts, analyst, decision, queue, session, verdicts)
+        for route in module.router.routes
+        for method in route.methods - {"HEAD"}
+    }
+    apart = {("GET", "/health"), ("GET", "/static/vega.js")}
+    assert existing | apart == {("GET", path) for path in GETS} | {("POST", path) for path in POSTS}
+
+
+def test_every_get_for_every_visitor(site: Site, visitors: dict[str, Guest]) -> None:
+    with site.guest("anna") as anna:
+        query_id = anna.ask()
+    found = {path: tuple(visitors[who].get(fill(path, query_id)).status_code for who in VISITORS) for path in GETS}
+    assert found == GETS
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_every_post_for_every_visitor(site: Site, visitors: dict[str, Guest], path: str) -> None:
+    with site.guest("anna") as anna:
+        query_id = anna.ask()
+    order = ("nobody", "controller", "analyst") if "withdraw" in path else VISITORS
+    found = {who: visitors[who].act(fill(path, query_id)).status_code for who in order}
+    assert tuple(found[who] for who in VISITORS) == POSTS[path]
+
+
+def test_nobody_is_sent_to_sign_in(visitors: dict[str, Guest]) -> None:
+    for path in GETS:
+        response = visitors["nobody"].get(fill(path, "x"))
+        if response.status_code == 303:
+            assert response.headers["location"] == "/sign-in"
+
+
+def test_analysts_do_not_see_each_other(site: Site, anna: Guest) -> None:
+    query_id = anna.ask()
+    with site.guest("bob") as bob:
+        assert bob.get(f"/queries/{query_id}").status_code == 404
+        assert bob.get(f"/queries/{query_id}/status").status_code == 404
+        assert bob.act(f"/queries/{query_id}/withdraw").status_code == 404
+        assert COUNT not in bob.get("/queries").text
+        assert COUNT not in bob.get("/ask", params={"again": query_id}).text
+    with site.api("bob") as api:
+        assert api.get(f"/queries/{query_id}").status_code == 404
+        assert api.get("/queries").json() == {"queries": []}
+
+
+@pytest.mark.parametrize("path", ["/datasets", "/queries", "/queries/x"])
+def test_interface_needs_a_token(site: Site, anna: Guest, path: str) -> None:
+    wrong = ({}, {"Authorization": "Bearer dsm_wrong"}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer"})
+    for headers in wrong:
+        response = anna.get(f"/api/v1{path}", headers=headers)  # a session's cookie counts for nothing here
+        assert response.status_code == 401
+        assert set(response.json()) == {"error"}
+        assert set(response.json()["error"]) == {"code", "message", "clause"}

@@ -1,0 +1,377 @@
+"""Attacks that every web application meets: forged requests, planted sessions, guessed passwords, hostile texts, large
+bodies, paths and headers that lead elsewhere."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
+
+from dosimeter.web import auth
+from dosimeter.web.database import Database
+from dosimeter.web.pages import ENTRY_COOKIE, SESSION_COOKIE
+from dosimeter.web.shield import POLICY
+from dosimeter.web.tables import SESSIONS, TOKENS, USERS
+
+HOSTILE = "'; DROP TABLE web_users; -- \"<script>alert(1)</script>{{1234567*7}}${1234567*7}%0d%0aSet-Cookie:x=1"
+
+
+@pytest.fixture
+def opened(site: Site) -> Iterator[Database]:
+    database = Database(site.settings.database)
+    yield database
+    database.close()
+
+
+# ---------------------------------------------------------------- forged requests
+
+
+def test_request_without_token_changes_nothing(site: Site, anna: Guest) -> None:
+    with site.guest("bob") as bob:
+        for token in ("", "wrong", bob.csrf):
+            response = anna.post("/ask", data={"csrf": token, "dataset": "clinic", "sql": COUNT, "purpose": "x"})
+            assert response.status_code == 403
+    assert "You have not asked anything yet." in anna.get("/queries").text
+
+
+def test_request_from_another_site_is_refused(anna: Guest) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    assert anna.post("/sign-out", data={"csrf": anna.csrf}, headers=headers).status_code == 403
+    assert anna.get("/queries").status_code == 200
+
+
+def test_sign_in_form_has_a_token_of_its_own(site: Site) -> None:
+    with site.guest() as guest:
+        assert guest.post("/sign-in", data={"name": "anna", "password": PASSWORD}).status_code == 403
+        page = guest.get("/sign-in")
+        token = re.search(r'name="csrf" value="([^"]+)"', page.text)
+        assert token is not None
+        guest.cookies.set(ENTRY_COOKIE, "planted", path="/sign-in", domain="127.0.0.1")
+        fields = {"csrf": token[1], "name": "anna", "password": PASSWORD}
+        with site.guest() as other:
+            assert other.post("/sign-in", data=fields).status_code == 403
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def test_session_id_is_new_at_every_sign_in(site: Site, opened: Database) -> None:
+    with site.guest() as guest:
+        guest.cookies.set(SESSION_COOKIE, "planted", domain="127.0.0.1")
+        guest.sign_in("anna")
+        first = [cookie.value for cookie in guest.cookies.jar if cookie.name == SESSION_COOKIE]
+        assert "planted" not in first
+        with opened.reading() as connection:
+            stored = {row.digest for row in connection.execute(sa.select(SESSIONS.c.digest))}
+        assert not any(value in digest for value in first if value for digest in stored)
+    with site.guest("anna") as again:
+        assert again.cookies[SESSION_COOKIE] not in first
+
+
+def test_signature_protects_the_cookie(site: Site, anna: Guest) -> None:
+    value = anna.cookies[SESSION_COOKIE]
+    for changed in (value[:-1] + ("A" if value[-1] != "A" else "B"), "x" + value, value.split(".")[0], "", "a" * 5000):
+        response = httpx.get(f"{site.url}/queries", cookies={SESSION_COOKIE: changed}, follow_redirects=False)
+        assert response.status_code == 303
+        assert response.headers["location"] == "/sign-in"
+
+
+def test_cookie_is_not_for_scripts(site: Site, start_site: Callable[..., Site]) -> None:
+    with site.guest() as guest:
+        guest.follow_redirects = False
+        header = guest.sign_in("anna").headers["set-cookie"]
+    assert "HttpOnly" in header
+    assert "SameSite=lax" in header
+    assert "Secure" not in header
+    site.stop()
+    secure = start_site(tokens=site.tokens, public_url="https://dosimeter.example.org")
+    with secure.guest() as guest:
+        response = guest.get("/sign-in")
+        assert "Secure" in response.headers["set-cookie"]
+        assert "max-age" in response.headers["strict-transport-security"]
+
+
+def test_sign_out_everywhere_ends_other_sessions(site: Site, anna: Guest) -> None:
+    with site.guest("anna") as elsewhere:
+        assert elsewhere.get("/queries").url.path == "/queries"
+        anna.act("/sign-out-everywhere")
+        assert elsewhere.get("/queries").url.path == "/sign-in"
+
+
+def test_new_password_ends_other_sessions(site: Site, anna: Guest) -> None:
+    with site.guest("anna") as elsewhere:
+        assert "not right" in anna.act("/me/password", current="wrong", fresh="another password").text
+        assert "10 to 200" in anna.act("/me/password", current=PASSWORD, fresh="short").text
+        assert "is changed" in anna.act("/me/password", current=PASSWORD, fresh="another password").text
+        assert elsewhere.get("/queries").url.path == "/sign-in"
+        assert anna.get("/queries").url.path == "/queries"
+    with site.guest() as guest:
+        assert guest.sign_in("anna").status_code == 401
+        assert guest.sign_in("anna", "another password").status_code == 200
+
+
+def test_disabled_user_is_out_at_once(site: Site, anna: Guest, opened: Database) -> None:
+    auth.disable_user(opened, "anna")
+    assert anna.get("/queries").url.path == "/sign-in"
+    with site.api("anna") as api:
+        assert api.get("/queries").status_code == 401
+    with site.guest() as guest:
+        assert guest.sign_in("anna").status_code == 401
+    password = auth.reset_password(opened, "anna")
+    with site.guest() as guest:
+        assert guest.sign_in("anna", password).status_code == 200
+
+
+def test_passwords_and_keys_are_not_stored(
+    site: Site, anna: Guest, opened: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    from argon2 import PasswordHasher
+
+    monkeypatch.setattr(auth, "_hasher", lambda: PasswordHasher())
+    auth.add_user(opened, "real", "analyst", PASSWORD)
+    with opened.reading() as connection:
+        users = connection.execute(sa.select(USERS)).mappings().all()
+        tokens = connection.execute(sa.select(TOKENS)).mappings().all()
+    hashed = {user["name"]: user["password"] for user in users}
+    assert re.match(r"\$argon2id\$v=19\$m=(\d+)", hashed["real"])
+    assert int(re.match(r"\$argon2id\$v=19\$m=(\d+)", hashed["real"])[1]) >= 19_456  # type: ignore[index]
+    assert not any(PASSWORD in value for value in hashed.values())
+    assert not any(token in str(row) for token in site.tokens.values() for row in tokens)
+
+
+def test_tokens_can_be_revoked(site: Site, anna: Guest) -> None:
+    page = anna.act("/me/tokens", name="notebook").text
+    token = re.search(r'id="fresh-token">([^<]+)<', page)
+    assert token is not None
+    headers = {"Authorization": f"Bearer {token[1]}"}
+    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
+    assert token[1] not in anna.get("/me").text
+    for revoke in re.findall(r"/me/tokens/(\w+)/revoke", anna.get("/me").text):
+        anna.act(f"/me/tokens/{revoke}/revoke")
+    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 401
+
+
+# ---------------------------------------------------------------- guessing
+
+
+def test_guessing_is_slowed_down(site: Site) -> None:
+    with site.guest() as guest:
+        for _ in range(site.settings.failures_allowed):
+            assert guest.sign_in("anna", "wrong password").status_code == 401
+        blocked = guest.sign_in("anna")  # the right password, too late
+        assert blocked.status_code == 429
+        assert guest.sign_in("bob").status_code == 200  # another account from the same address
+
+
+def test_unknown_name_looks_like_a_wrong_password(site: Site) -> None:
+    with site.guest() as guest:
+        pages = [read_text(guest.sign_in(name, "wrong password").text) for name in ("anna", "nobody-here")]
+    assert pages[0] == pages[1]
+
+
+def test_address_is_slowed_down_whatever_the_name(site: Site) -> None:
+    with site.guest() as guest:
+        limit = site.settings.failures_allowed * auth.PER_ADDRESS
+        statuses = [guest.sign_in(f"name{number}", "wrong password").status_code for number in range(limit + 1)]
+    assert statuses == [401] * limit + [429]
+
+
+# ---------------------------------------------------------------- hostile texts
+
+
+def test_hostile_text_in_every_field(site: Site, anna: Guest, carol: Guest, opened: Database) -> None:
+    query_id = anna.ask(purpose=HOSTILE[:400])
+    other = anna.ask()
+    answers = [
+        anna.act(
+            "/ask", dataset="clinic", sql=HOSTILE, purpose=HOSTILE, priority=HOSTILE[:15], wanted_error=HOSTILE[:30]
+        ),
+        anna.act("/ask/check", dataset="clinic", sql=HOSTILE),
+        anna.act("/ask", dataset=HOSTILE, sql=COUNT, purpose="x"),
+        anna.act("/me/tokens", name=HOSTILE[:90]),
+        anna.act("/me/password", current=HOSTILE, fresh=HOSTILE),
+        anna.get("/ask", params={"dataset": HOSTILE, "again": HOSTILE}),
+        anna.get(f"/queries/{HOSTILE}"),
+        carol.get("/decide/" + HOSTILE.replace("/", "")),
+        carol.get(
+            f"/decide/{query_id}", params={"preset": "own", "text": HOSTILE, "column": HOSTILE, "value": HOSTILE}
+        ),
+        carol.get(f"/decide/{query_id}/live", params={"preset": "own", "text": HOSTILE}),
+        carol.get(f"/decide/{query_id}/live", params={"preset": "medians", "column": HOSTILE, "value": HOSTILE}),
+        carol.get(f"/decide/{query_id}/groups", params={"column": HOSTILE, "epsilon": "1"}),
+        carol.get(f"/accounts/{HOSTILE}"),
+        carol.get("/audit", params={"before": HOSTILE}),
+        carol.act("/settings", high=HOSTILE, normal="1", low="1"),
+        carol.approve(query_id, preference=HOSTILE),
+        carol.act(f"/decide/{query_id}/changes", phrase=HOSTILE[:39], reason=HOSTILE),
+        carol.act(f"/decide/{other}/deny", reason=HOSTILE),
+        carol.get("/queue"),
+        carol.get("/audit"),
+        carol.get(f"/decide/{other}"),
+        anna.get("/queries"),
+    ]
+    with site.guest() as guest:
+        answers.append(guest.sign_in(HOSTILE, HOSTILE))
+    for response in answers:
+        assert response.status_code < 500, response.request.url
+        assert "<script>alert(1)" not in response.text, response.request.url
+        assert "8641969" not in response.text, response.request.url
+        assert "x=1" not in response.headers.get("set-cookie", "")
+    with opened.reading() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(USERS)).scalar_one() == 4
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\x1bb", "\ud800"])
+def test_texts_no_database_can_hold(site: Site, anna: Guest, text: str) -> None:
+    body = {"dataset": "clinic", "sql": COUNT, "purpose": text}
+    with site.api() as api:
+        import json
+
+        response = api.post("/queries", content=json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    if "\ud800" not in text:
+        assert anna.act("/ask", **body).status_code == 422
+
+
+def test_nothing_in_an_address_breaks_the_database(start_site: Callable[..., Site], database: str) -> None:
+    """PostgreSQL refuses texts with a zero byte, and must never be asked."""
+    site = start_site(database=database)
+    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api, site.guest() as guest:
+        for bad in ("%00", "a%00b", "%ff%fe", "%ed%a0%80", "..%2f", "%F0%9F%92%A5"):
+            for visitor, path in (
+                (anna, "/queries/{}"), (anna, "/queries/{}/status"), (anna, "/ask?again={}&dataset={}"),
+                (carol, "/decide/{}"), (carol, "/decide/{}/live"), (carol, "/accounts/{}"), (carol, "/jobs/{}"),
+                (carol, "/audit?before={}"), (api, "/queries/{}"), (api, "/queries?before={}"),
+            ):  # fmt: skip
+                assert visitor.get(path.format(bad, bad)).status_code < 500, path
+            for path in ("/queries/{}/withdraw", "/me/tokens/{}/revoke"):
+                assert anna.act(path.format(bad)).status_code < 500
+        assert guest.sign_in("a\x00b", "x\x00y").status_code == 401
+        assert anna.act("/ask/check", dataset="clinic", sql="SELECT \x00").status_code == 200
+        raw = f"csrf={anna.csrf}&dataset=clinic&purpose=x&sql=%FF%00".encode()
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert anna.post("/ask", content=raw, headers=form).status_code == 422
+
+
+# ---------------------------------------------------------------- bodies, paths, headers
+
+
+@pytest.mark.parametrize("path", ["/ask", "/sign-in", "/api/v1/queries"])
+def test_large_bodies_are_refused(site: Site, anna: Guest, path: str) -> None:
+    large = b"x" * (site.settings.largest_body + 1)
+
+    def in_pieces() -> Iterator[bytes]:
+        for start in range(0, len(large), 8192):
+            yield large[start : start + 8192]
+
+    for content in (large, in_pieces()):
+        response = anna.post(path, content=content, headers={"X-CSRF-Token": anna.csrf})
+        assert response.status_code == 413
+    assert anna.get("/queries").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/..%2fapp.py",
+        "/static/%2e%2e/%2e%2e/settings.py",
+        "/static/....//app.py",
+        "/static//etc/passwd",
+        "/static/vendor/../../tables.py",
+        "/static/%00",
+    ],
+)
+def test_paths_do_not_lead_out_of_static(site: Site, path: str) -> None:
+    """Sent as it is, since a client would tidy the path first."""
+    host = urlsplit(site.url)
+    with socket.create_connection((host.hostname, host.port)) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.split()[1] in (b"404", b"400", b"405")
+    assert b"import" not in answer
+    assert b"root:" not in answer
+
+
+def test_headers_cannot_be_smuggled_in(site: Site, anna: Guest) -> None:
+    for value in ("x%0d%0aX-Injected:%20yes", "%0aX-Injected: yes"):
+        for path in (f"/queries/{value}", f"/ask?dataset={value}", f"/sign-in?next={value}", f"/{value}"):
+            response = anna.get(path)
+            assert "x-injected" not in response.headers
+            assert response.status_code < 500
+    assert httpx.get(site.url, headers={"Host": "evil.example"}).headers["location"] == "/sign-in"
+
+
+def test_every_response_carries_the_headers(site: Site, anna: Guest) -> None:
+    pages = [
+        "/sign-in",
+        "/ask",
+        "/nowhere",
+        "/static/style.css",
+        "/static/nowhere",
+        "/health",
+        "/api/v1/queries",
+        "/queue",
+    ]
+    for path in pages:
+        headers = anna.get(path).headers
+        assert headers["content-security-policy"] == POLICY
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "server" not in headers
+        assert (headers.get("cache-control") == "no-store") != path.startswith("/static/")
+    assert "unsafe" not in POLICY
+
+
+def test_pages_have_no_inline_scripts_or_styles(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    pages = [anna.get(path).text for path in ("/ask", "/queries", f"/queries/{query_id}", "/me")]
+    pages += [
+        carol.get(path).text for path in ("/queue", f"/decide/{query_id}", "/accounts/clinic", "/audit", "/settings")
+    ]
+    for page in pages:
+        assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+        assert not re.search(r"\sstyle=|<style|\son\w+=|javascript:", page)
+        assert not re.search(r"(src|href)=\"https?://", page)
+
+
+def test_a_bug_shows_nothing(
+    site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from dosimeter.web.routes import analyst
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("cell value 4711")
+
+    monkeypatch.setattr(analyst, "list_own", broken)
+    response = anna.get("/queries")
+    assert response.status_code == 500
+    assert "Something went wrong on our side." in response.text
+    assert "4711" not in response.text
+    assert "Traceback" not in response.text
+    deadline = time.monotonic() + 5  # it is written once the answer is out
+    while "RuntimeError at" not in caplog.text and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "RuntimeError at" in caplog.text  # the log knows where, and does not quote it either
+    assert "4711" not in caplog.text
+
+
+def test_second_server_is_kept_away(site: Site) -> None:
+    from dosimeter.errors import LedgerError
+
+    with pytest.raises(LedgerError, match="one server per database"):
+        Site.start(site.settings, {})
+
+
+def test_users_can_be_added_while_it_serves(site: Site) -> None:
+    add_users(site.settings.database, {"dora": "analyst"})
+    with site.guest("dora") as dora:
+        assert dora.get("/ask").status_code == 200

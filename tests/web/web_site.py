@@ -1,0 +1,165 @@
+"""A running server with known users, and guests who talk to it over HTTP. Used by the tests and by bench/web.py."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from dosimeter.web.app import make_app
+from dosimeter.web.auth import User, add_user, make_token
+from dosimeter.web.database import Database
+from dosimeter.web.settings import DatasetSettings, Settings
+from dosimeter.web.tables import USERS
+
+PASSWORD = "correct horse battery"
+USERS_AND_ROLES = {"carol": "controller", "conrad": "controller", "anna": "analyst", "bob": "analyst"}
+SECRET = b"0123456789abcdef0123456789abcdef"
+CLINIC = resources.files("dosimeter") / "data"
+COUNT = "SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Wilson disease'"
+
+
+def clinic_settings(**changes: Any) -> DatasetSettings:
+    values: dict[str, Any] = {
+        "data": str(CLINIC / "clinic.csv"),
+        "schema": Path(str(CLINIC / "clinic.toml")),
+        "policy": "budget:2",
+        "algorithm": "find",
+    }
+    return DatasetSettings(**values | changes)
+
+
+def make_settings(database: str, datasets: Mapping[str, DatasetSettings] | None = None, **changes: Any) -> Settings:
+    values: dict[str, Any] = {
+        "database": database,
+        "datasets": datasets or {"clinic": clinic_settings()},
+        "secret": SECRET,
+    }
+    return Settings(**values | changes)
+
+
+def add_users(database: str, names: Mapping[str, str] = USERS_AND_ROLES) -> dict[str, str]:
+    """Everybody with the same password; gives an API token per analyst."""
+    opened = Database(database)
+    try:
+        opened.migrate()
+        tokens = {}
+        for name, role in names.items():
+            add_user(opened, name, role, PASSWORD)
+            if role == "analyst":
+                with opened.reading() as connection:
+                    row = connection.execute(USERS.select().where(USERS.c.name == name)).one()
+                tokens[name] = make_token(opened, User(row.id, row.name, row.role), "test")
+        return tokens
+    finally:
+        opened.close()
+
+
+class Guest(httpx.Client):
+    """A browser without a screen: keeps cookies, knows its CSRF token."""
+
+    csrf = ""
+
+    def sign_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
+        page = self.get("/sign-in")
+        token = re.search(r'name="csrf" value="([^"]+)"', page.text)
+        assert token is not None
+        response = self.post("/sign-in", data={"csrf": token[1], "name": name, "password": password})
+        found = re.search(r'X-CSRF-Token": "([^"]+)"', response.text)
+        self.csrf = found[1] if found else ""
+        return response
+
+    def __enter__(self) -> Guest:
+        return self  # signed in already, so the connection is open
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def act(self, path: str, **fields: Any) -> httpx.Response:
+        """POST a form with the token that belongs to the session."""
+        return self.post(path, data={"csrf": self.csrf, **fields})
+
+    def ask(self, sql: str = COUNT, **fields: str) -> str:
+        """Submit a query; gives its id."""
+        response = self.act(
+            "/ask", **{"dataset": "clinic", "sql": sql, "purpose": "a test", "priority": "normal"} | fields
+        )
+        assert response.status_code == 200, response.text
+        return str(response.url).rsplit("/", 1)[1]
+
+    def approve(
+        self, query_id: str, epsilon: str = "0.05", preference: str = "ratio:0.95", **more: str
+    ) -> httpx.Response:
+        fields = {"epsilon": epsilon, "preference": preference, "confirmed": epsilon} | more
+        return self.act(f"/decide/{query_id}/approve", **fields)
+
+
+@dataclass
+class Site:
+    """A server in a thread of this process."""
+
+    settings: Settings
+    tokens: dict[str, str]
+    server: uvicorn.Server
+    thread: threading.Thread
+    url: str
+
+    @classmethod
+    def start(cls, settings: Settings, tokens: dict[str, str] | None = None) -> Site:
+        given = add_users(settings.database) if tokens is None else tokens
+        app = make_app(settings)
+        server = uvicorn.Server(
+            uvicorn.Config(app, port=0, log_level="critical", access_log=False, server_header=False)
+        )
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 20
+        while not server.started:
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        return cls(settings, given, server, thread, f"http://127.0.0.1:{port}")
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(20)
+
+    def guest(self, name: str | None = None, **options: Any) -> Guest:
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=30, **options)
+        if name is not None:
+            response = guest.sign_in(name)
+            assert response.status_code == 200
+            assert guest.csrf
+        return guest
+
+    def api(self, name: str = "anna") -> httpx.Client:
+        return httpx.Client(
+            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.tokens[name]}"}, timeout=30
+        )
+
+
+def read_text(page: str) -> str:
+    """A page's words."""
+    bare = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
+    return " ".join(re.sub(r"<[^>]+>", " ", bare).split())
+
+
+def write_configuration(folder: Path, text: str = "", dataset: str = "") -> Path:
+    """A configuration file with everything it names beside it, and further lines."""
+    (folder / "secret").write_text("x" * 40)
+    for name in ("clinic.csv", "clinic.toml"):
+        (folder / name).write_bytes((CLINIC / name).read_bytes())
+    file = folder / "dosimeter.toml"
+    file.write_text(
+        f'database = "site.db"\nsecret_file = "secret"\n{text}\n[datasets.clinic]\ndata = "clinic.csv"\n'
+        f'schema = "clinic.toml"\npolicy = "budget:2"\nalgorithm = "find"\n{dataset}\n'
+    )
+    return file
