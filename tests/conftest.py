@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import shutil
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytest_plugins = ["pytester"]
 
@@ -26,6 +31,34 @@ def find_adult(name: str) -> Path:
     if not (directory / name).is_file():
         pytest.skip(f"{name} is not there: put it in ../shared/data, or set DOSIMETER_ADULT_DIR to where it is")
     return directory / name
+
+
+BROWSER_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test runners set COLUMNS for their workers; what is printed must not depend on it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One real browser for every test of a worker: Playwright's drivers do not stand each other."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("there is no Chromium: on Debian, apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=list(BROWSER_FLAGS))
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

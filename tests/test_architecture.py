@@ -42,6 +42,8 @@ HOMES = {
         "units.py",
         "unit_queries.py",
         "joining.py",
+        "soundness.py",
+        "totality.py",
     ),
     "duckdb": ("engines/duckdb.py",),
     "psycopg": ("engines/postgres.py", "ledger/"),

@@ -6,7 +6,7 @@ measured once; everything after it is arithmetic on distinct contributions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dosimeter.choose import Limit, build_candidate, exact_limit, find_epsilon, parse_candidates, write_notes
+from dosimeter.draft import tells_apart
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
-from dosimeter.expression import Scope, check_condition, column_tree
+from dosimeter.explain import list_conditions
+from dosimeter.expression import Scope, check_condition, column_tree, note_unlisted
 from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import (
     Candidate,
     Choice,
+    ColumnType,
     Contributions,
     Estimate,
     EstimateKind,
@@ -47,7 +50,7 @@ from dosimeter.risk import (
     summarise_sensitivities,
     weighted_quantile,
 )
-from dosimeter.sensitivity import Measured
+from dosimeter.sensitivity import Measured, Profile
 from dosimeter.unit_sensitivity import UnitProfile
 
 if TYPE_CHECKING:
@@ -82,6 +85,13 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         hand_sensitivity=study.hand_sensitivity,
         schema=study.schema,
         digest="",
+    )
+
+
+def _refuse_names(column: str) -> OptionError:
+    return OptionError(
+        f"{column} identifies people, and --by would list its values. Choose a column that many people share, or say "
+        "--reveal if that is meant."
     )
 
 
@@ -174,7 +184,8 @@ class Risk:
         """The largest candidate ε that meets the preference. ``available`` says which the odometer leaves (O2)."""
         preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
         epsilons = parse_candidates(candidates) if candidates is not None else self.candidates
-        sensitivities = self._with_filters(preference)
+        filters = self._check_filters(preference)
+        sensitivities = self._summarise(self._contributions_by(filters)) if filters else self.sensitivities
         rdrs = [self._rdr(sensitivities, epsilon) for epsilon in epsilons]
         allowed = set(epsilons if available is None else available(epsilons))
         everywhere = find_epsilon(zip(epsilons, rdrs, strict=True), preference)
@@ -199,7 +210,7 @@ class Risk:
             epsilon=found.epsilon,
             limit=limit.value,
             candidates=tuple(self._candidate(r, verdicts[r.epsilon]) for r in rdrs),
-            notes=tuple(dict.fromkeys((*self.notes, *notes))),
+            notes=tuple(dict.fromkeys((*self._literal_notes(filters.values()), *self.notes, *notes))),
         )
 
     def _limit(self, preference: Preference, sensitivities: Sensitivities) -> Limit:
@@ -212,17 +223,20 @@ class Risk:
             grids=self.plan.grids(self.mechanism.norm),
         )
 
-    def _with_filters(self, preference: Preference) -> Sensitivities:
+    def _check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
         """FILTERs need everybody profiled by whether it holds for them: a scan of their own."""
         if not preference.filters:
-            return self.sensitivities
+            return {}
         self._require_profile("A preference with FILTER")
         scope = Scope(self.plan.schema, frozenset({self.plan.table.lower()}))
         try:
-            trees = {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
+            return {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
         except QueryError as error:
             raise PreferenceError(f"In the preference's FILTER: {error}") from None
-        return self._summarise(self._contributions_by(trees))
+
+    def _literal_notes(self, filters: Iterable[exp.Expression] = ()) -> tuple[str, ...]:
+        """Values in the query or a FILTER that the schema does not list."""
+        return note_unlisted((*list_conditions(self.plan), *filters), self.plan.schema)
 
     def _contributions_by(self, attributes: Mapping[str, exp.Expression]) -> Contributions:
         return measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attributes)[1]
@@ -243,7 +257,16 @@ class Risk:
             groups=self.k // len(self.plan.measures),
             epsilons=self.candidates,
         )
-        return tuple(dict.fromkeys((*self.notes, *notes)))
+        return tuple(dict.fromkeys((*self._literal_notes(), *self.notes, *notes)))
+
+    def smallest_group(self) -> int | None:
+        """How many individuals the smallest group of the answer holds that holds anybody; None without groups."""
+        profile = self.profile
+        if not isinstance(profile, Profile) or not self.plan.groups:
+            return None
+        inside = profile.inside & (profile.group >= 0)
+        sizes = np.bincount(profile.group[inside], weights=profile.people[inside])
+        return int(sizes[sizes > 0].min()) if (sizes > 0).any() else None
 
     # ------------------------------------------------------------ who, why, by group
 
@@ -295,12 +318,18 @@ class Risk:
             row["own_epsilon"] = float(min(guarantee, at))
         return rows
 
-    def by(self, column: str, *, epsilon: float | None = None) -> list[dict[str, Any]]:
-        """Median and largest RDR per group of a column, as multiples of the average person."""
+    def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[dict[str, Any]]:
+        """Median and largest RDR per group of a column, as multiples of the average person.
+
+        The groups are the column's values, so one that identifies people takes ``reveal``.
+        """
         self._require_profile("--by")
         names = {name.lower(): name for name in self.plan.schema.columns}
         if column.lower() not in names:
             raise OptionError(f"There is no column {column}. Known columns: {', '.join(self.plan.schema.columns)}.")
+        facts = self.plan.schema.columns[names[column.lower()]]
+        if not reveal and (facts.identifying or facts.name == self.plan.schema.unit):
+            raise _refuse_names(facts.name)
         at = epsilon if epsilon is not None else self.candidates[0]
         attribute = {"by": column_tree(names[column.lower()])}
         profile, contributions = measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attribute)
@@ -311,6 +340,8 @@ class Risk:
         members: dict[Any, list[int]] = {}
         for row, value in enumerate(rdrs.attributes["by"].tolist()):
             members.setdefault("NaN" if value != value else value, []).append(row)
+        if not reveal and facts.type is ColumnType.TEXT and tells_apart(len(members), int(rdrs.counts.sum())):
+            raise _refuse_names(facts.name)
         groups = []
         for value in sorted(members, key=lambda value: (value is None, str(type(value)), value)):
             values, counts = rdrs.values[members[value]], rdrs.counts[members[value]]
@@ -354,8 +385,11 @@ class Risk:
 
         return histogram_chart(self.rdr(epsilon))
 
-    def _repr_mimebundle_(self, **_: Any) -> Any:
-        return self.plot()._repr_mimebundle_()
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """In a notebook: a finished picture. Nothing is loaded from anywhere, and nothing offers to send it there."""
+        from dosimeter.plots import draw_svg
+
+        return {"image/svg+xml": draw_svg(self.plot()), "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:
         """Distinct sensitivities, how many individuals have each, and their RDR at each ε."""

@@ -226,13 +226,14 @@ def write_notes(
     """
     low, high = _extremes(sensitivities)
     laplace_bound = mechanism.kind == "laplace" and indicator == "bound"
-    notes = [_INDICATORS[indicator]]
+    notes = [*find_empty_filters(preference, sensitivities, found), _INDICATORS[indicator]]
     if indicator == "exact" and mechanism.kind == "gaussian" and epsilons:
         narrowest = noise_scale(mechanism, sensitivity, max(epsilons))
         if float(np.max(grids)) > narrowest:  # R6
             notes.append(_CONTINUOUS)
     if low == high and (indicator == "bound" or sensitivities.k == 1):
         notes.append(_ALL_ALIKE)
+        notes += _note_own(high, mechanism, sensitivity, epsilons if found is None else (found.epsilon,))
     elif preference is None and laplace_bound:
         notes.append(_SAME_SPREAD)
     if preference is None or found is None:
@@ -251,8 +252,6 @@ def write_notes(
             )
     notes += _note_level(preference, laplace_bound)
     notes += _note_groups(preference, sensitivities)
-    if any(verdict.empty for _, verdict in found.tested):
-        notes.append(_EMPTY_GROUP)
     notes += _note_outcome(found, limit or Limit())
     if groups > 1 and found.epsilon is not None and scale is not None and high > 0.0:
         own = own_epsilon(
@@ -273,7 +272,8 @@ _CONTINUOUS = (
     "The exact indicator is that of continuous Gaussian noise; some of the noise here is small against its grid."
 )
 _ALL_ALIKE = (
-    "Everybody has the same PIS (all are in the query, or nobody is), so everybody has the same RDR at every ε."
+    "Everybody has the same PIS (all are in the query, or nobody is), so everybody has the same RDR at every ε. "
+    "Equally exposed is not safe: RDR cannot help to choose ε here."
 )
 _SAME_SPREAD = (
     "Under Laplace noise, with the bound, the range and the variance of the raw RDR are the same at every ε. "
@@ -292,9 +292,37 @@ _NOT_SCALE_FREE = (
     "The preference depends on the level of the RDR, and noise raises the level: an upper limit on the raw RDR asks "
     "for less noise, not for more protection. Compare RDRs with each other, as in MIN(rdr) / MAX(rdr) >= 0.95."
 )
-_EMPTY_GROUP = (
-    "A FILTER of the preference matches nobody. Its aggregate is NULL, and a comparison with NULL is not met."
-)
+_MATCHES_NOBODY = "matches nobody: its aggregate is NULL, and a comparison with NULL is not met."
+
+
+def find_empty_filters(
+    preference: Preference | None, sensitivities: Sensitivities, found: Found | None
+) -> tuple[str, ...]:
+    """A sentence for each FILTER that leaves an aggregate without anybody."""
+    if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
+        return ()
+    held = sensitivities.counts > 0
+    used = dict.fromkeys(a.filter for a in preference.aggregates if a.filter is not None and a.function != "COUNT")
+    empty = [name for name in used if not sensitivities.attributes[name][held].astype(np.bool_).any()]
+    texts = dict.fromkeys(preference.write_filter(name) for name in empty)
+    return tuple(f"The FILTER (WHERE {text}) {_MATCHES_NOBODY}" for text in texts)
+
+
+def pick_headline(notes: Sequence[str]) -> str | None:
+    """The note that says why nothing else matters, where there is one."""
+    return next((note for note in notes if note.endswith(_MATCHES_NOBODY)), None)
+
+
+def _note_own(
+    influence: float, mechanism: Mechanism, sensitivity: float, epsilons: Sequence[float | None]
+) -> Iterator[str]:
+    """P1: what ε guarantees each person, where comparing people says nothing."""
+    largest = max((epsilon for epsilon in epsilons if epsilon is not None), default=None)
+    if largest is None or influence <= 0.0:
+        return
+    scale = noise_scale(mechanism, sensitivity, largest)
+    own = own_epsilon(np.array([influence]), mechanism, sensitivity=sensitivity, scale=scale, epsilon=largest)
+    yield f"Look at what ε guarantees each person (P1): at ε = {largest:g} it is ε = {own[0]:.4g} for everybody."
 
 
 def _find_incaution(mechanism: Mechanism, low: float, high: float, *, grids: FloatArray, scale: float) -> str | None:

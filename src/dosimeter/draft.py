@@ -7,6 +7,7 @@ is publicly known before anything is released.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -38,7 +39,7 @@ def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Sche
     wanted = [name for name in kinds if only is None or name.lower() in {word.lower() for word in only}]
     facts = _summarise(engine, {name: kinds[name] for name in wanted})
     columns = {
-        name: _draft_column(engine, name, kind, facts) if name in wanted else Column(name, kind)
+        name: _draft_column(engine, name, kind, facts) if name in wanted else _bare_column(name, kind)
         for name, kind in kinds.items()
     }
     return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1))
@@ -46,8 +47,24 @@ def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Sche
 
 def bare_schema(engine: Engine) -> Schema:
     """Names and types alone, without reading the data."""
-    columns = {name: Column(name, kind) for name, kind in engine.describe().items()}
+    columns = {name: _bare_column(name, kind) for name, kind in engine.describe().items()}
     return Schema(table=engine.default_table(), columns=columns)
+
+
+def _bare_column(name: str, kind: ColumnType) -> Column:
+    return Column(name, kind, identifying=names_people(name))
+
+
+def names_people(name: str) -> bool:
+    """Whether a column's name says that it identifies people: name, e-mail, phone, …, as a word of it."""
+    words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[^\W\dA-Z_])(?=[A-Z])", "_", name))
+    return not _IDENTIFYING.isdisjoint(word.lower() for word in words)
+
+
+_IDENTIFYING = frozenset(
+    {"name", "names", "surname", "forename", "firstname", "lastname", "fullname"}
+    | {"email", "mail", "phone", "telephone", "address", "ssn", "passport", "iban"}
+)
 
 
 def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -72,6 +89,7 @@ def _summarise(engine: Engine, kinds: Mapping[str, ColumnType]) -> _Facts:
     for position, (name, kind) in enumerate(kinds.items()):
         column = column_tree(name)
         items.append(exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), f"distinct{position}"))
+        items.append(exp.alias_(exp.Count(this=column.copy()), f"present{position}"))
         if kind in (ColumnType.BOOLEAN, ColumnType.TEXT):
             continue
         ranged: exp.Expression = column.copy()
@@ -90,6 +108,7 @@ def _summarise(engine: Engine, kinds: Mapping[str, ColumnType]) -> _Facts:
         steps = [step for at, step in enumerate(_RESOLUTIONS) if row.get(f"step{position}_{at}") == 0]
         facts[name] = {
             "distinct": row[f"distinct{position}"],
+            "present": row[f"present{position}"],
             "low": row.get(f"low{position}"),
             "high": row.get(f"high{position}"),
             "step": steps[0] if steps else None,
@@ -123,10 +142,12 @@ def _is_infinite(column: exp.Expression) -> exp.Expression:
 
 def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: _Facts) -> Column:
     found = facts.values[name]
-    low, high, distinct = found["low"], found["high"], int(found["distinct"])
+    low, high, distinct, present = found["low"], found["high"], int(found["distinct"]), int(found["present"])
+    if names_people(name):
+        return Column(name, kind, identifying=True)  # its extremes and values would be somebody's
     match kind:
         case ColumnType.TEXT:
-            if 0 < distinct <= MOST_VALUES:
+            if 0 < distinct <= MOST_VALUES and not tells_apart(distinct, present):
                 return Column(name, ColumnType.CATEGORY, values=_values(engine, name))
             return Column(name, kind, identifying=True)
         case ColumnType.INTEGER if low is not None:
@@ -143,6 +164,11 @@ def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: _Facts) ->
             return Column(name, kind)
 
 
+def tells_apart(distinct: int, present: int) -> bool:
+    """Whether a column's values tell people apart, so that listing them would list people."""
+    return (distinct > 10 and 2 * distinct >= present) or distinct == present > 1
+
+
 def _draft_decimal(name: str, low: float, high: float, step: str | None) -> Column:
     if step is None:
         widest = max(abs(low), abs(high), 1e-9)
@@ -154,6 +180,45 @@ def _draft_decimal(name: str, low: float, high: float, step: str | None) -> Colu
     if max(abs(lower), abs(upper)) >= LARGEST:
         return Column(name, ColumnType.DECIMAL)
     return Column(name, ColumnType.DECIMAL, bounds=(lower, upper), resolution=resolution)
+
+
+def draft_remarks(engine: Engine) -> tuple[str, ...]:
+    """What the controller should know about columns that were drafted as text and look like something else.
+
+    Counts decide, and no cell is read.
+    """
+    names = [name for name, kind in engine.describe().items() if kind is ColumnType.TEXT]
+    if not names:
+        return ()
+    items: list[exp.Expr] = []
+    for at, name in enumerate(names):
+        column = column_tree(name)
+        items.append(exp.alias_(exp.Count(this=column), f"present{at}"))
+        for place, (pattern, _) in enumerate(_LOOKS):
+            test = exp.RegexpLike(this=column.copy(), expression=exp.Literal.string(pattern))
+            items.append(exp.alias_(_count_if(test), f"look{at}_{place}"))
+    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
+    return tuple(
+        f"{name} {remark}"
+        for at, name in enumerate(names)
+        for place, (_, remark) in enumerate(_LOOKS)
+        if 0 < int(row[f"present{at}"]) * 9 <= int(row[f"look{at}_{place}"]) * 10
+    )
+
+
+# Without backslashes, which engines read differently. Nine values in ten have to match.
+_LOOKS = (
+    (
+        "^[+-]?[0-9]{1,3}([. ]?[0-9]{3})*,[0-9]+$",
+        "looks like numbers with a decimal comma and is drafted as text. Convert the file to decimal points: text "
+        "cannot be summed.",
+    ),
+    (
+        "^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{4}$",
+        "looks like dates and is drafted as text. Convert the file to the form 2021-12-31: otherwise day and month "
+        "would have to be guessed.",
+    ),
+)
 
 
 def _values(engine: Engine, name: str) -> tuple[str, ...]:

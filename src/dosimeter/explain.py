@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from dosimeter.model import QueryPlan
+from dosimeter.expression import note_unlisted
+from dosimeter.mechanism import error_quantile, noise_scale
+from dosimeter.model import EstimateKind, Mechanism, QueryPlan
 
 
 def explain_plan(plan: QueryPlan) -> dict[str, Any]:
@@ -32,7 +35,32 @@ def explain_plan(plan: QueryPlan) -> dict[str, Any]:
         "additive": plan.additive,
         "post_processing": _post_processing(plan),
         "digest": plan.digest,
+        "notes": [*note_unlisted(list_conditions(plan), plan.schema), *_note_noise(plan)],
     }
+
+
+def list_conditions(plan: QueryPlan) -> list[Any]:
+    """Every tree of the plan in which the analyst may have written a value."""
+    arguments = (argument.tree for argument in plan.arguments)
+    return [plan.where, *(group.tree for group in plan.groups), *arguments]
+
+
+def _note_noise(plan: QueryPlan) -> Iterator[str]:
+    """Numbers that stay within bounds of their own, where Laplace noise at ε = 1 does not."""
+    mechanism = Mechanism("laplace")
+    scale = noise_scale(mechanism, plan.sensitivity(mechanism.norm), 1.0)
+    weights = plan.weights(mechanism.norm)
+    for estimate in plan.estimates:
+        if estimate.kind is not EstimateKind.IDENTITY or estimate.lower is None or estimate.upper is None:
+            continue
+        (at,) = estimate.measures
+        width, own = float(estimate.upper - estimate.lower), scale / float(weights[at])
+        error = error_quantile(mechanism, own, float(plan.measures[at].grid) or own * 1e-6)
+        if error > width > 0.0:
+            yield (
+                f"{estimate.label}: at ε = 1 the noise (95 % error ± {error:,.4g}) is larger than the whole range of "
+                f"its bounds ({width:,.4g}). It takes an ε well above {error / width:.2g} to learn anything from it."
+            )
 
 
 def _post_processing(plan: QueryPlan) -> list[str]:

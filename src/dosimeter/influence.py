@@ -43,6 +43,9 @@ def measure_influence(
     plan: QueryPlan, engine: Engine, n: int, norm: Norm, attributes: Mapping[str, exp.Expression] | None = None
 ) -> tuple[AnyProfile, Contributions]:
     """The profile and everybody's contributions, by row or by individual as the schema says."""
+    _require_bounded(plan, engine)
+    if attributes is not None and isinstance(engine, JoinedEngine):
+        plan, engine = engine.keeping_everybody()
     if plan.schema.unit == "row":
         profile = measure_profile(plan, engine, attributes)
         return profile, find_contributions(profile, n, norm)
@@ -52,4 +55,11 @@ def measure_influence(
 
 def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
     """The exact vector that gets noise, from the profile where it has one row per contribution."""
+    _require_bounded(plan, engine)
     return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)
+
+
+def _require_bounded(plan: QueryPlan, engine: Engine) -> None:
+    """A plan over individuals never runs on rows nobody bounded: its sensitivities would not hold."""
+    bounded = engine.is_bounded if isinstance(engine, JoinedEngine) else isinstance(engine, BoundedEngine)
+    assert plan.schema.unit == "row" or bounded, "bound_rows stands in front of the engine"

@@ -2,19 +2,39 @@
 
 `WITH v AS (SELECT cost * 2 AS double FROM visits WHERE …) SELECT SUM(double) FROM v` asks the same as
 `SELECT SUM(cost * 2) FROM visits WHERE …`. Only what treats each row by itself can be written in; anything that
-groups, sorts, limits or deduplicates inside is refused by name.
+groups, sorts, limits, deduplicates or multiplies rows inside is refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dosimeter.expression import conjunction, refusal
+from dosimeter.expression import (
+    COMPARISONS,
+    DATE_PART_NODES,
+    MAX_NODES,
+    clause_of,
+    conjunction,
+    expect_only,
+    refusal,
+)
 
-_ROW_WISE = ("expressions", "from_", "where", "joins", "with_")
 MAX_NESTING = 10
+_ROW_WISE = ("expressions", "from_", "where", "joins")
+_ROW_WISE_NODES: tuple[type[exp.Expr], ...] = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Alias, exp.Paren, exp.Var, exp.DataType,
+    exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Abs, exp.Floor, exp.Ceil,
+    exp.And, exp.Or, exp.Not, *COMPARISONS, exp.Between, exp.In, exp.Is, exp.Like,
+    exp.Case, exp.If, exp.Coalesce, exp.Cast, exp.TryCast,
+    exp.Extract, exp.TimestampTrunc, exp.DateTrunc, *DATE_PART_NODES,
+)  # fmt: skip
+_ONE_ROW_EACH = (
+    "A subquery or CTE must treat each row by itself: SELECT … FROM table WHERE …, without DISTINCT, GROUP BY, "
+    "ORDER BY or LIMIT. Group in the outer query."
+)
 
 
 def inline_subqueries(select: exp.Select) -> exp.Select:
@@ -25,17 +45,19 @@ def inline_subqueries(select: exp.Select) -> exp.Select:
 def _inline(select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> exp.Select:
     if depth > MAX_NESTING:
         raise refusal(select, "The query is nested too deeply.")
-    named = dict(known) | _read_ctes(select, known, depth)
+    named = {**known, **_read_ctes(select, known, depth)}
     select.set("with_", None)
+    for join in select.args.get("joins") or []:
+        target = join.this
+        if isinstance(target, exp.Table) and not target.db and target.name.lower() in named:
+            raise refusal(join, f"{clause_of(join)}: a CTE cannot be joined. Join the table itself.")
     origin = select.args.get("from_")
-    if origin is None:
+    found = _inner_query(origin.this, named, depth) if origin is not None else None
+    if found is None:
         return select
-    inner, alias = _inner_query(origin.this, named)
-    if inner is None:
-        return select
-    inner = _inline(inner.copy(), named, depth + 1)
+    inner, alias = found
     _require_row_wise(inner)
-    return _write_in(select, inner, alias)
+    return _write_in(select, inner, alias, depth)
 
 
 def _read_ctes(select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> dict[str, exp.Select]:
@@ -44,75 +66,207 @@ def _read_ctes(select: exp.Select, known: Mapping[str, exp.Select], depth: int) 
         return {}
     if clause.args.get("recursive"):
         raise refusal(clause, "WITH RECURSIVE is not supported.")
+    expect_only(clause, "expressions")
     found: dict[str, exp.Select] = {}
     for cte in clause.expressions:
         if not isinstance(cte.this, exp.Select) or cte.args["alias"].args.get("columns"):
             raise refusal(cte, "A CTE must be a plain SELECT: WITH name AS (SELECT … FROM table WHERE …).")
+        expect_only(cte, "this", "alias", "materialized")
+        if cte.alias.lower() in found:
+            raise refusal(cte, f"Two CTEs are called {cte.alias}.")
         found[cte.alias.lower()] = _inline(cte.this.copy(), {**known, **found}, depth + 1)
     return found
 
 
-def _inner_query(source: exp.Expression, named: Mapping[str, exp.Select]) -> tuple[exp.Select | None, str]:
-    if isinstance(source, exp.Subquery):
-        if not isinstance(source.this, exp.Select):
-            raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
-        return source.this, source.alias.lower()
-    if isinstance(source, exp.Table) and not source.db and source.name.lower() in named:
-        return named[source.name.lower()], (source.alias or source.name).lower()
-    return None, ""
+def _inner_query(source: exp.Expression, named: Mapping[str, exp.Select], depth: int) -> tuple[exp.Select, str] | None:
+    """What stands in FROM, if it is a query, with nothing inside it any more; and what it goes by."""
+    is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
+    if not isinstance(source, exp.Subquery) and not is_cte:
+        return None
+    expect_only(source, "this", "alias")
+    if source.args.get("alias") is not None:
+        expect_only(source.args["alias"], "this")
+    if is_cte:
+        return named[source.name.lower()].copy(), (source.alias or source.name).lower()
+    if not isinstance(source.this, exp.Select):
+        raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
+    return _inline(source.this.copy(), named, depth + 1), source.alias.lower()
 
 
 def _require_row_wise(inner: exp.Select) -> None:
     for name, value in inner.args.items():
         if name not in _ROW_WISE and value:
-            raise refusal(
-                inner,
-                "A subquery or CTE must treat each row by itself: SELECT … FROM table WHERE …, without DISTINCT, "
-                "GROUP BY, ORDER BY or LIMIT. Group in the outer query.",
-            )
+            raise refusal(inner, _ONE_ROW_EACH)
     for item in inner.expressions:
-        if item.find(exp.AggFunc, exp.Window) is not None:
-            raise refusal(item, "A subquery or CTE must treat each row by itself. Aggregate in the outer query.")
-
-
-def _write_in(outer: exp.Select, inner: exp.Select, alias: str) -> exp.Select:
-    columns: dict[str, exp.Expression] = {}
-    star = False
-    for item in inner.expressions:
-        if isinstance(item, exp.Star):
-            star = True
+        if _is_star(item):
             continue
-        name = item.alias_or_name
-        if not name:
-            raise refusal(item, "Name this expression with AS, so that the outer query can use it.")
-        columns[name.lower()] = item.this if isinstance(item, exp.Alias) else item
-    aliases = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
+        for node in item.walk():
+            if isinstance(node, (exp.AggFunc, exp.Window)):
+                raise refusal(item, "A subquery or CTE must treat each row by itself. Aggregate in the outer query.")
+            date_part = isinstance(node, exp.Anonymous) and node.name.lower() in ("date_part", "datepart")
+            if not isinstance(node, _ROW_WISE_NODES) and not date_part:
+                raise refusal(
+                    item,
+                    f"{clause_of(node)} is not supported in a subquery or CTE. Use columns, arithmetic, CASE, "
+                    "COALESCE, comparisons and date parts there.",
+                )
 
-    def replace(node: exp.Expression) -> exp.Expression:
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+
+def _is_star(item: exp.Expression) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+# ---------------------------------------------------------------- writing in
+
+
+@dataclass(slots=True)
+class _Meaning:
+    """What names of the outer query mean in terms of the inner one's source."""
+
+    alias: str
+    columns: Mapping[str, exp.Expression]
+    star: bool
+    source: str | None
+    joined: frozenset[str]
+    outputs: frozenset[str]
+    nodes: int = field(default=0)
+
+    def rewrite(self, tree: exp.Expression, *, outputs_first: bool) -> exp.Expression:
+        """The tree over the inner source. In HAVING and ORDER BY a bare name is an output of the query first."""
+
+        def replaced(node: exp.Expression) -> exp.Expression:
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                return node
+            is_output = not node.table and node.name.lower() in self.outputs
+            if is_output and outputs_first and node.find_ancestor(exp.AggFunc) is None:
+                return node
+            return self._column(node, is_output)
+
+        rewritten: exp.Expression = tree.transform(replaced)
+        return rewritten
+
+    def _column(self, node: exp.Column, is_output: bool) -> exp.Expression:
+        name, table = node.name.lower(), node.table.lower()
+        if table in self.joined:
             return node
-        name = node.name.lower()
-        if node.table and node.table.lower() != alias:
+        if table and table != self.alias:
+            raise refusal(node, f"Unknown table {node.table}. The subquery goes by {self.alias or 'no name'}.")
+        if name in self.columns:
+            return self._counted(self.columns[name], node)
+        if self.star:
+            qualifier = self.source if table and self.joined else None
+            return exp.column(node.this.copy(), table=qualifier)
+        if is_output:
             return node
-        if name in columns:
-            meaning = columns[name].copy()
-            return meaning if isinstance(meaning, (exp.Column, exp.Literal)) else exp.Paren(this=meaning)
-        if star or (not node.table and name in aliases):
-            return exp.column(node.this.copy())
+        if self.joined and not table:
+            raise refusal(
+                node, f"The subquery has no column {node.name}. If it is a joined table's, write table.{node.name}."
+            )
         raise refusal(node, f"The subquery has no column {node.name}. Add it to its SELECT list.")
 
-    items = [_named(item) for item in outer.expressions]
-    outer.set("expressions", items)
-    outer.set("from_", None)
-    joins = [join.copy() for join in outer.args.get("joins") or []]
-    rewritten = outer.transform(replace)
-    rewritten.set("from_", inner.args["from_"].copy() if inner.args.get("from_") else None)
-    rewritten.set("joins", [join.copy() for join in inner.args.get("joins") or []] + joins)
-    conditions = [part.args["where"].this for part in (inner, rewritten) if part.args.get("where")]
-    merged = conjunction(condition.copy() for condition in conditions)
-    rewritten.set("where", exp.Where(this=merged) if merged is not None else None)
-    assert isinstance(rewritten, exp.Select)
-    return rewritten
+    def _counted(self, meaning: exp.Expression, node: exp.Expression) -> exp.Expression:
+        """What is used twice is written out twice, so its size has an end."""
+        self.nodes += sum(1 for _ in meaning.walk())
+        if self.nodes > MAX_NODES:
+            raise refusal(node, "The query is too long with its subqueries written in.")
+        copied = meaning.copy()
+        return copied if isinstance(copied, exp.Column) else exp.Paren(this=copied)
+
+    def merge_using(self, join: exp.Expression) -> None:
+        """USING (column) stays only where the subquery passes that column on as it is."""
+        for identifier in join.args.get("using") or []:
+            meaning = self.columns.get(identifier.name.lower())
+            if meaning is None and not self.star:
+                raise refusal(join, f"The subquery has no column {identifier.name}. Add it to its SELECT list.")
+            same = isinstance(meaning, exp.Column) and meaning.name.lower() == identifier.name.lower()
+            if meaning is not None and not same:
+                raise refusal(
+                    join,
+                    f"USING ({identifier.name}): the subquery gives that name to another column. Keep its name there.",
+                )
+
+
+def _write_in(outer: exp.Select, inner: exp.Select, alias: str, depth: int) -> exp.Select:
+    joins = outer.args.get("joins") or []
+    source = _qualify(inner) if joins else None
+    columns, star = _read_items(inner)
+    meaning = _Meaning(
+        alias=alias,
+        columns=columns,
+        star=star,
+        source=source,
+        joined=frozenset(name.lower() for join in joins for name in (join.this.name, join.this.alias) if name),
+        outputs=frozenset(item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)),
+    )
+    if depth > 0:
+        outer.set("expressions", list(_expanded(outer.expressions, meaning)))
+    for join in joins:
+        meaning.merge_using(join)
+    outer.set("expressions", [_named(item) for item in outer.expressions])
+    for name, value in list(outer.args.items()):
+        first = name in ("having", "order")
+        if isinstance(value, exp.Expression) and name != "from_":
+            outer.set(name, meaning.rewrite(value, outputs_first=first))
+        elif isinstance(value, list):
+            outer.set(name, [meaning.rewrite(part, outputs_first=first) for part in value])
+    outer.set("from_", inner.args["from_"].copy() if inner.args.get("from_") else None)
+    outer.set("joins", [*(inner.args.get("joins") or []), *(outer.args.get("joins") or [])])
+    merged = conjunction(part.args["where"].this.copy() for part in (inner, outer) if part.args.get("where"))
+    outer.set("where", exp.Where(this=merged) if merged is not None else None)
+    return outer
+
+
+def _qualify(inner: exp.Select) -> str | None:
+    """Beside joined tables a bare name could mean several columns: write the inner table's name before its own."""
+    origin = inner.args.get("from_")
+    if origin is None or inner.args.get("joins") or not isinstance(origin.this, exp.Table):
+        return None
+    source = str(origin.this.alias or origin.this.name)
+    for part in (*inner.expressions, inner.args.get("where")):
+        for column in part.find_all(exp.Column) if part is not None else ():
+            if not column.table:
+                column.set("table", exp.to_identifier(source))
+    return source
+
+
+def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
+    """The inner SELECT list by name, and whether it passes all other columns on."""
+    columns: dict[str, exp.Expression] = {}
+    star = False
+    mentioned = {node.name.lower() for part in inner.expressions for node in part.find_all(exp.Column)}
+    for item in inner.expressions:
+        if _is_star(item):
+            expect_only(item if isinstance(item, exp.Star) else item.this)
+            if not isinstance(item, exp.Star) and inner.args.get("joins"):
+                raise refusal(item, f"{clause_of(item)}: list the columns by name.")
+            star = True
+            continue
+        name = item.alias_or_name.lower()
+        if not name:
+            raise refusal(item, "Name this expression with AS, so that the outer query can use it.")
+        if name in columns:
+            raise refusal(item, f"The subquery has two columns called {name}. Give them different names.")
+        columns[name] = item.this if isinstance(item, exp.Alias) else item
+    for name, item in columns.items() if star else ():
+        renamed = not isinstance(item, exp.Column) or item.name.lower() != name
+        if renamed and name in mentioned:
+            raise refusal(item, f"SELECT * has a column {name} already. Give this one another name.")
+    return columns, star
+
+
+def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[exp.Expression]:
+    """`*` over a subquery means the subquery's columns, not its table's."""
+    for item in items:
+        if not _is_star(item):
+            yield item
+            continue
+        expect_only(item if isinstance(item, exp.Star) else item.this)
+        if meaning.joined or (isinstance(item, exp.Column) and item.table.lower() != meaning.alias):
+            raise refusal(item, f"{clause_of(item)}: list the columns by name.")
+        if meaning.star:
+            yield exp.Star()
+        for name in meaning.columns:
+            yield exp.column(exp.to_identifier(name, quoted=True))
 
 
 def _named(item: exp.Expression) -> exp.Expression:

@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
-from dosimeter.expression import column_tree
-from dosimeter.model import ColumnType, Join, JoinTable, QueryPlan, Schema
+from dosimeter.expression import column_tree, conjunction
+from dosimeter.model import ColumnType, JoinTable, QueryPlan, Schema
 from dosimeter.sources import joined_relation
-from dosimeter.units import bounded_relation
+from dosimeter.units import BoundedEngine, bounded_relation, count_units
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,19 +29,39 @@ class JoinedEngine:
     def __init__(self, engine: Engine, plan: QueryPlan, base: Schema) -> None:
         self._engine = engine
         self._plan = plan
+        self._base = base
+        self._others: Mapping[str, exp.Expression] | None = None
         self.name = engine.name
-        others = {join.table.name: _bounded(engine, join.table, base) for join in plan.joins}
-        for join in plan.joins:
-            if join.table.public:
-                _require_unique(engine, join, others[join.table.name])
-        self._relation = joined_relation(plan.joins, engine.relation(), plan.schema, others)
 
     @property
     def rows_fetched(self) -> int:
         return self._engine.rows_fetched
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the first table shows at most m rows of each individual."""
+        return isinstance(self._engine, BoundedEngine)
+
     def relation(self) -> exp.Expression:
-        return self._relation.copy()
+        if self._others is None:
+            tables = [join.table for join in self._plan.joins]
+            self._others = {table.name: _checked(self._engine, table, self._base) for table in tables}
+        return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others)
+
+    def keeping_everybody(self) -> tuple[QueryPlan, JoinedEngine]:
+        """The same question over rows that no join leaves out: what a join would leave out, the WHERE leaves out.
+
+        A FILTER and ``--by`` are about everybody, whether or not the query looks at them.
+        """
+        plan = self._plan
+        found = [
+            exp.Not(this=exp.Is(this=column_tree(f"{join.table.name}.{join.pairs[0][1]}"), expression=exp.Null()))
+            for join in plan.joins
+            if not join.left
+        ]
+        where = conjunction([*([] if plan.where is None else [plan.where.copy()]), *found])
+        everybody = replace(plan, where=where, joins=tuple(replace(join, left=True) for join in plan.joins))
+        return everybody, JoinedEngine(self._engine, everybody, self._base)
 
     def joined(self, table: JoinTable) -> exp.Expression:
         return self._engine.joined(table)
@@ -56,7 +76,11 @@ class JoinedEngine:
         self._engine.impose(schema)
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        return self._engine.fetch(query)
+        try:
+            return self._engine.fetch(query)
+        except BaseException:
+            self._others = None  # a database may show newer data after an error
+            raise
 
     def fingerprint(self) -> str:
         return self._engine.fingerprint()
@@ -71,23 +95,27 @@ class JoinedEngine:
         self._engine.close()
 
 
-def _bounded(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
+def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
+    """The table as it may be joined: its key unique, or at most m rows of each individual."""
     relation = engine.joined(table)
     if table.public or table.unit is None:
+        _require_unique(engine, table, relation)
         return relation
     schema = replace(
         base,
+        table=table.name,
         columns=table.columns,
         unit=table.unit,
         max_rows_per_unit=table.max_rows_per_unit,
         row_key=table.row_key,
         tables={},
     )
-    return bounded_relation(schema, relation)
+    exceeded = count_units(engine, schema, relation).most_rows > schema.max_rows_per_unit
+    return bounded_relation(schema, relation) if exceeded else relation
 
 
-def _require_unique(engine: Engine, join: Join, relation: exp.Expression) -> None:
-    key = column_tree(str(join.table.key))
+def _require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -> None:
+    key = column_tree(str(table.key))
     query = exp.select(
         exp.alias_(exp.Count(this=key), "rows_with_key"),
         exp.alias_(exp.Count(this=exp.Distinct(expressions=[key.copy()])), "keys"),
@@ -95,6 +123,6 @@ def _require_unique(engine: Engine, join: Join, relation: exp.Expression) -> Non
     row = engine.fetch(query).to_pylist()[0]
     if row["rows_with_key"] != row["keys"]:
         raise DataError(
-            f"[tables.{join.table.name}] key {join.table.key} is not unique in its table, so that a join could multiply "
-            "an individual's rows. Correct the table or name another key."
+            f"[tables.{table.name}] key {table.key} is not unique in its table, so that a join could multiply an "
+            "individual's rows. Correct the table or name another key."
         )

@@ -55,7 +55,7 @@ def find_people(
         condition = _condition_of(profile, int(row), engine, count)
         visible = [name for name in shown if name not in masked]
         query = people_query(plan, engine.relation(), visible, condition, count - len(found))
-        why = explain_change(profile, contributions, measured, int(row), norm)
+        why = explain_change(profile, contributions, measured, int(row), norm, reveal=reveal)
         for record in fetch_rows(engine, query, [*(f"c{at}" for at in range(len(visible))), PEOPLE]):
             seen = {name: show_cell(record[f"c{at}"]) for at, name in enumerate(visible)}
             found.append(
@@ -71,9 +71,10 @@ def find_people(
 
 
 def _most_exposed_first(profile: Profile, norms: FloatArray) -> NDArray[np.intp]:
-    """Rows by exposure, those outside the WHERE last; equals by group and inputs, whatever order an engine gave."""
+    """Rows by exposure, those outside the WHERE last. Among equals whoever is alone comes first; then by group and
+    inputs, whatever order an engine gave."""
     inputs = [part for name in sorted(profile.inputs) for part in profile.inputs[name]]
-    return np.lexsort((*inputs, profile.group, -norms, ~profile.inside))
+    return np.lexsort((*inputs, profile.group, profile.people, -norms, ~profile.inside))
 
 
 def find_units(
@@ -90,23 +91,33 @@ def find_units(
     plan = profile.plan
     norms = per_row_norms(contributions, norm)[: len(profile.people)]
     found: list[dict[str, Any]] = []
-    for row in sorted(range(len(norms)), key=lambda row: (-norms[row], profile.texts[row]))[:count]:
-        if profile.starts[row] == profile.starts[row + 1]:
-            break
+    for row in _most_exposed_units(profile, norms, count):
         shown: Any = MASK
         if reveal:
-            names = engine.fetch(units_query(plan, engine.relation(), profile.texts[row], count)).column(0).to_pylist()
-            shown = ", ".join(str(name) for name in names)
+            alike = engine.fetch(units_query(plan, engine.relation(), profile.identity(row), count))
+            shown = ", ".join(str(unit) for unit in alike.column(0).to_pylist())
         found.append(
             {
-                "row": int(row),
+                "row": row,
                 "people": int(profile.people[row]),
                 "sensitivity": float(norms[row]),
-                "why": explain_change(profile, contributions, measured, int(row), norm),
+                "why": explain_change(profile, contributions, measured, row, norm, reveal=reveal),
                 "columns": {plan.schema.unit: shown},
             }
         )
     return found
+
+
+def _most_exposed_units(profile: UnitProfile, norms: FloatArray, count: int) -> list[int]:
+    """Rows by exposure, none outside the WHERE. Among equals whoever is alone comes first; then by what they
+    contribute, whatever order an engine gave."""
+    inside = np.flatnonzero(profile.inside)
+    least = np.sort(norms[inside])[-count:][:1]
+    rows = inside[norms[inside] >= least] if len(inside) else inside
+    identities = profile.identities.take(rows).to_pylist()
+    people = profile.people[rows]
+    order = sorted(range(len(rows)), key=lambda at: (-norms[rows[at]], people[at], list(identities[at].values())))
+    return [int(rows[at]) for at in order[:count]]
 
 
 def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: Sequence[str]) -> list[str]:
@@ -219,7 +230,13 @@ def _literal(value: Any) -> exp.Expression:
 
 
 def explain_change(
-    profile: Profile | UnitProfile, contributions: Contributions, measured: Measured, row: int, norm: Norm
+    profile: Profile | UnitProfile,
+    contributions: Contributions,
+    measured: Measured,
+    row: int,
+    norm: Norm,
+    *,
+    reveal: bool,
 ) -> str:
     """Which output changes from what to what when one individual of this row is left out."""
     plan = profile.plan
@@ -235,17 +252,22 @@ def explain_change(
         step = plan.measures[measure].unit if plan.measures[measure].additive else None
         exact = Fraction(float(change) / float(weights[measure]))
         after[measure] -= round(exact / step) * step if step else exact
-    return "; ".join(_describe(plan, profile, measured, group, after) for group, after in changed.items())
+    return "; ".join(_describe(plan, profile, measured, group, after, reveal) for group, after in changed.items())
 
 
 def _describe(
-    plan: QueryPlan, profile: Profile | UnitProfile, measured: Measured, group: int, after: Sequence[Fraction]
+    plan: QueryPlan,
+    profile: Profile | UnitProfile,
+    measured: Measured,
+    group: int,
+    after: Sequence[Fraction],
+    reveal: bool,
 ) -> str:
     key = profile.keys[group]
     plain = _without_clauses(plan)
     before_row = assemble_answer(plain, [key], [measured.values[group]])[0]
     after_row = assemble_answer(plain, [key], [after])[0]
-    label = ", ".join("NULL" if value is None else str(show_cell(value)) for value in key)
+    label = ", ".join(_show_key(plan, at.tree, value, reveal) for at, value in zip(plan.groups, key, strict=True))
     moves = [
         f"{output.name} from {_number(before_row[output.name])} to {_number(after_row[output.name])}"
         for output in plan.outputs
@@ -258,6 +280,14 @@ def _describe(
         ]
     prefix = f"{label}: " if label else ""
     return prefix + ", ".join(moves)
+
+
+def _show_key(plan: QueryPlan, tree: exp.Expression, value: Any, reveal: bool) -> str:
+    """A group's value; masked where the group is made of a column that identifies people."""
+    columns = (plan.schema.columns.get(node.name) for node in tree.find_all(exp.Column))
+    if not reveal and any(column is not None and column.identifying for column in columns):
+        return MASK
+    return "NULL" if value is None else str(show_cell(value))
 
 
 def _without_clauses(plan: QueryPlan) -> QueryPlan:

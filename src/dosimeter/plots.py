@@ -210,7 +210,8 @@ def _reading_rule(epsilons: Sequence[float], order: Sequence[str], reading: floa
 def _range_words(ordered: Sequence[Candidate], view: str, logarithmic: bool) -> tuple[str, list[str]]:
     if all(c.rdr["ratio"] >= 1.0 - 1e-12 for c in ordered):
         return "Everybody is equally exposed, at every ε", [
-            "No bar has a length: nobody stands out, whatever the noise."
+            "No bar has a length, whatever the noise. Equally exposed is not safe: RDR cannot help to choose ε here.",
+            "Look at what ε guarantees each person (own ε).",
         ]
     if view == "relative":
         return "From the least to the most exposed person, at each ε", [
@@ -314,7 +315,9 @@ def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> a
     title = f"How people compare at ε = {format_epsilon(rdrs.epsilon)}"
     subtitle = ["The further right, the more exposed. 1 × is the average person."]
     if len(binned) == 1:
-        subtitle = ["Everybody is equally exposed."]
+        subtitle = [
+            "Everybody is equally exposed, which is not the same as safe: look at what ε guarantees each person."
+        ]
     table: TextTable = {"columns": ["× the average person", "people"], "rows": [_bin_cells(b) for b in binned]}
     chart = alt.layer(*layers).properties(width=560, height=240)
     words = f"{rdrs.n:,} people at ε = {format_epsilon(rdrs.epsilon)}: {tallest.words}"
@@ -463,14 +466,19 @@ def _finish(
     return finished
 
 
+def draw_svg(chart: alt.LayerChart) -> str:
+    """A chart as one finished picture: no script, no request to anywhere."""
+    text = io.StringIO()
+    chart.save(text, format="svg")
+    return text.getvalue()
+
+
 def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
     """Write a chart as .svg, .png (twice the size, for dense screens) or .html (one file, offline, with its table)."""
     target = Path(path)
     match target.suffix.lower():
         case ".svg":
-            text = io.StringIO()
-            chart.save(text, format="svg")
-            content = text.getvalue().encode()
+            content = draw_svg(chart).encode()
         case ".png":
             binary = io.BytesIO()
             chart.save(binary, format="png", scale_factor=2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cmp_to_key, lru_cache
+from functools import cmp_to_key, lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from dosimeter.mechanism import error_quantile, noise_quantiles
 from dosimeter.model import Estimate, EstimateKind, FloatArray, Mechanism, QueryPlan, Scalar
 
 Numbers = Sequence[Sequence[Fraction]]
+_Kept = tuple[int, dict[str, Any]]  # where a group stands among all, and what is known of it
 _PROBABILITY = 0.95
 _LEAST_POINTS, _MOST_POINTS = 128, 1024
 
@@ -32,18 +33,27 @@ def assemble_answer(
     plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, *, clamp: bool = False
 ) -> list[dict[str, Any]]:
     """The rows of the answer: every group, less what HAVING and LIMIT leave out, in the order asked for."""
-    rows = []
-    for key, measured in zip(keys, values, strict=True):
+    kept = _keep_groups(plan, keys, values, clamp)
+    return [{output.name: _cell(plan, facts, at) for at, output in enumerate(plan.outputs)} for _, facts in kept]
+
+
+def select_shown(plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, *, clamp: bool) -> Numbers:
+    """The numbers of the groups that stand in the answer, in its order."""
+    return [values[at] for at, _ in _keep_groups(plan, keys, values, clamp)]
+
+
+def _keep_groups(plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, clamp: bool) -> list[_Kept]:
+    """The groups that HAVING and LIMIT leave, in the order asked for."""
+    kept: list[_Kept] = []
+    for at, (key, measured) in enumerate(zip(keys, values, strict=True)):
         estimates = estimate_group(plan, measured, clamp=clamp)
-        facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
-        facts |= {f"g{at}": value for at, value in enumerate(key)}
+        facts: dict[str, Any] = {f"e{number}": value for number, value in enumerate(estimates)}
+        facts |= {f"g{number}": value for number, value in enumerate(key)}
         if plan.having is None or evaluate(plan.having, facts) is True:
-            rows.append(facts)
+            kept.append((at, facts))
     if plan.order:
-        rows.sort(key=cmp_to_key(lambda a, b: _compare(plan, a, b)))
-    if plan.limit is not None:
-        rows = rows[: plan.limit]
-    return [{output.name: _cell(plan, facts, at) for at, output in enumerate(plan.outputs)} for facts in rows]
+        kept.sort(key=cmp_to_key(partial(_compare, plan)))
+    return kept if plan.limit is None else kept[: plan.limit]
 
 
 def _cell(plan: QueryPlan, facts: Mapping[str, Any], position: int) -> Any:
@@ -52,9 +62,9 @@ def _cell(plan: QueryPlan, facts: Mapping[str, Any], position: int) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def _compare(plan: QueryPlan, left: Mapping[str, Any], right: Mapping[str, Any]) -> int:
+def _compare(plan: QueryPlan, left: _Kept, right: _Kept) -> int:
     for key in plan.order:
-        a, b = evaluate(key.formula, left), evaluate(key.formula, right)
+        a, b = evaluate(key.formula, left[1]), evaluate(key.formula, right[1])
         if a == b:
             continue
         if a is None or b is None:
@@ -105,7 +115,7 @@ def needs_values(plan: QueryPlan) -> bool:
 
 
 def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None) -> tuple[float | None, ...]:
-    """Per aggregate column the error that is not exceeded with 95 % probability, the largest over groups.
+    """Per aggregate column the error that is not exceeded with 95 % probability, the largest over these groups.
 
     A number that gets noise directly: the exact quantile of its discrete noise. Others: the noise propagated through
     the formula at ``values`` by equally likely points of low discrepancy, so the same input gives the same figure.
@@ -121,8 +131,34 @@ def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Number
             errors.append(error_quantile(mechanism, float(scales[direct]), grid or float(scales[direct]) * 1e-6))
         else:
             assert output.formula is not None
-            errors.append(None if values is None else _propagated(plan, mechanism, scales, output.formula, values))
+            errors.append(_propagated(plan, mechanism, scales, output.formula, values) if values else None)
     return tuple(errors)
+
+
+def cap_errors(plan: QueryPlan, errors: Sequence[float | None]) -> tuple[float | None, ...]:
+    """The same for clamped estimates: the truth lies in the range too, so none is off by more than its width."""
+    widths = [_find_width(plan, output.formula) for output in plan.outputs if output.is_aggregate]
+    return tuple(
+        error if width is None else width if error is None else min(error, width)
+        for error, width in zip(errors, widths, strict=True)
+    )
+
+
+def _find_width(plan: QueryPlan, formula: exp.Expression | None) -> float | None:
+    """How wide the range is that ``_estimate`` clamps this column to; None where it clamps to none."""
+    if not isinstance(formula, exp.Column):
+        return None
+    estimate = plan.estimates[int(formula.name[1:])]
+    if estimate.lower is None or estimate.upper is None:
+        return None
+    width = estimate.upper - estimate.lower
+    match estimate.kind:
+        case EstimateKind.VARIANCE:
+            return float((width / 2) ** 2)
+        case EstimateKind.DEVIATION:
+            return float(width / 2)
+        case _:
+            return float(width)
 
 
 def _identity(plan: QueryPlan, formula: exp.Expression | None) -> int | None:

@@ -132,6 +132,9 @@ class Preference:
     def write_aggregate(self, aggregate: Aggregate) -> str:
         return write_term(aggregate, _write_filters(self.filters))
 
+    def write_filter(self, name: str) -> str:
+        return _write_filters(self.filters)[name]
+
 
 # ---------------------------------------------------------------- text → Preference
 

@@ -11,16 +11,21 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.accounting import Charge, Reading, exact_decimal
-from dosimeter.ledger import Ledger
+from dosimeter.accounting import ZERO, Charge, Reading, exact_decimal, write_decimal
+from dosimeter.errors import DataError
+from dosimeter.ledger import Entry, Ledger
+from dosimeter.model import Choice
+from dosimeter.numerals import format_number
+from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (
     CurrentTerms,
     Prepared,
     ReleaseOrder,
-    agree_on_terms,
     current_terms,
     digest_request,
+    enter_books,
     prepare_release,
+    repeat_answer,
     selection_problem,
 )
 from dosimeter.selection import (
@@ -41,29 +46,46 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     """What the controller would want to know before releasing; refused where the release would be.
 
     That it was looked at is recorded before anything is shown (G1). ``repeated``: the same request was answered before,
-    and would be answered from the ledger, at no charge.
+    and would be answered from the ledger, at no charge. ``reason``: why it would be denied for certain, or None.
     """
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.engine.fingerprint()
-    account = ledger.account(prepared.dataset)
-    opening, _ = agree_on_terms(account, prepared, source)
-    risk = dataset.assess_plan(prepared.plan, look)
+    account, opening, _ = enter_books(ledger, prepared, source)
     ledger.record_view(prepared.dataset, prepared.plan.digest, "dry-run")
     earlier = None if order.again else ledger.find_answer(prepared.dataset, digest_request(prepared, source))
     books = _Books(prepared, current_terms(account, opening))
-    document: dict[str, Any] = {
+    found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
+    return {
         "dry_run": True,
         "query": prepared.plan.sql,
         "algorithm": order.algorithm,
         "repeated": earlier is not None,
+        "granted": found["reason"] is None,
+        **found,
     }
-    match order.algorithm:
+
+
+def _preview_repeat(prepared: Prepared, earlier: Entry, books: _Books) -> dict[str, Any]:
+    return {
+        "reason": None,
+        "epsilon": None if earlier.epsilon is None else float(earlier.epsilon),
+        "cost": books.free(),
+        "analyst_sees": repeat_answer(earlier, prepared).describe(),
+    }
+
+
+def _preview_new(dataset: Dataset, prepared: Prepared, books: _Books) -> dict[str, Any]:
+    try:
+        risk = dataset.assess_plan(prepared.plan, prepared.look)
+    except DataError as error:  # the release would be denied, and say nothing
+        return _deny(str(error), epsilon=prepared.order.epsilon)
+    match prepared.order.algorithm:
         case "fixed":
-            return document | _preview_fixed(prepared, risk, books)
+            return _preview_fixed(prepared, risk, books)
         case "find":
-            return document | _preview_found(prepared, risk, books)
+            return _preview_found(prepared, risk, books)
         case _:
-            return document | _preview_selected(prepared, risk, books)
+            return _preview_selected(prepared, risk, books)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +108,42 @@ class _Books:
             "reading_after": _number(self.terms.reading.after(charge)),
         }
 
+    def free(self) -> dict[str, Any]:
+        reading = _number(self.terms.reading)
+        return {"charge": 0.0, "reading": reading, "reading_after": reading}
+
+    def explain_denial(self, candidates: Sequence[float]) -> str:
+        """Why the account admits none of these: the rule that is in the way of the one that comes closest (O1, O2)."""
+        terms, svt, delta = self.terms, self.prepared.epsilon_svt, self.prepared.delta
+        reading, cap, budget = terms.reading, terms.max_epsilon, terms.policy.budget
+        if reading.after(Charge(ZERO, delta=delta)).infinite:
+            return (
+                f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
+                f"{delta:g} more (--delta-total)."
+            )
+        fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
+        if not fitting:
+            least = write_decimal(exact_decimal(min(candidates)))
+            assert cap is not None
+            return f"ε = {least} is above the account's cap of {write_decimal(cap)} for one query (--max-epsilon)."
+        if budget is None:
+            spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
+            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
+        charge = Charge(min(fitting), svt)
+        left = max(budget - reading.epsilon, ZERO)
+        parts = f" (ε = {write_decimal(charge.epsilon)} and {write_decimal(svt)} for finding it)" if svt else ""
+        return (
+            f"{write_decimal(reading.epsilon)} of {terms.policy} is spent; this needs {write_decimal(charge.total)}"
+            f"{parts}, {write_decimal(left)} is left."
+        )
+
 
 def _number(reading: Reading) -> float | None:
     return None if reading.infinite else float(reading.epsilon)
+
+
+def _deny(reason: str, **found: Any) -> dict[str, Any]:
+    return {"reason": reason, **found, "cost": None, "analyst_sees": {"status": "denied"}}
 
 
 def _shape(prepared: Prepared) -> list[dict[str, str]]:
@@ -100,52 +155,65 @@ def _preview_fixed(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, A
     epsilon = prepared.order.epsilon
     assert epsilon is not None
     line = risk.candidate(epsilon)
-    granted = bool(books.remaining([epsilon]))
+    if not books.remaining([epsilon]):
+        return _deny(books.explain_denial([epsilon]), epsilon=epsilon, rdr=dict(line.rdr))
     seen = {
         "status": "released",
         "answer": _shape(prepared),
         "epsilon": epsilon,
         "epsilon_svt": None,
-        "error_95": list(line.error_95),
+        "error_95": list(cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95),
         "guarantee": "…",
     }
     return {
+        "reason": None,
         "epsilon": epsilon,
-        "granted": granted,
         "rdr": dict(line.rdr),
-        "cost": books.cost(epsilon) if granted else None,
-        "analyst_sees": seen if granted else {"status": "denied"},
+        "cost": books.cost(epsilon),
+        "analyst_sees": seen,
     }
 
 
 def _preview_found(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, Any]:
     assert prepared.preference is not None
     choice = risk.find(prepared.preference, candidates=prepared.candidates, available=books.remaining)
-    seen: dict[str, Any] = {"status": "denied"}
-    if choice.epsilon is not None:
-        seen = {
-            "status": "released",
-            "answer": _shape(prepared),
-            "epsilon": None,
-            "epsilon_svt": None,
-            "error_95": None,
-            "guarantee": "…",
-        }
-    return {
+    found: dict[str, Any] = {
         "preference": choice.preference,
         "epsilon": choice.epsilon,
         "limit": choice.limit,
-        "cost": None if choice.epsilon is None else books.cost(choice.epsilon),
-        "analyst_sees": seen,
         "notes": list(choice.notes),
     }
+    if choice.epsilon is None:
+        every = risk.find(prepared.preference, candidates=prepared.candidates).candidates
+        meeting = [line.epsilon for line in every if line.satisfied]
+        reason = _explain_unmet(choice) if not meeting else f"{_MET} {books.explain_denial(meeting)}"
+        return _deny(reason, **found)
+    seen = {
+        "status": "released",
+        "answer": _shape(prepared),
+        "epsilon": None,
+        "epsilon_svt": None,
+        "error_95": None,
+        "guarantee": "…",
+    }
+    return found | {"reason": None, "cost": books.cost(choice.epsilon), "analyst_sees": seen}
+
+
+_MET = "Some candidates meet the preference, but the account admits none of them."
+
+
+def _explain_unmet(choice: Choice) -> str:
+    reason = f"No candidate meets the preference {choice.preference}."
+    if not choice.limit:
+        return reason
+    return f"{reason} The largest ε that does is {format_number(choice.limit, 4, down=True)}."
 
 
 def _preview_selected(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, Any]:
     order = prepared.order
     remaining = books.remaining(prepared.candidates)
     if not remaining:
-        return {"candidates": [], "denial": 1.0, "violation": 0.0, "cost": None, "analyst_sees": {"status": "denied"}}
+        return _deny(books.explain_denial(prepared.candidates), candidates=[], denial=1.0, violation=0.0)
     problem = replace(selection_problem(prepared, risk), candidates=remaining)
     outcome = outcome_distribution(problem, method=order.selection)
     alpha = accuracy(problem, method=order.selection)
@@ -163,6 +231,7 @@ def _preview_selected(prepared: Prepared, risk: Risk, books: _Books) -> dict[str
             }
         )
     return {
+        "reason": None,
         "selection": order.selection,
         "threshold": threshold,
         "epsilon_svt": order.svt,

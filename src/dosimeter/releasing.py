@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.accounting import (
@@ -32,9 +33,9 @@ from dosimeter.ledger import Account, AccountOpening, Continuation, Entry, Ledge
 from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import Mechanism, QueryPlan, Schema
-from dosimeter.postprocess import assemble_answer, error_95
+from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
 from dosimeter.preference import Preference, PreferenceFunction, parse_preference
-from dosimeter.release import add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
+from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
 from dosimeter.risk import per_row_norms
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
@@ -114,6 +115,7 @@ class Answer:
     guarantee: str | None = None
     entry: str | None = None
     repeated: bool = False
+    earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
 
     def describe(self) -> dict[str, Any]:
         if self.status == "denied":
@@ -210,25 +212,32 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
 
 
 def digest_request(prepared: Prepared, source_digest: str) -> str:
-    """Identity of a request: the same query on the same data by the same rules. Who asks does not count."""
+    """Identity of a request: the same query on the same data by the same rules.
+
+    Who asks does not count, and neither does clamping: it works on the numbers that were released already. A change
+    here makes every ledger in use charge anew for what it answered before.
+    """
     order, look = prepared.order, prepared.look
     content = {
         "plan": prepared.plan.digest,
         "source": source_digest,
-        "mechanism": [prepared.mechanism.kind, prepared.mechanism.calibration, str(prepared.delta)],
+        "mechanism": [prepared.mechanism.kind, prepared.mechanism.calibration, write_decimal(prepared.delta)],
         "algorithm": order.algorithm,
-        "epsilon": None if order.epsilon is None else str(exact_decimal(order.epsilon)),
+        "epsilon": _write_optional(order.epsilon),
         "preference": None if prepared.preference is None else prepared.preference.text,
-        "svt": str(prepared.epsilon_svt),
-        "variance": None if order.variance is None else str(exact_decimal(order.variance)),
+        "svt": write_decimal(prepared.epsilon_svt),
+        "variance": _write_optional(order.variance),
         "selection": order.selection if order.svt is not None else None,
         "indicator": look.indicator if order.prefer is not None else None,
         "candidates": None
         if order.epsilon is not None
         else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
-        "clamp": order.clamp,
-    } | ({} if order.chosen is None else {"chosen": str(exact_decimal(order.chosen))})
+    } | ({} if order.chosen is None else {"chosen": _write_optional(order.chosen)})
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _write_optional(number: float | None) -> str | None:
+    return None if number is None else write_decimal(exact_decimal(number))
 
 
 # ---------------------------------------------------------------- releasing
@@ -238,12 +247,12 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     """Charge and release one answer, or deny it."""
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.engine.fingerprint()
-    agree_on_terms(ledger.account(prepared.dataset), prepared, source)
+    account = enter_books(ledger, prepared, source)[0]
     request = _write_request(prepared, source)
-    if not order.again:
+    if not (order.again or callable(order.prefer)):  # two callables cannot be told apart by their text
         earlier = ledger.find_answer(prepared.dataset, request.request_digest)
         if earlier is not None:
-            return _hand_out(earlier, prepared, repeated=True)
+            return repeat_answer(earlier, prepared)
     viewed = ledger.viewed(prepared.dataset, prepared.plan.digest)
     measured: Measured | None = None
     grant: Grant = _deny_without_charge
@@ -265,7 +274,20 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     entry = ledger.reserve(prepared.dataset, decide)
     if entry.status == "denied" or measured is None:
         return Answer("denied", entry=entry.id)
-    return _draw_and_settle(prepared, measured, entry, ledger)
+    answer = _draw_and_settle(prepared, measured, entry, ledger)
+    return answer if order.again else replace(answer, earlier=_find_other_settings(account, request))
+
+
+def _find_other_settings(account: Account | None, request: Request) -> str | None:
+    """The latest answer to the same query on the same data, whatever it was asked with."""
+    entries = () if account is None else account.entries
+    same = (
+        entry.id
+        for entry in reversed(entries)
+        if entry.status == "released"
+        and (entry.request.plan_digest, entry.request.source_digest) == (request.plan_digest, request.source_digest)
+    )
+    return next(same, None)
 
 
 Grant = Callable[["CurrentTerms"], tuple[Charge, Literal["reserved", "denied"]]]
@@ -292,6 +314,17 @@ def current_terms(account: Account | None, opening: AccountOpening | None) -> Cu
         return CurrentTerms(account.policy, account.max_epsilon, account.reading)
     assert opening is not None
     return CurrentTerms(opening.policy, opening.max_epsilon, Reading(delta_total=opening.delta_total))
+
+
+def enter_books(
+    ledger: Ledger, prepared: Prepared, source: str
+) -> tuple[Account | None, AccountOpening | None, Continuation | None]:
+    """The account as it is, and what a release would have to add to it; refused before any data are measured."""
+    account = ledger.account(prepared.dataset)
+    opening, continuation = agree_on_terms(account, prepared, source)
+    if opening is not None or continuation is not None:
+        ledger.check_holder(prepared.dataset, source)
+    return account, opening, continuation
 
 
 def agree_on_terms(
@@ -323,8 +356,8 @@ def agree_on_terms(
         return None, None
     if not order.continued:
         raise LedgerError(
-            f"The account of {prepared.dataset!r} belongs to other data or another schema. If the people are the same "
-            "and the data were refreshed, give --continue: the account and its reading go on."
+            f"{account.tell_change(prepared.schema_digest, source)} If the people are the same, give --continue: the "
+            "account and its reading go on."
         )
     return None, Continuation(schema_digest=prepared.schema_digest, source_digest=source, by=order.analyst)
 
@@ -368,6 +401,7 @@ def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
     """Everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
     if dataset.count() > prepared.n:
         raise DataError("more individuals than declared")
+    dataset.require_sound(prepared.plan)  # whatever the query looks at: an odd cell cannot be aimed at
     if prepared.order.algorithm == "fixed":
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), _grant_fixed(prepared)
     risk = dataset.assess_plan(prepared.plan, prepared.look)
@@ -455,18 +489,27 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
     except DataError:
         return _hand_out(ledger.settle(entry.id, status="denied"), prepared)
-    scale = noise_scale(prepared.mechanism, prepared.plan.sensitivity(prepared.mechanism.norm), float(entry.epsilon))
-    errors = error_95(prepared.plan, prepared.mechanism, scale, noisy.values)
-    clamp = prepared.order.clamp
+    answer, errors = _read_off(prepared, entry.epsilon, noisy.keys, noisy.values)
     settled = ledger.settle(
         entry.id,
         status="released",
-        answer=[_null_infinities(row) for row in assemble_answer(prepared.plan, noisy.keys, noisy.values, clamp=clamp)],
+        answer=answer,
         guarantee=_promise(prepared, entry),
         error_95=None if prepared.order.algorithm == "find" else errors,
         measured=noisy.values,
     )
     return _hand_out(settled, prepared)
+
+
+def _read_off(
+    prepared: Prepared, epsilon: Decimal, keys: Sequence[GroupKey], noisy: Sequence[Sequence[Fraction]]
+) -> tuple[list[dict[str, Any]], tuple[float | None, ...]]:
+    """Post-processing of noisy numbers: the answer, clamped if that is asked for, and the error of the rows it has."""
+    plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
+    scale = noise_scale(mechanism, plan.sensitivity(mechanism.norm), float(epsilon))
+    errors = error_95(plan, mechanism, scale, select_shown(plan, keys, noisy, clamp=clamp))
+    answer = [_null_infinities(row) for row in assemble_answer(plan, keys, noisy, clamp=clamp)]
+    return answer, cap_errors(plan, errors) if clamp else errors
 
 
 def _null_infinities(row: dict[str, Any]) -> dict[str, Any]:
@@ -486,7 +529,19 @@ def _promise(prepared: Prepared, entry: Entry) -> str:
             return promise_found(entry.epsilon, prepared.epsilon_svt, largest, prepared.mechanism, viewed=entry.viewed)
 
 
-def _hand_out(entry: Entry, prepared: Prepared, *, repeated: bool = False) -> Answer:
+def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
+    """The same noisy numbers again, at no charge; clamped or not as is asked for now."""
+    answer = replace(_hand_out(entry, prepared), repeated=True)
+    if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
+        return answer
+    assert entry.epsilon is not None
+    assert prepared.plan.group_keys is not None
+    noisy = [[Fraction(text) for text in row] for row in entry.measured]
+    rows, errors = _read_off(prepared, entry.epsilon, prepared.plan.group_keys, noisy)
+    return replace(answer, answer=rows, error_95=None if prepared.order.algorithm == "find" else errors)
+
+
+def _hand_out(entry: Entry, prepared: Prepared) -> Answer:
     """What the ledger holds is what everybody gets, now and on every later request."""
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
@@ -499,5 +554,4 @@ def _hand_out(entry: Entry, prepared: Prepared, *, repeated: bool = False) -> An
         error_95=None if hidden else entry.error_95,
         guarantee=entry.guarantee,
         entry=entry.id,
-        repeated=repeated,
     )

@@ -86,7 +86,7 @@ def read_schema(content: Mapping[str, Any]) -> Schema:
         max_rows_per_unit=_read_count(content, "max_rows_per_unit") or 1,
         row_key=_read_row_key(content, read),
         reviewed=_read_flag(content, "reviewed", "the schema"),
-        tables=_read_tables(content.get("tables", {})),
+        tables=_read_tables(content.get("tables", {}), table),
     )
     _check_unit(schema, content)
     return schema
@@ -117,15 +117,22 @@ def _check_unit_columns(
         )
     if row_key is None:
         raise SchemaError(f'{place}: with unit = "{unit}" name the column that tells its rows apart: row_key = "…".')
+    if row_key not in columns:
+        raise SchemaError(f"{place}: row_key must name one of the columns.")
+    if row_key == unit:
+        raise SchemaError(f"{place}: row_key tells an individual's rows apart, so it must be another column than unit.")
     for name in (unit, row_key):
         if columns[name].type not in _UNIT_TYPES:
             raise SchemaError(f"{place}: {name} must be an integer, text or category column to identify rows.")
 
 
-def _read_tables(content: Any) -> dict[str, JoinTable]:
-    """The further tables a query may join."""
+def _read_tables(content: Any, first: str) -> dict[str, JoinTable]:
+    """The further tables a query may join with the first."""
     if not isinstance(content, Mapping):
         raise SchemaError('tables must be sections: [tables.name] public = true, key = "…".')
+    lowered = [first.lower(), *(str(name).lower() for name in content)]
+    if len(set(lowered)) != len(lowered):
+        raise SchemaError("two tables have one name, and SQL cannot tell them apart. No table is joined to itself.")
     return {str(name): _read_table(str(name), facts) for name, facts in content.items()}
 
 
@@ -137,7 +144,11 @@ def _read_table(name: str, facts: Any) -> JoinTable:
     columns = facts.get("columns")
     if not isinstance(columns, Mapping) or not columns:
         raise SchemaError(f"{place} has no columns. Add a [tables.{name}.columns.…] section for each one used.")
-    read = {str(column): _read_column(str(column), given) for column, given in columns.items()}
+    lowered = [str(column).lower() for column in columns]
+    if len(set(lowered)) != len(lowered):
+        raise SchemaError(f"{place}: two columns differ only in upper and lower case, which SQL does not tell apart.")
+    section = f"tables.{name}.columns"
+    read = {str(column): _read_column(str(column), given, section) for column, given in columns.items()}
     public = _read_flag(facts, "public", place)
     texts = {key: facts.get(key) for key in ("key", "source", "unit", "row_key")}
     for key, value in texts.items():
@@ -187,15 +198,17 @@ def _read_flag(content: Mapping[str, Any], key: str, place: str) -> bool:
 
 def _read_row_key(content: Mapping[str, Any], columns: Mapping[str, Column]) -> str | None:
     key = content.get("row_key")
-    if key is not None and key not in columns:
+    if key is not None and (not isinstance(key, str) or key not in columns):
         raise SchemaError("row_key must name one of the columns.")
     return key
 
 
-def _read_column(name: str, facts: Any) -> Column:
-    place = f"[columns.{name}]"
+def _read_column(name: str, facts: Any, section: str = "columns") -> Column:
+    place = f"[{section}.{name}]"
     if not isinstance(facts, Mapping):
         raise SchemaError(f'{place} must be a section with at least type = "…".')
+    if name.lower().startswith("dosimeter_"):
+        raise SchemaError(f"{place} names that start with dosimeter_ are used inside our queries. Rename the column.")
     _expect_keys(facts, _COLUMN, place)
     try:
         kind = ColumnType(facts.get("type", ""))

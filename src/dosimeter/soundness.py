@@ -27,6 +27,9 @@ def require_sound(engine: Engine, relation: exp.Expression, columns: Mapping[str
         value = column_tree(column.name)
         if column.type is ColumnType.DECIMAL:
             items.append(_named(_count_infinite(value), f"infinite{position}"))
+        elif column.type is ColumnType.BOOLEAN:  # which has no MAX on every engine
+            true = exp.Case(ifs=[exp.If(this=value, true=exp.Literal.number(1))])
+            items.append(_named(exp.Count(this=true), f"true{position}"))
         elif column.type not in _AS_THEY_ARE:
             items.append(_named(exp.Max(this=value), f"largest{position}"))
     row = engine.fetch(exp.select(*items).from_(relation.copy()))

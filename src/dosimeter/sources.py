@@ -13,15 +13,27 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.expression import Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
+from dosimeter.expression import (
+    COLUMN_TYPES,
+    Scope,
+    clause_of,
+    conjunction,
+    expect_only,
+    flatten_connector,
+    refusal,
+)
 from dosimeter.model import Column, Join, JoinTable, Schema
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedScope(Scope):
-    """A Scope over several tables. ``prefixes``: what a table goes by → what its columns' names start with."""
+    """A Scope over several tables. ``prefixes``: what a table goes by → what its columns' names start with.
+
+    ``merged``: columns that USING made one with a column of an earlier table, and that a bare name does not mean.
+    """
 
     prefixes: Mapping[str, str]
+    merged: frozenset[str] = frozenset()
 
     def resolve(self, node: exp.Column) -> Column:
         expect_only(node, "this", "table")
@@ -31,10 +43,8 @@ class JoinedScope(Scope):
                 raise refusal(node, f"Unknown table {node.table}. The query's tables are {', '.join(self.prefixes)}.")
             found = [self._column(prefix + node.name)]
         else:
-            own = self._column(node.name)
-            found = (
-                [own] if own else [self._column(prefix + node.name) for prefix in dict.fromkeys(self.prefixes.values())]
-            )
+            names = [prefix + node.name for prefix in dict.fromkeys(self.prefixes.values())]
+            found = [self._column(name) for name in names if name.lower() not in self.merged]
         known = [column for column in found if column is not None]
         if len(known) == 1:
             return known[0]
@@ -61,16 +71,42 @@ def resolve_joins(select: exp.Select, base: Scope) -> Sources:
         return Sources(base, (), base.schema)
     schema = base.schema
     prefixes = dict.fromkeys(sorted(base.names), "")
+    merged: set[str] = set()
     joins: list[Join] = []
     for node in written:
-        table, names = _join_table(node, schema)
-        pairs = tuple(_pairs(node, table, names, JoinedScope(schema, base.names, prefixes)))
+        table, names = _join_table(node, base.schema)
+        _require_new(node, table, names, joins, prefixes, schema)
+        pairs = tuple(_pairs(node, table, names, JoinedScope(schema, base.names, prefixes, frozenset(merged))))
         rows = _rows_after(node, table, pairs, base.schema)
         joins.append(Join(table, _is_left(node), pairs))
         added = {f"{table.name}.{name}": replace(c, name=f"{table.name}.{name}") for name, c in table.columns.items()}
         schema = replace(schema, columns={**schema.columns, **added}, max_rows_per_unit=schema.max_rows_per_unit * rows)
         prefixes |= dict.fromkeys(names, f"{table.name}.")
-    return Sources(JoinedScope(schema, base.names, prefixes), tuple(joins), schema)
+        if node.args.get("using"):
+            merged |= {f"{table.name}.{right}".lower() for _, right in pairs}
+    return Sources(JoinedScope(schema, base.names, prefixes, frozenset(merged)), tuple(joins), schema)
+
+
+def _require_new(
+    node: exp.Expression,
+    table: JoinTable,
+    names: list[str],
+    joins: list[Join],
+    prefixes: Mapping[str, str],
+    schema: Schema,
+) -> None:
+    """Every table once, and every name for one table."""
+    if any(join.table.name == table.name for join in joins):
+        raise refusal(node, f"{table.name} is joined twice. Join each table once.")
+    taken = [name for name in names if name in prefixes]
+    if taken:
+        raise refusal(node, f"{taken[0]} already stands for another table of the query. Choose another alias.")
+    lowered = {name.lower() for name in schema.columns}
+    clash = [name for name in table.columns if f"{table.name}.{name}".lower() in lowered]
+    if clash:
+        raise refusal(
+            node, f"The first table has a column called {table.name}.{clash[0]}: rename it, or the joined table."
+        )
 
 
 def _join_table(node: exp.Expression, schema: Schema) -> tuple[JoinTable, list[str]]:
@@ -83,10 +119,19 @@ def _join_table(node: exp.Expression, schema: Schema) -> tuple[JoinTable, list[s
     if not isinstance(target, exp.Table) or not isinstance(target.this, exp.Identifier):
         raise refusal(node, f"{clause_of(node)}: only a table that the schema declares can be joined.")
     expect_only(target, "this", "db", "alias")
+    alias = target.args.get("alias")
+    if alias is not None:
+        expect_only(alias, "this")
     written = f"{target.db}.{target.name}" if target.db else target.name
     for name, table in schema.tables.items():
         if name.lower() == written.lower():
             return table, list(dict.fromkeys([target.name.lower(), (target.alias or target.name).lower()]))
+    if written.lower() == schema.table.lower():
+        raise refusal(
+            node,
+            f"{clause_of(node)}: a table cannot be joined with itself, because a joined row could then belong to two "
+            "individuals.",
+        )
     raise refusal(
         node,
         f'{written} is not declared. Add [tables.{written}] public = true, key = "…" and its columns to the schema, '
@@ -113,7 +158,7 @@ def _pairs(node: exp.Expression, table: JoinTable, names: list[str], scope: Join
         if len(columns) != 2:
             raise refusal(node, f"{clause_of(condition)}: a join compares columns with =, joined by AND.")
         here = [side for side in columns if side.table.lower() in names]
-        there = [side for side in columns if side.table.lower() not in names]
+        there = [side for side in columns if side.table and side.table.lower() not in names]
         if len(here) != 1 or len(there) != 1:
             raise refusal(node, f"{clause_of(condition)}: write the tables' names before the columns, on both sides.")
         yield _pair(there[0], here[0].name, table, scope)
@@ -124,7 +169,7 @@ def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) ->
     if found is None:
         raise QueryError(f"The table {table.name} has no column {right} in the schema.", clause=right)
     column = scope.resolve(left)
-    if column.type is not table.columns[found].type:
+    if COLUMN_TYPES[column.type] is not COLUMN_TYPES[table.columns[found].type]:
         raise QueryError(
             f"{column.name} is {column.type} and {table.name}.{found} is {table.columns[found].type}: "
             "they cannot be equal.",
@@ -160,7 +205,8 @@ def joined_relation(
     joins: tuple[Join, ...], base: exp.Expression, schema: Schema, others: Mapping[str, exp.Expression]
 ) -> exp.Expression:
     """The rows of the base table with the joined tables' columns beside them, each under its own name."""
-    own = [name for name in schema.columns if not any(name.startswith(f"{join.table.name}.") for join in joins)]
+    added = {f"{join.table.name}.{name}" for join in joins for name in join.table.columns}
+    own = [name for name in schema.columns if name not in added]
     query = exp.select(*[_column_as("base", name, name) for name in own]).from_(_aliased(base, "base"))
     places = {name: ("base", name) for name in own}
     for number, join in enumerate(joins):

@@ -91,6 +91,8 @@ def plan_study(sql: str, schema: Schema, sensitivity: float) -> StudyPlan:
     assert options.sensitivity is not None
     select = parse_select(sql)
     check_shape(select)
+    if select.args.get("joins") or select.args.get("with_"):
+        raise QueryError("A study asks one table: leave JOIN and WITH out.")
     for name in ("having", "order", "limit"):
         if select.args.get(name):
             raise QueryError(

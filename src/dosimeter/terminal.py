@@ -247,9 +247,14 @@ def advice(
     limit: float | None = None,
     indicator: str = "bound",
     reading: float | None = None,
+    smallest: int | None = None,
+    headline: str | None = None,
 ) -> RenderableType:
     """What to take from it, in a sentence; ``advise`` gives the bare string."""
-    sentence = advise(candidates, preference=preference, found=found, limit=limit, indicator=indicator, reading=reading)
+    sentence = advise(
+        candidates, preference=preference, found=found, limit=limit, indicator=indicator, reading=reading,
+        smallest=smallest, headline=headline,
+    )  # fmt: skip
     return _Late(lambda options: _plain(sentence, options))
 
 
@@ -261,11 +266,22 @@ def advise(
     limit: float | None = None,
     indicator: str = "bound",
     reading: float | None = None,
+    smallest: int | None = None,
+    headline: str | None = None,
 ) -> str:
-    """The sentence of advice. Names the indicator wherever it names an ε that was chosen (R7)."""
+    """The sentence of advice. Names the indicator wherever it names an ε that was chosen (R7).
+
+    ``smallest`` is how many people the smallest group of the answer holds, ``headline`` what comes before everything.
+    """
     ordered = order_candidates(candidates)
+    if headline is not None:
+        return headline
     if all(c.rdr["ratio"] >= 1.0 - 1e-12 for c in ordered):
-        return "Everybody is equally exposed at every ε: choose ε by accuracy and by what the account can afford."
+        held = "" if smallest is None else f" The smallest group holds {_count_people(smallest)}."
+        return (
+            "Everybody is equally exposed at every ε. That is not the same as safe, and RDR cannot help to choose ε: "
+            f"look at what ε guarantees each person (own ε).{held}"
+        )
     if preference is None:
         at = [f"{format_times(relative_range(c)[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
         span = at[0] if len(at) == 1 else f"{at[0]} and {at[-1]}"
@@ -283,6 +299,10 @@ def advise(
     if larger[-1].satisfied:
         return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, meets it too but is not available."
     return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, does not meet it{gives}."
+
+
+def _count_people(number: int) -> str:
+    return "1 person" if number == 1 else f"{number:,} people"
 
 
 def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float | None) -> str:

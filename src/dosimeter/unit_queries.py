@@ -1,12 +1,13 @@
 """The unit profile query: individuals grouped by all they contribute, for any engine to transpile (C1–C4, C9).
 
-Without GROUP BY an individual is one row of fields. With it their entries stand in one text, ``group:field:field;…``,
-an entry being all they contribute to one declared group. What comes back is distinct rows or texts and counts, never
-people. Never opens a connection.
+What an individual contributes to one declared group is an entry, a few fields. Without GROUP BY, and with few groups,
+an individual is one row of fields; otherwise their entries stand in one text, ``group:field:field;…``. What comes back
+is distinct rows or texts and counts, never people. Never opens a connection.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import date, datetime
 from fractions import Fraction
@@ -22,6 +23,7 @@ PEOPLE = "people"
 ENTRIES = "entries"
 INFINITE = "infinite"
 ROWS = "rows_total"
+MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
 BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
 
 
@@ -52,7 +54,26 @@ def units_query(plan: QueryPlan, relation: exp.Expression, identity: Mapping[str
 
 def identity_columns(plan: QueryPlan) -> list[str]:
     """The columns of the profile that say what an individual contributes."""
-    return [ENTRIES] if plan.groups else unit_fields(plan)
+    if not is_wide(plan):
+        return [ENTRIES]
+    fields = unit_fields(plan)
+    return [wide_name(name, group) for group in range(count_groups(plan)) for name in fields] if plan.groups else fields
+
+
+def is_wide(plan: QueryPlan) -> bool:
+    """Whether the entries of all groups stand beside each other in one row."""
+    fields = unit_fields(plan)
+    if not plan.groups:
+        return True
+    return not any(name[0] in "dv" for name in fields) and len(fields) * count_groups(plan) <= MOST_COLUMNS
+
+
+def wide_name(field: str, group: int) -> str:
+    return f"{field}_{group}"
+
+
+def count_groups(plan: QueryPlan) -> int:
+    return math.prod(len(group.values or ()) for group in plan.groups)
 
 
 def unit_fields(plan: QueryPlan) -> list[str]:
@@ -103,9 +124,11 @@ def _needs(plan: QueryPlan, argument: int) -> list[str]:
 
 def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     """One row per individual with rows that meet the WHERE and stand in a declared group."""
-    entries = _per_entry(plan, relation)
     if not plan.groups:
-        return entries
+        return _per_entry(plan, relation)
+    if is_wide(plan):
+        return _all_groups_beside(plan, relation)
+    entries = _per_entry(plan, relation)
     joined: exp.Expression = _as_text(exp.column(GROUP))
     for name in unit_fields(plan):
         joined = _concatenated(joined, exp.Literal.string(":"), _as_text(exp.column(name)))
@@ -115,6 +138,19 @@ def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
         .from_(entries.subquery("per_entry"))
         .group_by(exp.column(UNIT))
     )
+
+
+def _all_groups_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """One pass: every field once for each group, over the rows of that group."""
+    columns = [exp.column(UNIT), _alias(exp.Max(this=exp.column(INFINITE)), INFINITE)]
+    for group in range(count_groups(plan)):
+        inside = exp.EQ(this=exp.column(GROUP), expression=exp.Literal.number(group))
+        for name in unit_fields(plan):
+            counted = exp.Literal.number(1) if name == ROWS else exp.column(f"a{name[1:]}")
+            value = exp.Case(ifs=[exp.If(this=inside.copy(), true=counted)])
+            field = exp.Count(this=value) if name == ROWS else _field_tree(plan, name, value)
+            columns.append(_alias(field, wide_name(name, group)))
+    return exp.select(*columns).from_(_rows(plan, relation).subquery("unit_rows")).group_by(exp.column(UNIT))
 
 
 def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
@@ -131,8 +167,7 @@ def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
             position, at = (int(part) for part in name[1:].split("_"))
             parts[name] = _values_near(plan, relation, position, at)
         else:
-            position = int(name[1:])
-            columns.append(_alias(_field_tree(name[0], position, plan.arguments[position]), name))
+            columns.append(_alias(_field_tree(plan, name, exp.column(f"a{name[1:]}")), name))
     entries = exp.select(*columns).from_(_rows(plan, relation).subquery("unit_rows"))
     entries = entries.group_by(*[exp.column(key) for key in keys])
     if not parts:
@@ -164,8 +199,9 @@ def _same_keys(keys: list[str], left: str, right: str) -> exp.Expression | None:
     )
 
 
-def _field_tree(need: str, position: int, argument: Argument) -> exp.Expression:
-    value: exp.Expression = exp.column(f"a{position}")
+def _field_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expression:
+    """The field n…, t…, s… or q… of an argument, from its values."""
+    need, argument = name[0], plan.arguments[int(name[1:])]
     if need == "n":
         return exp.Count(this=value)
     if need != "t":
@@ -273,13 +309,14 @@ def _held_alone(plan: QueryPlan, relation: exp.Expression, position: int) -> exp
     by_value = [*_key_columns(plan)[1:], value]
     first, last = exp.Min(this=exp.column(UNIT)), exp.Max(this=exp.column(UNIT))
     lonely = (
-        exp.select(_alias(first, UNIT), *[key.copy() for key in by_value[:-1]])
+        exp.select(_alias(first, "holder"), *[key.copy() for key in by_value[:-1]])
         .from_(_rows(plan, relation, _is_there(value.copy())).subquery("held_rows"))
         .group_by(*by_value)
         .having(exp.EQ(this=first.copy(), expression=last))
     )
-    counted = exp.select(*_key_columns(plan), _alias(exp.Count(this=exp.Star()), f"d{position}"))
-    return counted.from_(lonely.subquery("lonely")).group_by(*_key_columns(plan))
+    keys = [exp.column("holder"), *_key_columns(plan)[1:]]
+    shown = [_alias(keys[0], UNIT), *keys[1:], _alias(exp.Count(this=exp.Star()), f"d{position}")]
+    return exp.select(*shown).from_(lonely.subquery("lonely")).group_by(*[key.copy() for key in keys])
 
 
 def _values_near(plan: QueryPlan, relation: exp.Expression, position: int, at: int) -> exp.Select:
@@ -328,9 +365,7 @@ def _values_near(plan: QueryPlan, relation: exp.Expression, position: int, at: i
     )
     item = _concatenated(_as_text(exp.column("w")), exp.Literal.string("x"), _as_text(exp.column("times")))
     listed = _alias(_listed(item, exp.column("w"), ","), f"v{position}_{at}")
-    return (
-        exp.select(*_key_columns(plan), listed).from_(counted.subquery("counted")).group_by(*_key_columns(plan))
-    )
+    return exp.select(*_key_columns(plan), listed).from_(counted.subquery("counted")).group_by(*_key_columns(plan))
 
 
 def _ranked(histogram: exp.Select, groups: list[exp.Expression]) -> exp.Select:
@@ -342,15 +377,13 @@ def _ranked(histogram: exp.Select, groups: list[exp.Expression]) -> exp.Select:
         spec=exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
         over="OVER",
     )
-    total = exp.Window(
-        this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER"
-    )
+    total = exp.Window(this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER")
     columns = [*[group.copy() for group in groups], exp.column("v"), exp.column("c")]
     return exp.select(*columns, _alias(upto, "upto"), _alias(total, "total")).from_(histogram.subquery("histogram"))
 
 
 def _near(fraction: Fraction, reach: int) -> exp.Expression:
-    """Whether a value's ranks come within ``reach`` of the quantile's rank p(N − 1), one more for a double's rounding."""
+    """Whether a value's ranks come within ``reach`` of the quantile's rank p(N − 1): one more than is needed."""
     total = exp.Sub(this=exp.column("total"), expression=exp.Literal.number(1))
     rank = exp.Floor(
         this=exp.Div(

@@ -7,7 +7,7 @@ group. An individual may move several groups at once, so the contribution is kep
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -15,38 +15,66 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.columns import read_integers, read_values
 from dosimeter.engines.base import Engine
 from dosimeter.leave_one_out import formula_of
 from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan, Scalar
 from dosimeter.sensitivity import infinite_values, too_many_individuals
-from dosimeter.unit_queries import ENTRIES, INFINITE, PEOPLE, unit_fields, unit_profile_query
+from dosimeter.unit_queries import (
+    BY,
+    ENTRIES,
+    INFINITE,
+    PEOPLE,
+    ROWS,
+    count_groups,
+    fractions_of,
+    identity_columns,
+    is_wide,
+    unit_fields,
+    unit_profile_query,
+    wide_name,
+)
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from sqlglot import exp
 
 Values = tuple[tuple[int, int], ...]
+Whole = NDArray[Any]  # int64, or Python's own integers where these do not fit
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnitProfile:
-    """Distinct individuals: row r owns entries ``starts[r]:starts[r + 1]``; an entry has a group and its fields."""
+    """Distinct individuals: row r owns entries ``starts[r]:starts[r + 1]``; an entry has a group and its fields.
+
+    A field v… holds numbers of ``values``: the values around a quantile and how often the individual has each.
+    """
 
     plan: QueryPlan
     keys: tuple[tuple[Scalar, ...], ...]
     people: IntArray
-    texts: tuple[str, ...]
+    inside: NDArray[np.bool_]
     starts: IntArray
     group: IntArray
-    fields: Mapping[str, tuple[Any, ...]]
+    fields: Mapping[str, Whole]
+    values: Mapping[str, tuple[Values, ...]]
     attributes: Mapping[str, NDArray[np.generic]]
+    identities: pa.Table
 
     @property
     def k(self) -> int:
         return len(self.keys) * len(self.plan.measures)
 
+    def identity(self, row: int) -> dict[str, int | str]:
+        """What tells this row's individuals from others, in the columns of the profile query."""
+        found = self.identities.slice(row, 1).to_pylist()[0]
+        return {name: value if isinstance(value, str) else int(value) for name, value in found.items()}
+
     def __repr__(self) -> str:
         return "UnitProfile(redacted)"
+
+
+# ---------------------------------------------------------------- reading the profile
 
 
 def measure_unit_profile(
@@ -56,43 +84,108 @@ def measure_unit_profile(
     keys = plan.group_keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
     table = engine.fetch(unit_profile_query(plan, engine.relation(), attributes))
-    if any(table.column(INFINITE).to_pylist()):
+    people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
+    infinite = table.column(INFINITE)
+    inside = np.asarray(infinite.is_valid().to_numpy(), dtype=np.bool_)
+    if bool((infinite.fill_null(0).to_numpy() > 0).any()):
         raise infinite_values(plan)
-    names = unit_fields(plan)
-    texts = [text or "" for text in table.column(ENTRIES).to_pylist()]
-    starts, groups = [0], []
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for text in texts:
-        for entry in text.split(";") if text else ():
-            number, *fields = entry.split(":")
-            groups.append(int(number))
-            for name, field in zip(names, fields, strict=True):
-                columns[name].append(_read_values(field) if name.startswith("v") else int(float(field)))
-        starts.append(len(groups))
+    if is_wide(plan):
+        owners, group, columns = _gather_entries(plan, table, inside)
+    else:
+        owners, group, columns = _split_entries(plan, table.column(ENTRIES))
+    listed = {name: _read_lists(column) for name, column in columns.items() if name.startswith("v")}
+    whole = {name: _read_numbers(column) for name, column in columns.items() if name not in listed}
     return UnitProfile(
         plan=plan,
         keys=keys,
-        people=read_integers(table.column(PEOPLE))[0],
-        texts=tuple(texts),
-        starts=np.array(starts, dtype=np.int64),
-        group=np.array(groups, dtype=np.int64),
-        fields={name: tuple(values) for name, values in columns.items()},
-        attributes={name: _attribute(read_values(table.column(name))) for name in (attributes or {})},
+        people=people,
+        inside=inside,
+        starts=np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(people)))]).astype(np.int64),
+        group=group,
+        fields=whole | {name: codes for name, (codes, _) in listed.items()},
+        values={name: values for name, (_, values) in listed.items()},
+        attributes={name: _attribute(table.column(name), name) for name in (attributes or {})},
+        identities=table.select(identity_columns(plan)),
     )
 
 
+Entries = tuple[IntArray, IntArray, "dict[str, pa.ChunkedArray | pa.Array]"]
+
+
+def _gather_entries(plan: QueryPlan, table: pa.Table, inside: NDArray[np.bool_]) -> Entries:
+    """The fields of all groups, one group after the other, and then by individual."""
+    import pyarrow as pa
+
+    names, groups = unit_fields(plan), count_groups(plan)
+    found = table.filter(inside)
+    rows = np.flatnonzero(inside).astype(np.int64)
+    owners, group = np.tile(rows, groups), np.repeat(np.arange(groups, dtype=np.int64), len(rows))
+    if not plan.groups:
+        return owners, group, {name: found.column(name) for name in names}
+    order = np.argsort(owners, kind="stable")
+    columns = {
+        name: pa.chunked_array(
+            [chunk for at in range(groups) for chunk in found.column(wide_name(name, at)).chunks],
+            found.column(wide_name(name, 0)).type,
+        ).take(pa.array(order))
+        for name in names
+    }
+    return owners[order], group[order], columns
+
+
+def _split_entries(plan: QueryPlan, texts: pa.ChunkedArray) -> Entries:
+    """``group:field:…;…`` of every individual as columns: whose entry it is, its group, its fields."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = texts.combine_chunks() if texts.num_chunks else pa.array([], pa.string())
+    column = column.cast(pa.string())
+    lists = pc.split_pattern(column, ";")
+    owners = np.asarray(pc.list_parent_indices(lists).to_numpy(), dtype=np.int64)
+    parts = pc.list_flatten(pc.split_pattern(pc.list_flatten(lists), ":"))
+    names = unit_fields(plan)
+    width = 1 + len(names)
+    assert len(parts) == width * len(owners)
+    places = np.arange(len(owners), dtype=np.int64) * width
+    fields = {name: parts.take(pa.array(places + at)) for at, name in enumerate(names, start=1)}
+    group = _read_numbers(parts.take(pa.array(places)))
+    return owners, np.asarray(group, dtype=np.int64), fields
+
+
+def _read_numbers(column: pa.ChunkedArray | pa.Array) -> Whole:
+    import pyarrow as pa
+
+    try:
+        return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    except pa.ArrowInvalid:  # beyond 64 bits
+        return np.array([int(value) for value in column.to_pylist()], dtype=object)
+
+
+def _read_lists(column: pa.ChunkedArray | pa.Array) -> tuple[IntArray, tuple[Values, ...]]:
+    """Each entry's number among the distinct lists, and these."""
+    import pyarrow as pa
+
+    chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    encoded = pa.chunked_array(chunked.chunks, pa.string()).combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    codes = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return codes, tuple(_read_values(text) for text in encoded.dictionary.to_pylist())
+
+
 def _read_values(text: str) -> Values:
-    """``valuextimes,…``; an entry without any has 0 in its place."""
-    if text in ("", "0"):
-        return ()
-    pairs = (item.rsplit("x", 1) for item in text.split(","))
+    """``valuextimes,…``; empty for an individual with nothing but NULL."""
+    pairs = (item.split("x") for item in text.split(",") if item)
     return tuple((int(value), int(times)) for value, times in pairs)
 
 
-def _attribute(values: list[Any]) -> NDArray[np.generic]:
-    if all(isinstance(value, bool) for value in values):
-        return np.array(values, dtype=np.bool_)
-    return np.array(values, dtype=object)
+def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
+    if name == BY:
+        return np.array([*column.to_pylist(), None], dtype=object)[:-1]  # NumPy would make one array of equal lists
+    return np.asarray(column.fill_null(False).to_numpy(), dtype=np.bool_)
+
+
+# ---------------------------------------------------------------- contributions
 
 
 def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contributions:
@@ -109,12 +202,7 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
     for at, measure in enumerate(plan.measures):
         changes[:, at] = _effects(profile, measure, times) * weights[at]
     entries, columns = np.nonzero(changes)
-    cells = profile.group[entries] * width + columns
-    per_row = (
-        np.bincount(owners[entries], minlength=len(profile.people))
-        if len(entries)
-        else np.zeros(len(profile.people), int)
-    )
+    per_row = np.bincount(owners[entries], minlength=len(profile.people))
     starts = np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64)
     people, attributes = profile.people, dict(profile.attributes)
     if n - counted or not len(people):
@@ -125,13 +213,14 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
         k=profile.k,
         people=people,
         starts=starts,
-        cells=cells.astype(np.int64),
+        cells=(profile.group[entries] * width + columns).astype(np.int64),
         changes=changes[entries, columns],
         attributes=attributes,
     )
 
 
 def _with_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """An empty slot has no attributes: it is in no FILTER and in no group of ``--by``."""
     absent: Any = False if values.dtype == np.bool_ else None
     return np.append(values, np.array([absent], dtype=values.dtype))
 
@@ -142,55 +231,70 @@ def _with_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
 def _effects(profile: UnitProfile, measure: Measure, times: IntArray) -> FloatArray:
     at = measure.argument
     if at is None:
-        return _numbers(profile, "rows_total")  # COUNT(*)
-    argument = profile.plan.arguments[at]
+        return _numbers(profile, ROWS)  # COUNT(*)
+    unit = float(measure.unit)
     match measure.kind:
         case MeasureKind.COUNT:
             return _numbers(profile, f"n{at}")
         case MeasureKind.COUNT_DISTINCT:
             return _numbers(profile, f"d{at}")
         case MeasureKind.SUM:
-            middle = argument.lower + argument.upper
-            pairs = zip(profile.fields[f"s{at}"], profile.fields[f"n{at}"], strict=True)
-            return np.array([float(Fraction(s + n * middle, 2) * measure.unit) for s, n in pairs])
+            return _numbers(profile, f"t{at}") * unit
         case MeasureKind.CENTRED_SUM:
-            return _numbers(profile, f"s{at}") * float(measure.unit)
+            return _numbers(profile, f"s{at}") * unit
         case MeasureKind.CENTRED_SQUARES:
-            return _numbers(profile, f"q{at}") * float(measure.unit)
+            return _numbers(profile, f"q{at}") * unit
         case MeasureKind.QUANTILE:
-            return _by_group(profile, times, lambda rows: _quantile_effects(profile, measure, rows, times))
+            assert measure.fraction is not None
+            name = f"v{at}_{fractions_of(profile.plan, at).index(measure.fraction)}"
+            return _by_group(profile, lambda rows: _quantile_effects(profile, measure, name, rows, times[rows]))
+        case MeasureKind.BOUNDED_MEAN:
+            return _by_group(profile, lambda rows: _mean_effects(profile, measure, rows, times[rows]))
         case _:
-            return _by_group(profile, times, lambda rows: _moment_effects(profile, measure, rows, times))
+            return _by_group(profile, lambda rows: _moment_effects(profile, measure, rows, times[rows]))
 
 
 def _numbers(profile: UnitProfile, name: str) -> FloatArray:
-    return np.array(profile.fields[name], dtype=np.float64)
+    return profile.fields[name].astype(np.float64)
 
 
-def _by_group(profile: UnitProfile, times: IntArray, effects: Any) -> FloatArray:
+def _by_group(profile: UnitProfile, effects: Callable[[Rows], FloatArray]) -> FloatArray:
     result = np.zeros(len(profile.group))
-    for group in np.unique(profile.group):
-        rows = np.flatnonzero(profile.group == group)
-        result[rows] = effects(rows)
+    ordered = np.argsort(profile.group, kind="stable")
+    borders = np.flatnonzero(np.diff(profile.group[ordered])) + 1
+    for rows in np.split(ordered, borders):
+        if len(rows):
+            result[rows] = effects(rows)
     return result
 
 
-def _moment_effects(profile: UnitProfile, measure: Measure, rows: NDArray[np.intp], times: IntArray) -> FloatArray:
-    """C2: the formula from totals less the individual's own."""
-    at = measure.argument
-    own_counts = [profile.fields[f"n{at}"][row] for row in rows]
-    own_totals = [profile.fields[f"s{at}"][row] for row in rows]
-    squares_needed = measure.kind in (MeasureKind.VARIANCE, MeasureKind.DEVIATION)
-    own_squares = [profile.fields[f"q{at}"][row] if squares_needed else 0 for row in rows]
-    weight = [int(times[row]) for row in rows]
-    count = sum(a * w for a, w in zip(own_counts, weight, strict=True))
-    total = sum(a * w for a, w in zip(own_totals, weight, strict=True))
-    squares = sum(a * w for a, w in zip(own_squares, weight, strict=True))
+def _total(values: Whole, times: IntArray) -> int:
+    """Exact: sums over everybody can leave 64 bits."""
+    return int(np.dot(values.astype(object), times.astype(object)))
+
+
+def _mean_effects(profile: UnitProfile, measure: Measure, rows: Rows, times: IntArray) -> FloatArray:
+    """S2, C2: T/M − (T − s)/A = (s − T/M · (M − A))/A, where M = max(N, r), and A = max(N − n, r) without them."""
+    assert measure.min_rows is not None
+    own_count, own_total = (profile.fields[f"{need}{measure.argument}"][rows] for need in "ns")
+    count, total = _total(own_count, times), _total(own_total, times)
+    here = max(count, measure.min_rows)
+    after = np.maximum(count - own_count.astype(np.int64), measure.min_rows)
+    mean = float(Fraction(total, here))
+    moved: FloatArray = (own_total.astype(np.float64) - mean * (here - after)) / after * (float(measure.unit) / 2)
+    return moved
+
+
+def _moment_effects(profile: UnitProfile, measure: Measure, rows: Rows, times: IntArray) -> FloatArray:
+    """S7: means, variances and deviations as one number, from totals less the individual's own."""
+    needs = "nsq" if measure.kind in (MeasureKind.VARIANCE, MeasureKind.DEVIATION) else "ns"
+    own = [profile.fields[f"{need}{measure.argument}"][rows] for need in needs]
+    if len(own) == 2:
+        own.append(np.zeros(len(rows), dtype=np.int64))
+    count, total, squares = (_total(values, times) for values in own)
     formula = formula_of(measure)
     here = formula(count, total, squares)
-    left = [
-        formula(count - n, total - s, squares - q) for n, s, q in zip(own_counts, own_totals, own_squares, strict=True)
-    ]
+    left = [formula(count - int(n), total - int(s), squares - int(q)) for n, s, q in zip(*own, strict=True)]
     half = measure.unit / 2
     if measure.kind is MeasureKind.DEVIATION:
         return np.array([(math.sqrt(here) - math.sqrt(after)) * float(half) for after in left])
@@ -198,41 +302,44 @@ def _moment_effects(profile: UnitProfile, measure: Measure, rows: NDArray[np.int
     return np.array([float((here - after) * scale) for after in left])
 
 
-def _quantile_effects(profile: UnitProfile, measure: Measure, rows: NDArray[np.intp], times: IntArray) -> FloatArray:
+def _quantile_effects(profile: UnitProfile, measure: Measure, name: str, rows: Rows, times: IntArray) -> FloatArray:
     """C3: the quantile of the group without all of the individual's values."""
-    own: Sequence[Values] = [profile.fields[f"v{measure.argument}"][row] for row in rows]
+    codes, where = np.unique(profile.fields[name][rows], return_inverse=True)
+    lists = [profile.values[name][code] for code in codes]
+    people = np.zeros(len(codes), dtype=np.int64)
+    np.add.at(people, where, times)
     histogram: dict[int, int] = {}
-    for values, row in zip(own, rows, strict=True):
+    for values, number in zip(lists, people.tolist(), strict=True):
         for value, often in values:
-            histogram[value] = histogram.get(value, 0) + often * int(times[row])
+            histogram[value] = histogram.get(value, 0) + often * number
     if not histogram:
         return np.zeros(len(rows))
-    here = _quantile(measure, histogram)
-    known: dict[Values, float] = {}
-    for values in own:
-        if values not in known:
-            rest = dict(histogram)
-            for value, often in values:
-                rest[value] -= often
-            known[values] = float(here - _quantile(measure, rest))
-    return np.array([known[values] for values in own])
+    ordered = sorted(histogram)
+    here = _quantile(measure, ordered, histogram)
+    effects = np.zeros(len(codes))
+    for at, values in enumerate(lists):
+        rest = dict(histogram)
+        for value, often in values:
+            rest[value] -= often
+        effects[at] = float(here - _quantile(measure, ordered, rest))
+    return effects[where]
 
 
-def _quantile(measure: Measure, histogram: Mapping[int, int]) -> Fraction:
+def _quantile(measure: Measure, ordered: Sequence[int], histogram: Mapping[int, int]) -> Fraction:
     assert measure.fraction is not None
     total = sum(histogram.values())
     if total == 0:
         return measure.empty  # C6
     position = measure.fraction * (total - 1)
     whole = math.floor(position)
-    low, high = _order_statistics(histogram, whole, min(whole + 1, total - 1))
+    low, high = _order_statistics(ordered, histogram, whole, min(whole + 1, total - 1))
     return (low + (position - whole) * (high - low)) * measure.unit
 
 
-def _order_statistics(histogram: Mapping[int, int], first: int, second: int) -> tuple[int, int]:
+def _order_statistics(ordered: Sequence[int], histogram: Mapping[int, int], first: int, second: int) -> tuple[int, int]:
     passed = 0
     found: list[int] = []
-    for value in sorted(histogram):
+    for value in ordered:
         passed += histogram[value]
         while len(found) < 2 and (first, second)[len(found)] < passed:
             found.append(value)

@@ -15,13 +15,14 @@ from sqlglot import exp
 
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
-from dosimeter.expression import column_tree
+from dosimeter.expression import column_tree, disjunction
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 UNIT = "unit"
+RANK = "dosimeter_rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +47,17 @@ class BoundedEngine:
         return self._engine.rows_fetched
 
     def facts(self) -> UnitFacts:
-        """Counted once: individuals, and whether anybody has more rows than the schema allows."""
+        """Counted once, and again after an error: a database may then show newer data."""
         if self._facts is None:
-            row = self._engine.fetch(facts_query(self._schema, self._engine.relation())).to_pylist()[0]
-            if row["missing"]:
-                raise DataError(
-                    f"The unit column {self._schema.unit} is NULL in {int(row['missing']):,} rows. Every row must "
-                    "belong to an individual: remove them, or correct the data."
-                )
-            self._facts = UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0))
+            self._facts = count_units(self._engine, self._schema, self._engine.relation())
         return self._facts
 
     def relation(self) -> exp.Expression:
         relation = self._engine.relation()
-        if self.facts().most_rows <= self._schema.max_rows_per_unit:
-            return relation
-        return bounded_relation(self._schema, relation)
+        return bounded_relation(self._schema, relation) if self._is_exceeded() else relation
+
+    def _is_exceeded(self) -> bool:
+        return self.facts().most_rows > self._schema.max_rows_per_unit
 
     def joined(self, table: JoinTable) -> exp.Expression:
         return self._engine.joined(table)
@@ -78,7 +74,11 @@ class BoundedEngine:
         self._facts = None
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        return self._engine.fetch(query)
+        try:
+            return self._engine.fetch(query)
+        except BaseException:
+            self._facts = None
+            raise
 
     def fingerprint(self) -> str:
         return self._engine.fingerprint()
@@ -93,7 +93,27 @@ class BoundedEngine:
         self._engine.close()
 
 
-# ---------------------------------------------------------------- which rows count
+# ---------------------------------------------------------------- what is counted first
+
+
+def count_units(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
+    """The facts of a table, or a DataError where its rows cannot be given to individuals, or not be told apart."""
+    row = engine.fetch(facts_query(schema, relation)).to_pylist()[0]
+    if row["missing"]:
+        raise DataError(
+            f"{schema.table}: the unit column {schema.unit} is NULL in {int(row['missing']):,} rows. Every row must "
+            "belong to an individual: remove them, or correct the data."
+        )
+    facts = UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0))
+    if facts.most_rows > schema.max_rows_per_unit:
+        alike = int(engine.fetch(alike_query(schema, relation)).to_pylist()[0]["alike"] or 0)
+        if alike:
+            raise DataError(
+                f"{schema.table}: {schema.row_key} does not tell an individual's rows apart. It is NULL or repeated in "
+                f"{alike:,} places among individuals with more than {schema.max_rows_per_unit} rows, so that which of "
+                "their rows count is not fixed. Name another row_key, or correct the data."
+            )
+    return facts
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
@@ -114,39 +134,71 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
     ).from_(per_unit.subquery("per_unit"))
 
 
-def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression:
-    """The rows that count: all of those with at most m, and the m chosen ones of the others."""
-    names = list(schema.columns)
-    columns = [exp.alias_(column_tree(name), name, quoted=True) for name in names]
-    unit = column_tree(schema.unit)
-    busy = (
-        exp.select(exp.alias_(unit.copy(), UNIT))
-        .from_(relation.copy())
-        .group_by(exp.Literal.number(1))
-        .having(exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit)))
+def alike_query(schema: Schema, relation: exp.Expression) -> exp.Select:
+    """How many row keys are NULL or repeated within one individual, among those with more than m rows."""
+    keys = [_own(schema.unit), _own(str(schema.row_key))]
+    repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
+    absent = exp.Is(this=keys[1].copy(), expression=exp.Null())
+    alike = (
+        exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"))
+        .from_(_aliased(relation, "own"))
+        .join(_busy(schema, relation), on=_is_busy(schema), join_type="inner")
+        .group_by(*keys)
+        .having(disjunction([repeated, absent]))
     )
-    is_busy = exp.In(this=unit.copy(), query=exp.Subquery(this=busy))
+    return exp.select(exp.alias_(exp.Count(this=exp.Star()), "alike")).from_(alike.subquery("alike_rows"))
+
+
+# ---------------------------------------------------------------- which rows count
+
+
+def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression:
+    """The rows that count: all of those with at most m, and the m chosen ones of the others.
+
+    Two joins rather than IN and NOT IN, which engines run very differently.
+    """
+    columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
+    source, busy, same = _aliased(relation, "own"), _busy(schema, relation), _is_busy(schema)
+    nobody = exp.Is(this=exp.column(UNIT, table="busy"), expression=exp.Null())
+    others = exp.select(*columns).from_(source).join(busy, on=same, join_type="left").where(nobody)
     rank = exp.Window(
         this=exp.RowNumber(),
-        partition_by=[unit.copy()],
+        partition_by=[_own(schema.unit)],
         order=exp.Order(expressions=[exp.Ordered(this=key, nulls_first=False) for key in _choice_keys(schema)]),
         over="OVER",
     )
-    ranked = (
-        exp.select(*[c.copy() for c in columns], exp.alias_(rank, "kept_rank")).from_(relation.copy()).where(is_busy)
-    )
-    limit = exp.LTE(this=exp.column("kept_rank"), expression=exp.Literal.number(schema.max_rows_per_unit))
-    kept = exp.select(*[c.copy() for c in columns]).from_(ranked.subquery("ranked")).where(limit)
-    others = exp.select(*columns).from_(relation.copy()).where(exp.Not(this=exp.Paren(this=is_busy.copy())))
+    ranked = exp.select(*[column.copy() for column in columns], exp.alias_(rank, RANK)).from_(source.copy())
+    ranked = ranked.join(busy.copy(), on=same.copy(), join_type="inner")
+    limit = exp.LTE(this=exp.column(RANK), expression=exp.Literal.number(schema.max_rows_per_unit))
+    kept = exp.select(*[column_tree(name) for name in schema.columns]).from_(ranked.subquery("ranked")).where(limit)
     return exp.Union(this=others, expression=kept, distinct=False).subquery("bounded")
+
+
+def _busy(schema: Schema, relation: exp.Expression) -> exp.Subquery:
+    """The individuals with more than m rows."""
+    many = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit))
+    found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy())
+    return found.group_by(exp.Literal.number(1)).having(many).subquery("busy")
+
+
+def _is_busy(schema: Schema) -> exp.Expression:
+    return exp.EQ(this=_own(schema.unit), expression=exp.column(UNIT, table="busy"))
 
 
 def _choice_keys(schema: Schema) -> list[exp.Expression]:
     """md5 of (unit, row key), then the row key itself, so that the choice is fixed even for equal digests."""
-    unit, key = (_as_text(column_tree(name)) for name in (schema.unit, str(schema.row_key)))
+    unit, key = (
+        exp.Cast(this=_own(name), to=exp.DataType.build("TEXT")) for name in (schema.unit, str(schema.row_key))
+    )
     joined = exp.DPipe(this=exp.DPipe(this=unit, expression=exp.Literal.string(":")), expression=key)
     return [exp.MD5(this=joined), key.copy()]
 
 
-def _as_text(tree: exp.Expression) -> exp.Expression:
-    return exp.Cast(this=tree, to=exp.DataType.build("TEXT"))
+def _own(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table="own")
+
+
+def _aliased(relation: exp.Expression, alias: str) -> exp.Subquery:
+    if isinstance(relation, exp.Subquery):
+        return exp.Subquery(this=relation.this.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    return exp.select(exp.Star()).from_(relation.copy()).subquery(alias)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -209,9 +210,91 @@ def test_the_dry_run_for_people(shop: Shop) -> None:
     assert "Denied with probability" in out
     assert "e-" not in out.split("The released ε violates")[1].split("%")[0]  # no 8.3e-142 %
     status, out, _ = shop.release(COUNT, "--epsilon", "3", "--policy", "budget:2", "--dry-run")
-    assert status == 0
-    assert "would be denied" in out
+    assert status == 1
+    assert "would be denied: 0 of budget:2 is spent; this needs 3, 2 is left." in out
     assert shop.books() == []
+
+
+@pytest.mark.parametrize(
+    "way",
+    [("--epsilon", "0.5"), ("--prefer", "ratio:0.5"), ("--svt", "1", "--variance", "50", "--candidates", "0.5")],
+    ids=["fixed", "find", "find-and-release"],
+)
+def test_the_dry_run_of_what_was_answered(shop: Shop, way: tuple[str, ...]) -> None:
+    """Nothing is left of the budget, and it is granted all the same: it costs nothing."""
+    budget = {"--epsilon": "0.5", "--prefer": "1", "--svt": "1.5"}[way[0]]
+    _, released, _ = shop.release(COUNT, *way, "--policy", f"budget:{budget}", "--json")
+    status, out, _ = shop.release(COUNT, *way, "--dry-run", "--json")
+    document = json.loads(out)
+    assert (status, document["repeated"], document["cost"]["charge"]) == (0, True, 0.0)
+    assert document["analyst_sees"] == json.loads(released)
+    status, out, _ = shop.release(COUNT, *way, "--dry-run")
+    assert status == 0
+    assert "Already answered: the analyst gets the same numbers again, from the ledger. Cost: 0." in out
+    assert "denied" not in out
+    status, out, _ = shop.release(COUNT.replace("20", "10"), *way, "--dry-run", "--json")
+    assert status == 1
+    assert "0 is left" in json.loads(out)["reason"]
+
+
+def test_the_dry_run_says_that_it_leaves_a_mark(shop: Shop) -> None:
+    _, out, _ = shop.release(COUNT, "--epsilon", "1", "--policy", "budget:2", "--dry-run")
+    assert "That this was looked at is recorded and will stand in the guarantee of new answers to this query." in out
+    _, out, _ = shop.release(COUNT, "--prefer", "ratio:0.5", "--policy", "budget:2", "--dry-run")
+    assert "That this was looked at is recorded.\n" in out
+
+
+def test_the_controller_is_told_what_was_charged(shop: Shop) -> None:
+    """On standard error, for people only: standard output is the analyst's."""
+    assert shop.release(COUNT, "--epsilon", "0.5", "--policy", "budget:9")[2] == ""
+    status, _, err = shop.release(COUNT, "--epsilon", "0.5")
+    assert status == 0
+    assert "answered before" in err
+    assert "it cost nothing" in err
+    status, out, err = shop.release(COUNT, "--epsilon", "0.4")
+    assert status == 0
+    assert "with other settings" in err
+    assert "This is a new charge." in err
+    assert "other settings" not in out
+    assert shop.release(COUNT, "--epsilon", "0.4", "--again")[2] == ""
+    assert shop.release(COUNT, "--epsilon", "0.4", "--json")[2] == ""
+    assert shop.release(COUNT, "--epsilon", "0.3", "--json")[2] == ""
+    assert shop.books()[0]["epsilon"] == 1.6
+
+
+def test_the_books_for_people(shop: Shop) -> None:
+    shop.release(COUNT, "--epsilon", "0.9", "--policy", "budget:1", "--analyst", "Ada", "--purpose", "year report")
+    _, out, _ = shop.run("ledger", str(shop.ledger))
+    assert "0.9 of 1 spent, 0.1 left" in out
+    assert "Ada" in out
+    assert "year report" in out
+    entry = shop.books()[0]["entries"][0]
+    assert (entry["analyst"], entry["purpose"]) == ("Ada", "year report")
+
+
+def test_round_numbers_are_written_out(shop: Shop) -> None:
+    """10 and 200, nowhere 1E+1 or 2E+2: for people, in messages and in the records."""
+    texts: list[str] = []
+    for words in (
+        ("--epsilon", "10", "--policy", "budget:200", "--max-epsilon", "100"),
+        ("--epsilon", "20", "--dry-run"),
+        ("--epsilon", "200", "--dry-run"),
+        ("--epsilon", "100", "--policy", "budget:300"),
+        ("--epsilon", "100", "--max-epsilon", "40"),
+        ("--epsilon", "100", "--candidates", "100,10"),
+        ("--epsilon", "100", "--again"),
+        ("--epsilon", "100", "--again", "--dry-run"),
+    ):
+        texts += shop.release(COUNT, *words)[1:]
+    for action in ([], ["export"], ["--json"]):
+        texts += shop.run("ledger", str(shop.ledger), *action)[1:]
+    shop.ledger.unlink()
+    searching = ("--svt", "20", "--variance", "50", "--candidates", "100,10", "--policy", "budget:300")
+    texts += shop.release(COUNT, *searching)[1:]
+    texts += shop.run("ledger", str(shop.ledger), "export")[1:]
+    for text in texts:
+        assert not re.search(r"\dE[+-]?\d", text)
+    assert any("110 of budget:200 is spent; this needs 100, 90 is left." in text for text in texts)
 
 
 def test_a_dry_run_first_is_told_in_the_guarantee(shop: Shop) -> None:
@@ -303,8 +386,8 @@ def test_terms_that_contradict_the_account(shop: Shop) -> None:
     for options, message in (
         (("--epsilon", "5", "--policy", "budget:9"), "was opened with --policy paper"),
         (("--epsilon", "5", "--max-epsilon", "9"), "was opened with no --max-epsilon"),
-        (("--prefer", "ratio:0.1"), "one algorithm"),
-        (("--svt", "1", "--variance", "1"), "one algorithm"),
+        (("--prefer", "ratio:0.1"), "opened for a fixed ε (--epsilon); this release asks for find, algorithm 1"),
+        (("--svt", "1", "--variance", "1"), "--ledger with another file"),
     ):
         status, out, err = shop.release(COUNT, *options)
         assert (status, out) == (2, "")
@@ -496,12 +579,12 @@ def test_the_json_of_the_ledger_to_the_letter(shop: Shop) -> None:
     first, second = account.pop("entries")
     assert account == {"dataset": "shop", "epsilon": 0.3, "delta": 0.0, "policy": "budget:0.35", "algorithm": "fixed"}
     names = ["id", "at", "status", "epsilon", "epsilon_svt", "delta", "charge", "reading", "query", "answer"]
-    assert list(first) == list(second) == names
+    assert list(first) == list(second) == [*names, "analyst", "purpose"]
     assert len(first.pop("id")) == 16
     assert first.pop("at").endswith("Z")
     assert first == {
         "status": "released", "epsilon": 0.3, "epsilon_svt": None, "delta": 0.0, "charge": 0.3, "reading": 0.3,
-        "query": COUNT, "answer": json.loads(released)["answer"],
+        "query": COUNT, "answer": json.loads(released)["answer"], "analyst": None, "purpose": None,
     }  # fmt: skip
     assert (second["status"], second["charge"], second["reading"], second["answer"]) == ("denied", 0.0, 0.3, None)
 
@@ -557,6 +640,7 @@ def test_the_staircase(shop: Shop) -> None:
     assert json.loads(out)["datasets"][0]["epsilon"] == 1.2
     assert "1.2" in picture.read_text(encoding="utf-8")
     shop.schema.write_text(SCHEMA.replace('"shop"', '"store"'), encoding="utf-8")
+    shop.write_data(last="1")
     shop.release(COUNT.replace("shop", "store"), *FIXED)
     status, _, err = shop.run("ledger", str(shop.ledger), "--plot", str(picture))
     assert status == 2

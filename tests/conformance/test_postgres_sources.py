@@ -211,10 +211,10 @@ def test_rows_that_may_not_be_read(database: str) -> None:
 def test_values_out_of_range(database: str) -> None:
     facts = {"table": "large", "columns": {"n": {"type": "integer", "bounds": [0, 9]}, "d": {"type": "decimal"}}}
     with Dataset.open(database, schema=facts, table="large") as dataset:
-        for sql in ("SELECT SUM(n) FROM large", "SELECT COUNT(*) FROM large WHERE d * 10 > 1"):
-            with pytest.raises(DataError, match="out of range") as caught:
-                dataset.risk(sql)
-            assert "1234567" not in str(caught.value)
+        with pytest.raises(DataError, match="out of range") as caught:
+            dataset.risk("SELECT SUM(n) FROM large")
+        assert "1234567" not in str(caught.value)
+        assert dataset.risk("SELECT COUNT(*) FROM large WHERE d * 10 > 1").n == 1  # arithmetic never stops a query
         assert dataset.risk("SELECT COUNT(*) FROM large").measured().values == ((1,),)  # it goes on after an error
     engine = at(database, "mixed")
     with pytest.raises(DataError, match="outside the years"):

@@ -264,8 +264,8 @@ def test_texts_compare_by_bytes_whatever_their_collation(spark_session: Any) -> 
 def test_numbers_that_overflow_fail(spark_session: Any) -> None:
     facts = {"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}}}
     large = spark_session.sql("SELECT 9223372036854775807 AS n")
-    with Dataset.open(large, schema=facts, table="t") as dataset, pytest.raises(DataError, match="out of range"):
-        dataset.risk("SELECT COUNT(*) FROM t WHERE n + 1 > 0")
+    with Dataset.open(large, schema=facts, table="t") as dataset:  # arithmetic never stops a query
+        assert dataset.risk("SELECT COUNT(*) FROM t WHERE n + 1 > 0").measured().values == ((1,),)
     wide = spark_session.sql("SELECT CAST('12345678901234567890' AS DECIMAL(38, 0)) AS n")
     with Dataset.open(wide, schema=facts, table="t") as dataset, pytest.raises(DataError, match="out of range"):
         dataset.risk("SELECT SUM(n) FROM t")
@@ -304,9 +304,8 @@ def test_the_settings_of_a_session_stay(spark_session: Any) -> None:
         facts = {"table": "t", "columns": {"v": {"type": "timestamp"}, "n": {"type": "integer", "bounds": [0, 9]}}}
         with Dataset.open(frame, schema=facts, table="t") as dataset:
             counted = dataset.risk("SELECT COUNT(*) FROM t WHERE v = '2023-12-31 23:00:00'").measured().values
-            with pytest.raises(DataError, match="out of range"):
-                dataset.risk("SELECT COUNT(*) FROM t WHERE n + 1 > 0")
-        assert counted == ((1,),)
+            beyond = dataset.risk("SELECT COUNT(*) FROM t WHERE n + 1 > 0").measured().values
+        assert counted == beyond == ((1,),)
         assert {name: spark_session.conf.get(name) for name in others} == others
     finally:
         for name, value in before.items():

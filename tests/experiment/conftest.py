@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +16,7 @@ from study_site import LiveServer, StudySite, make_people  # noqa: E402 - needs 
 from dosimeter.experiment.instrument import Instrument, build_instrument  # noqa: E402
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-]
+    pass
 
 
 @pytest.fixture(scope="session")
@@ -64,15 +55,3 @@ def serve_live() -> Iterator[Callable[[Any], LiveServer]]:
     yield serve
     for server in running:
         server.stop()
-
-
-@pytest.fixture(scope="session")
-def study_browser() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("there is no Chromium: on Debian, apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()

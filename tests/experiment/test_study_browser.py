@@ -38,11 +38,11 @@ def reach_task(page: Page) -> None:
     page.wait_for_selector("form.choice")
 
 
-def test_whole_study_in_a_browser(site: StudySite, serve_live: Serve, study_browser: Browser) -> None:
+def test_whole_study_in_a_browser(site: StudySite, serve_live: Serve, chromium: Browser) -> None:
     """Six participants: both orders of every group. The slider is used by keyboard and by mouse."""
     server, complaints = serve_live(site.app), []
     for _ in range(6):
-        page = open_study(study_browser, server.url, complaints)
+        page = open_study(chromium, server.url, complaints)
         reach_task(page)
         slider = page.locator("input[type=range]")
         page.click("main form.choice button")  # nothing chosen yet: nothing is sent
@@ -80,10 +80,10 @@ def test_whole_study_in_a_browser(site: StudySite, serve_live: Serve, study_brow
 
 
 def test_without_scripts_a_list_takes_the_place_of_the_slider(
-    site: StudySite, serve_live: Serve, study_browser: Browser
+    site: StudySite, serve_live: Serve, chromium: Browser
 ) -> None:
     complaints: list[str] = []
-    page = open_study(study_browser, serve_live(site.app).url, complaints, java_script_enabled=False)
+    page = open_study(chromium, serve_live(site.app).url, complaints, java_script_enabled=False)
     reach_task(page)
     assert not page.locator("input[type=range]").is_visible()
     page.select_option("select", "3.5")
@@ -98,13 +98,13 @@ def test_without_scripts_a_list_takes_the_place_of_the_slider(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_are_accessible_and_fit_a_narrow_window(
-    start_study: Callable[..., StudySite], serve_live: Serve, study_browser: Browser, scheme: str
+    start_study: Callable[..., StudySite], serve_live: Serve, chromium: Browser, scheme: str
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()
     site = start_study(groups=("histogram" if scheme == "dark" else "range",))
     complaints: list[str] = []
     options = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme}
-    page = open_study(study_browser, serve_live(site.app).url, complaints, bypass_csp=True, **options)
+    page = open_study(chromium, serve_live(site.app).url, complaints, bypass_csp=True, **options)
 
     def check() -> None:
         width = page.evaluate("document.documentElement.scrollWidth")

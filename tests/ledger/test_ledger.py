@@ -85,6 +85,8 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                             "reading": 0.3,
                             "query": "SELECT COUNT(*) FROM clinic WHERE age = 25",
                             "answer": answer,
+                            "analyst": None,
+                            "purpose": None,
                         },
                         {
                             "id": second.id,
@@ -97,6 +99,8 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                             "reading": 0.35,
                             "query": "SELECT COUNT(*) FROM clinic WHERE age = 25",
                             "answer": None,
+                            "analyst": None,
+                            "purpose": None,
                         },
                     ],
                 }
@@ -272,9 +276,42 @@ def test_datasets_are_told_apart(target: str) -> None:
     names = ["clinic", "Clinic", "clinic ", "Kliník", "a'b\"c;--"]
     with Ledger.open(target) as ledger:
         for name in names:
-            ledger.reserve(name, decide_on("0.9"))
+            ledger.reserve(name, open_with(f"data of {name}"))
         assert ledger.datasets() == tuple(names)
         assert all(len(account.entries) == 1 for account in ledger.accounts())
+
+
+def open_with(source: str, epsilon: str = "0.9") -> Callable[[Account | None], Reservation]:
+    """Open an account on these data, or continue one with them."""
+
+    def decide(account: Account | None) -> Reservation:
+        request = make_request(source_digest=source)
+        agreed = Continuation(schema_digest=SCHEMA, source_digest=source)
+        charge = Charge(Decimal(epsilon))
+        if account is None:
+            return Reservation(request=request, charge=charge, opening=make_opening(source_digest=source))
+        return Reservation(request=request, charge=charge, continuation=agreed)
+
+    return decide
+
+
+def test_the_same_data_have_one_account(target: str) -> None:
+    """Neither opened nor continued under another name, nor after the first account went on with newer data."""
+    with Ledger.open(target) as ledger:
+        ledger.reserve("clinic", open_with("may", "0.1"))
+        ledger.reserve("clinic", open_with("june", "0.1"))
+        ledger.reserve("other", open_with("elsewhere", "0.1"))
+        before = ledger.verify()
+        for name in ("copy", "other"):
+            for source in ("may", "june"):
+                with pytest.raises(LedgerError, match=r"account 'clinic' in.*table = .clinic. in"):
+                    ledger.reserve(name, open_with(source, "0.1"))
+                with pytest.raises(LedgerError, match="same data have the account 'clinic'"):
+                    ledger.check_holder(name, source)
+        assert ledger.verify() == before
+        ledger.check_holder("clinic", "may")
+        ledger.check_holder("copy", "july")
+        ledger.reserve("clinic", open_with("may", "0.1"))  # its own data again
 
 
 # ---------------------------------------------------------------- what is refused

@@ -336,6 +336,7 @@ def test_each_note_comes_with_its_own_case_only():
         "none": "No candidate meets",
         "wiggle": "not at every smaller candidate",
         "groups": "own guarantee",
+        "own": "guarantees each person",
     }
     a_sum = {"measures": (MeasureKind.SUM,)}
     spread_out = sensitivities_of([0.0, 1.0, 2.0], [5, 5, 5])
@@ -348,8 +349,9 @@ def test_each_note_comes_with_its_own_case_only():
         (notes_for(PLAIN, mechanism=ZCDP), set()),
         (notes_for(PLAIN, mechanism=ZCDP, indicator="exact"), {"continuous"}),
         (notes_for(PLAIN, mechanism=ZCDP, indicator="exact", grids=np.array([0.01])), set()),
-        (notes_for(sensitivities_of([1.0], [9])), {"alike"}),
-        (notes_for(sensitivities_of([1.0], [9]), "ratio:0.95"), {"alike", "every"}),
+        (notes_for(sensitivities_of([1.0], [9])), {"alike", "own"}),
+        (notes_for(sensitivities_of([0.0], [9])), {"alike"}),
+        (notes_for(sensitivities_of([1.0], [9]), "ratio:0.95"), {"alike", "every", "own"}),
         (notes_for(PLAIN, "ratio:0.95"), {"count"}),
         (notes_for(PLAIN, "ratio:0.3"), {"count", "caution"}),  # ε = 2: above 1.6 on integers
         (notes_for(PLAIN, "ratio:0.3", **fine), set()),

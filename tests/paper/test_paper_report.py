@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from paper_command import Paper
@@ -12,6 +13,9 @@ from paper_command import Paper
 from dosimeter.errors import OptionError
 from dosimeter.paper.figures import write_file
 from dosimeter.paper.report import write_csv
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 class Links(HTMLParser):
@@ -32,7 +36,7 @@ class Links(HTMLParser):
         self.texts.append(data)
 
 
-def test_everything_on_one_page(paper: Paper, adult_train: Path, tmp_path: Path) -> None:
+def test_everything_on_one_page(paper: Paper, adult_train: Path, tmp_path: Path, chromium: Browser) -> None:
     out = tmp_path / "new" / "out"
     ended = paper("all", "-o", out, "--data", adult_train, "--up-to", 300, "--runs", 1, "--limit", 5, "--json")
     assert ended.status == 0
@@ -55,6 +59,25 @@ def test_everything_on_one_page(paper: Paper, adult_train: Path, tmp_path: Path)
     for version in document["versions"].values():
         assert version in text
     assert document["machine"]["system"] in text
+    open_offline(chromium, out / "report.html")
+
+
+def open_offline(browser: Browser, page: Path) -> None:
+    """In a real browser without a network: no complaint, no request beyond the page itself, every picture shows."""
+    context = browser.new_context(offline=True)
+    shown = context.new_page()
+    complaints: list[str] = []
+    asked: list[str] = []
+    shown.on("console", lambda message: complaints.append(message.text))
+    shown.on("pageerror", lambda error: complaints.append(str(error)))
+    shown.on("request", lambda request: asked.append(request.url))
+    shown.goto(page.as_uri())
+    widths = shown.eval_on_selector_all("img", "images => images.map(image => image.naturalWidth)")
+    context.close()
+    assert complaints == []
+    assert [address for address in asked if not address.startswith("data:")] == [page.as_uri()]
+    assert len(widths) == 3
+    assert all(width > 500 for width in widths)
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

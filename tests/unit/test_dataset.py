@@ -202,6 +202,17 @@ def test_by_many_groups_is_quick_and_complete() -> None:
     assert [group["max"] for group in groups[:7]] == pytest.approx([(at + 6) / mean for at in range(7)])
 
 
+@pytest.mark.parametrize("column", ["patient", "full_name"])  # by its values, by its name
+def test_by_names_takes_reveal(column: str) -> None:
+    people = [f"Person {at}" for at in range(20)]
+    with Dataset.open(pa.table({column: people, "x": [1] * 20})) as dataset:
+        risk = dataset.risk("SELECT SUM(x) FROM data")
+        with pytest.raises(OptionError, match="identifies people") as refused:
+            risk.by(column)
+        assert "Person" not in str(refused.value)
+        assert len(risk.by(column, reveal=True)) == 20
+
+
 def test_by_a_column_with_nan_and_null() -> None:
     with Dataset.open(pa.table({"x": [1, 1, 1, 1], "y": [0.5, None, float("nan"), float("nan")]})) as dataset:
         groups = dataset.risk("SELECT SUM(x) FROM data").by("y")

@@ -270,7 +270,6 @@ def test_again_charges_and_draws_again(stays: Dataset, ledger: Ledger) -> None:
     [
         {"epsilon": 0.2},
         {"mechanism": "gaussian"},
-        {"clamp": True},
         {"mechanism": "gaussian", "delta": 1e-9},
     ],
 )
@@ -279,10 +278,64 @@ def test_a_different_request_is_charged(stays: Dataset, ledger: Ledger, change: 
     stays.release("SELECT COUNT(*) FROM stays", **options)
     answer = stays.release("SELECT COUNT(*) FROM stays", **{**options, **change})
     assert not answer.repeated
-    assert [entry.charge for entry in account_of(ledger).entries] == [
+    assert answer.earlier == account_of(ledger).entries[0].id
+    assert "earlier" not in answer.describe()
+    assert stays.release("SELECT COUNT(*) FROM stays WHERE urgent", **options).earlier is None
+    assert stays.release("SELECT COUNT(*) FROM stays", **options, again=True).earlier is None  # meant to be charged
+    assert [entry.charge for entry in account_of(ledger).entries][:2] == [
         Decimal("0.1"),
         Decimal(str(change.get("epsilon", 0.1))),
     ]
+
+
+@pytest.mark.parametrize("way", [{"epsilon": 0.05}, {"prefer": "ratio:0.99"}], ids=["fixed", "find"])
+@pytest.mark.parametrize("first", [True, False])
+def test_clamping_an_answer_that_was_given_costs_nothing(
+    stays: Dataset, ledger: Ledger, first: bool, way: dict[str, Any]
+) -> None:
+    """The same noisy numbers, clamped by hand here."""
+    sql = "SELECT ward, COUNT(*) AS n, AVG(nights) AS a, MIN(cost) AS m FROM stays GROUP BY ward"
+    options: dict[str, Any] = {"ledger": ledger, "policy": "budget:9", **way}
+    given = {first: stays.release(sql, clamp=first, **options)}
+    given[not first] = stays.release(sql, clamp=not first, **options)
+    assert given[not first].repeated
+    assert len(account_of(ledger).entries) == 1
+    (entry,) = account_of(ledger).entries
+    assert entry.measured is not None
+    for at, (free, clamped) in enumerate(zip(rows_of(given[False]), rows_of(given[True]), strict=True)):
+        count, nights, total, minimum = (Fraction(text) for text in entry.measured[at])
+        mean = float(Fraction(9, 2) + (total / nights if nights > 0 else 0))
+        assert free == {"ward": WARDS[at], "n": int(count), "a": mean, "m": float(minimum)}
+        within = {"n": max(int(count), 0), "a": min(max(mean, 0.0), 9.0), "m": min(max(float(minimum), 0.0), 100.0)}
+        assert clamped == {"ward": WARDS[at], **within}
+    assert stays.release(sql, clamp=first, **options).describe() == given[first].describe()
+    if "prefer" in way:
+        assert given[True].error_95 is given[False].error_95 is None
+        return
+    assert given[True].error_95 is not None
+    assert given[False].error_95 is not None
+    assert given[False].error_95[2] > 100.0  # MIN at ε = 0.0125: noise of thousands
+    assert given[True].error_95[1] <= 9.0
+    assert given[True].error_95[2] == 100.0
+
+
+def test_one_data_set_under_two_names_has_one_account(stays: Dataset, ledger: Ledger) -> None:
+    stays.release("SELECT COUNT(*) FROM stays", ledger=ledger, epsilon=0.6, policy="budget:1")
+    before = ledger.verify()
+    with Dataset.open(make_table(), schema=schema_of(table="visits")) as renamed:
+        for ask_for in (
+            lambda: renamed.release("SELECT COUNT(*) FROM visits", ledger=ledger, epsilon=0.6, policy="budget:1"),
+            lambda: preview(renamed, ledger, "SELECT COUNT(*) FROM visits", epsilon=0.6, policy="budget:1"),
+        ):
+            with pytest.raises(LedgerError, match="same data have the account 'stays'"):
+                ask_for()
+    assert ledger.verify() == before
+
+
+def test_a_ledger_is_an_open_one(stays: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"with Ledger\.open"):
+        stays.release("SELECT COUNT(*) FROM stays", ledger=str(tmp_path / "l.db"), epsilon=1.0)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_changed_data_never_open_a_fresh_account(stays: Dataset, ledger: Ledger) -> None:
@@ -290,10 +343,14 @@ def test_changed_data_never_open_a_fresh_account(stays: Dataset, ledger: Ledger)
     stays.release(sql, ledger=ledger, epsilon=0.6, policy="budget:1")
     nights = [*COLUMNS["nights"][:-1], 9]
     renamed = {**schema_of()["columns"], "nights": {"type": "integer", "bounds": [0, 12]}}
-    for table, schema in ((make_table(nights=nights), schema_of()), (make_table(), schema_of(columns=renamed))):
+    for table, schema, what in (
+        (make_table(nights=nights), schema_of(), "other data: the data changed"),
+        (make_table(), schema_of(columns=renamed), "another schema: the schema changed"),
+        (make_table(nights=nights), schema_of(columns=renamed), "other data and another schema: both changed"),
+    ):
         with Dataset.open(table, schema=schema) as changed:
             for policy in (None, "budget:1"):
-                with pytest.raises(LedgerError, match="--continue"):
+                with pytest.raises(LedgerError, match=f"{what}.*--continue"):
                     changed.release(sql, ledger=ledger, epsilon=0.1, policy=policy)
             assert account_of(ledger).reading.epsilon == Decimal("0.6")
     with Dataset.open(make_table(nights=nights), schema=schema_of()) as changed:
@@ -550,6 +607,45 @@ def test_other_data_and_the_same_noisy_numbers_give_the_same_error(
     assert answers[0] == answers[1]
 
 
+def test_an_error_bar_is_of_the_rows_that_are_shown(stays: Dataset, ledger: Ledger) -> None:
+    """The average of a group of hardly anybody is far off; where HAVING takes it out, its error does not count."""
+    from dosimeter.mechanism import noise_scale
+    from dosimeter.postprocess import error_95
+
+    sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward HAVING COUNT(nights) > 5 LIMIT 2"
+    answer = stays.release(sql, ledger=ledger, epsilon=20.0, policy="budget:100")
+    assert [row["ward"] for row in rows_of(answer)] == WARDS[:2]  # 10 people each; nobody has 0, at noise of 0.1
+    (entry,) = account_of(ledger).entries
+    assert entry.measured is not None
+    noisy = [[Fraction(text) for text in row] for row in entry.measured]
+    plan, laplace = stays.plan(sql), Mechanism("laplace")
+    scale = noise_scale(laplace, plan.sensitivity(1), 20.0)
+    assert answer.error_95 is not None
+    assert answer.error_95[0] == max(error_95(plan, laplace, scale, [row])[0] for row in noisy[:2])  # type: ignore[type-var]
+    assert answer.error_95 != error_95(plan, laplace, scale, noisy)
+    none_left = stays.release(f"{sql.split(' HAVING')[0]} HAVING COUNT(*) > 1000", ledger=ledger, epsilon=20.0)
+    assert (none_left.answer, none_left.error_95) == ([], (None,))
+
+
+def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger) -> None:
+    """COUNT, SUM and arithmetic have no range to stay in; AVG and MAX have 9, a variance 4.5², a deviation 4.5."""
+    sql = (
+        "SELECT COUNT(*), SUM(nights), AVG(nights), MAX(nights), VAR_POP(nights), STDDEV_POP(nights), 2 * AVG(nights) "
+        "FROM stays"
+    )
+    options: dict[str, Any] = {"ledger": ledger, "epsilon": 0.01, "policy": "budget:1"}
+    free = stays.release(sql, **options).error_95
+    clamped = stays.release(sql, clamp=True, **options).error_95
+    assert free is not None
+    assert clamped is not None
+    ranges = (math.inf, math.inf, 9.0, 9.0, 20.25, 4.5, math.inf)
+    for plain, capped, width in zip(free, clamped, ranges, strict=True):
+        assert capped == (plain if width == math.inf else min(math.inf if plain is None else plain, width))
+    assert free[3] is not None
+    assert free[3] > 9.0
+    assert preview(stays, ledger, sql, epsilon=0.02, clamp=True)["analyst_sees"]["error_95"][3] == 9.0
+
+
 # ---------------------------------------------------------------- the dry run
 
 
@@ -643,6 +739,76 @@ def test_a_dry_run_of_a_fixed_epsilon_tells_its_cost(stays: Dataset, ledger: Led
     denied = preview(stays, ledger, sql, epsilon=0.8)
     assert denied["analyst_sees"] == {"status": "denied"}
     assert denied["cost"] is None
+    assert not denied["granted"]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
+def test_a_dry_run_of_what_was_answered_shows_that_answer(stays: Dataset, ledger: Ledger, way: dict[str, Any]) -> None:
+    """Whatever is left of the budget: a repeat needs none of it."""
+    sql = "SELECT COUNT(*) FROM stays WHERE urgent"
+    options = {**way, "candidates": [1.0, 0.5]} | ({"variance": 50.0} if "svt" in way else {})
+    answer = stays.release(sql, ledger=ledger, policy="budget:2", **options)
+    assert answer.status == "released"
+    reading = float(account_of(ledger).reading.epsilon)
+    document = preview(stays, ledger, sql, **options)
+    assert (document["repeated"], document["granted"], document["reason"]) == (True, True, None)
+    assert document["analyst_sees"] == answer.describe()
+    assert document["cost"] == {"charge": 0.0, "reading": reading, "reading_after": reading}
+    assert len(account_of(ledger).entries) == 1
+    assert not preview(stays, ledger, sql, again=True, **options)["repeated"]
+
+
+def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, tmp_path: Path) -> None:
+    sql, other = "SELECT COUNT(*) FROM stays", "SELECT COUNT(*) FROM stays WHERE urgent"
+    for epsilon in (0.4, 0.5):
+        stays.release(sql, ledger=ledger, epsilon=epsilon, policy="budget:1", max_epsilon=0.8)
+    for options, reason in (
+        ({"epsilon": 0.3}, "0.9 of budget:1 is spent; this needs 0.3, 0.1 is left."),
+        ({"epsilon": 10.0}, "ε = 10 is above the account's cap of 0.8 for one query (--max-epsilon)."),
+    ):
+        document = preview(stays, ledger, other, **options)
+        assert (document["reason"], document["granted"]) == (reason, False)
+        assert document["analyst_sees"] == {"status": "denied"}
+        assert stays.release(other, ledger=ledger, again=True, **options).status == "denied"
+    with Ledger.open(tmp_path / "paper.db") as books:
+        stays.release(
+            sql, ledger=books, epsilon=0.5, policy="paper", mechanism="gaussian", delta=1e-3, delta_total=1e-3
+        )
+        assert preview(stays, books, other, epsilon=0.5)["reason"] == (
+            "Under the policy paper ε must be larger than the reading, which is 0.5; 0.5 is not."
+        )
+        assert preview(stays, books, other, epsilon=2.0, mechanism="gaussian")["reason"].startswith(
+            "0.001 of the account's δ_g = 0.001 is spent; this needs 0.000625 more"
+        )
+
+
+def test_a_dry_run_of_a_search_says_why_it_would_be_denied(stays: Dataset, tmp_path: Path) -> None:
+    sql, other = "SELECT COUNT(*) FROM stays WHERE urgent", "SELECT COUNT(*) FROM stays WHERE nights = 7"
+    with Ledger.open(tmp_path / "find.db") as books:
+        reason = preview(stays, books, sql, prefer="ratio:0.99999", policy="budget:1")["reason"]
+        assert reason.startswith("No candidate meets the preference")
+        assert "The largest ε that does is 0.00001" in reason  # k/(k + ε) ≥ 0.99999
+        stays.release(sql, ledger=books, prefer="ratio:0.5", policy="budget:1")
+        reason = preview(stays, books, other, prefer="ratio:0.4", candidates=[1.0, 0.25])["reason"]
+        assert reason.endswith("admits none of them. 1 of budget:1 is spent; this needs 0.25, 0 is left.")
+    with Ledger.open(tmp_path / "svt.db") as books:
+        document = preview(stays, books, sql, svt=1.0, variance=0.1, candidates=[1.0, 0.25], policy="budget:1.2")
+        assert document["reason"] == (
+            "0 of budget:1.2 is spent; this needs 1.25 (ε = 0.25 and 1 for finding it), 1.2 is left."
+        )
+        assert (document["denial"], document["cost"]) == (1.0, None)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
+def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(ledger: Ledger, way: dict[str, Any]) -> None:
+    with Dataset.open(make_table(), schema=schema_of(individuals=ROWS - 1)) as crowded:
+        document = preview(crowded, ledger, "SELECT COUNT(*) FROM stays", policy="budget:20", **way)
+    assert (
+        document["reason"]
+        == "The data holds 30 individuals and the schema declares 29. Correct individuals in the schema."
+    )
+    assert document["analyst_sees"] == {"status": "denied"}
+    assert ledger.accounts() == ()
 
 
 def test_a_dry_run_of_algorithm_1_names_the_epsilon(stays: Dataset, ledger: Ledger) -> None:

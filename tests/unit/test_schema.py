@@ -143,6 +143,7 @@ WRONG = [
     ('table = "t"\n[columns.a]\ntype = "text"\n[columns.A]\ntype = "text"', "upper and lower case"),
     ('table = "t"\nunit = ""\n[columns.a]\ntype = "text"', 'unit must be "row" or'),
     ('table = "t"\nunit = "a"\n[columns.a]\ntype = "text"', "max_rows_per_unit = m"),
+    ('table = "t"\n[columns.dosimeter_rank]\ntype = "integer"', "start with dosimeter_"),
     ('table = "t"\nmax_rows_per_unit = 3\n[columns.a]\ntype = "text"', "everybody has one row"),
     ('table = "t"\nindividuals = 0\n[columns.a]\ntype = "text"', "individuals must be a positive whole number"),
     ('table = "t"\nindividuals = true\n[columns.a]\ntype = "text"', "individuals must be a positive whole number"),

@@ -30,9 +30,22 @@ SCHEMA = {
     },
 }
 
+AIMED = "CASE WHEN name = 'Ann' AND age > 5 THEN 9223372036854775807 ELSE 0 END"
 ATOMS = st.sampled_from(
-    ["age", "pay", "COALESCE(age, 1)", "9223372036854775807", "2147483647", "1e300", "1e-300", "0", "-1", "3", "0.1"]
-    + ["CASE WHEN name = 'Ann' AND age > 5 THEN 9223372036854775807 ELSE 0 END"]
+    [
+        "age",
+        "pay",
+        "COALESCE(age, 1)",
+        "9223372036854775807",
+        "2147483647",
+        "1e300",
+        "1e-300",
+        "0",
+        "-1",
+        "3",
+        "0.1",
+        AIMED,
+    ]
 )
 NUMBERS = st.recursive(
     ATOMS,

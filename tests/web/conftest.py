@@ -20,14 +20,6 @@ from web_site import Guest, Site, add_users, make_settings  # noqa: E402 - only 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-]
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_passwords() -> Iterator[None]:
@@ -85,18 +77,6 @@ def carol(site: Site) -> Iterator[Guest]:
 def anna(site: Site) -> Iterator[Guest]:
     with site.guest("anna") as guest:
         yield guest
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("there is no Chromium: on Debian, apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

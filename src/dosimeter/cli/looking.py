@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +27,7 @@ Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", 
 Top = Annotated[int | None, typer.Option("--top", metavar="N", help="Also show the N most exposed records.")]
 By = Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="Also median and largest RDR per group.")]
 Columns = Annotated[str | None, typer.Option("--columns", metavar="LIST", help="Which columns --top shows.")]
-Reveal = Annotated[bool, typer.Option("--reveal", help="Show identifying columns in --top unmasked.")]
+Reveal = Annotated[bool, typer.Option("--reveal", help="Show identifying columns, in --top and --by.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Save the picture: .svg, .png or .html.")]
 Out = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the distribution: .csv or .parquet.")
@@ -43,6 +44,7 @@ def schema(
     check: Annotated[
         Path | None, typer.Option("--check", metavar="FILE", help="Compare this schema with the data.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE even if it was reviewed.")] = False,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -51,13 +53,15 @@ def schema(
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
-    from dosimeter.draft import COMMENT, check_schema, draft_schema
+    from dosimeter.draft import COMMENT, check_schema, draft_remarks, draft_schema
     from dosimeter.schema import dump_schema, load_schema
 
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
     facts = load_schema(check) if check is not None else None
     o.check_writable(output)
+    if output is not None and not force:
+        check_replaceable(output)
     with Dataset.open(data, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null) as dataset:
         if facts is not None:
             findings = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
@@ -69,8 +73,10 @@ def schema(
             else:
                 typer.echo(f"{check} agrees with the data.")
             return 1 if findings else 0
-        drafted = run_with_progress(dataset.engine, "Reading", lambda _: draft_schema(dataset.engine))
-    text = dump_schema(drafted, comment=COMMENT)
+        drafted, remarks = run_with_progress(
+            dataset.engine, "Reading", lambda _: (draft_schema(dataset.engine), draft_remarks(dataset.engine))
+        )
+    text = dump_schema(drafted, comment="\n".join((COMMENT, *remarks)))
     if output is not None:
         try:
             output.write_text(text, encoding="utf-8")
@@ -140,6 +146,8 @@ def risk(
     """Everyone's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
     if epsilon and candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
+    if any(not 0.0 < value < math.inf for value in epsilon or ()):
+        raise OptionError("--epsilon must be a positive number.")
     if top is not None and top < 1:
         raise OptionError("--top must be at least 1.")
     if method is o.MethodName.RECOMPUTE and (top is not None or by is not None):
@@ -168,7 +176,7 @@ def risk(
             lines = [found.candidate(value) for value in found.candidates]
             at = found.candidates[0]
             people = found.people_rows(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
-            return found, lines, people, found.by(by, epsilon=at) if by else []
+            return found, lines, people, found.by(by, epsilon=at, reveal=reveal) if by else []
 
         found, lines, people, by_group = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
         books.record_look(ledger, dataset, found)
@@ -185,6 +193,7 @@ def risk(
         from dosimeter.cli.report import print_risk
 
         print_risk(found, lines, people=people, by=by, by_group=by_group, show_all=show_all)
+        o.confirm_written(output, plot)
     return 0
 
 
@@ -249,6 +258,7 @@ def find(
 
             reading = None if account is None else float(account.reading.epsilon)
             print_choice(assessed, choice, show_all=show_all, reading=reading)
+            o.confirm_written(plot)
     return 0 if choice.epsilon is not None else 1
 
 
@@ -296,6 +306,22 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
     return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def check_replaceable(path: Path) -> None:
+    """A draft may replace an older draft. A reviewed schema is somebody's work, and so may be anything else."""
+    import tomllib
+
+    if not path.exists():
+        return
+    try:
+        reviewed = tomllib.loads(path.read_text(encoding="utf-8")).get("reviewed")
+    except (OSError, ValueError):
+        raise OptionError(f"{path} exists and is not a schema. Choose another name, or say --force.") from None
+    if reviewed is not False:
+        raise OptionError(
+            f"{path} exists and is not a draft (reviewed = true). Choose another name, or replace it with --force."
+        )
 
 
 def check_output(path: Path | None) -> None:

@@ -121,6 +121,13 @@ def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "
         raise unwritable(path)
 
 
+def confirm_written(*paths: Path | None) -> None:
+    """Say to people, beside the output, which files there are now."""
+    for path in paths:
+        if path is not None:
+            typer.echo(f"Wrote {path}.", err=True)
+
+
 def unwritable(path: Path) -> OptionError:
     return OptionError(f"{path} cannot be written. Choose a folder that exists and may be written to.")
 

@@ -110,7 +110,7 @@ def release(
                 dataset.engine, "Looking ahead", lambda _: preview(dataset, query, look, order, books)
             )
             _print_dry_run(document, json=json)
-            return 0
+            return 0 if document["granted"] else 1
         answer = run_with_progress(
             dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, books)
         )
@@ -125,8 +125,20 @@ def _print_answer(answer: Answer, *, json: bool) -> None:
     from dosimeter.cli.report import print_answer
 
     print_answer(answer)
+    note = _note_for_controller(answer)
+    if note is not None:
+        sys.stderr.write(f"For the controller: {note}\n")
+
+
+def _note_for_controller(answer: Answer) -> str | None:
+    """What the books did. Never on standard output: that is the analyst's."""
     if answer.status == "denied":
-        sys.stderr.write("For the controller: dosimeter find or --dry-run shows why.\n")
+        return "dosimeter find or --dry-run shows why."
+    if answer.repeated:
+        return f"this was answered before (entry {answer.entry}). The same numbers again: it cost nothing."
+    if answer.earlier is not None:
+        return f"this query was answered before with other settings (entry {answer.earlier}). This is a new charge."
+    return None
 
 
 def _print_dry_run(document: dict[str, Any], *, json: bool) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dosimeter.choose import pick_headline
 from dosimeter.model import Candidate, Choice
 from dosimeter.numerals import format_epsilon, format_number, format_percent
 from dosimeter.terminal import advice, candidate_table, groups_table, people_table, range_bars
@@ -26,7 +30,23 @@ def make_console() -> Console:
     """Standard output; when it is not a terminal, wide enough that nothing is cut."""
     if sys.stdout.isatty():
         return Console(highlight=False)
-    return Console(highlight=False, width=120, no_color=True)
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isascii() and columns.isdigit() and int(columns) > 0 else 120
+    return Console(file=cast(IO[str], _Trimmed(sys.stdout)), highlight=False, width=width, no_color=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trimmed:
+    """A stream without blanks at the ends of lines: a table is padded, and a file need not be."""
+
+    stream: IO[str]
+
+    def write(self, text: str) -> int:
+        self.stream.write(re.sub(r" +(?=\n|$)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def print_risk(
@@ -50,12 +70,13 @@ def print_risk(
         console.print()
         console.print(groups_table(by_group, by=by, epsilon=found.candidates[0]))
     console.print()
-    console.print(advice(lines, indicator=found.indicator))
+    console.print(advice(lines, indicator=found.indicator, smallest=found.smallest_group()))
     print_notes(console, found.risk_notes())
 
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading: float | None = None) -> None:
     console = make_console()
+    headline = pick_headline(choice.notes) if choice.epsilon is None else None
     _print_question(console, found)
     console.print(candidate_table(choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all))
     console.print()
@@ -69,9 +90,11 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
             limit=choice.limit,
             indicator=found.indicator,
             reading=reading,
+            smallest=found.smallest_group(),
+            headline=headline,
         )
     )
-    print_notes(console, choice.notes)
+    print_notes(console, [note for note in choice.notes if note != headline])
 
 
 def print_notes(console: Console, notes: Sequence[str]) -> None:
@@ -111,6 +134,7 @@ def print_explanation(explanation: Mapping[str, Any]) -> None:
     else:
         console.print("It can be released at a fixed ε or by find-ε. ε cannot be found and released privately for it:")
         console.print("one person's rows decide what another person's removal would change.")
+    print_notes(console, explanation["notes"])
 
 
 def _describe_size(explanation: Mapping[str, Any]) -> str:
@@ -165,7 +189,8 @@ def print_answer(answer: Answer) -> None:
     if answer.epsilon is not None:
         found = f", {answer.epsilon_svt:g} for finding it" if answer.epsilon_svt is not None else ""
         errors = ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in answer.error_95 or ())
-        console.print(f"ε = {format_epsilon(answer.epsilon)}{found}. 95 % error: {errors}.")
+        error = f" 95 % error: {errors}." if rows else ""
+        console.print(f"ε = {format_epsilon(answer.epsilon)}{found}.{error}")
     console.print(Text(answer.guarantee or "", style="dim"))
 
 
@@ -182,24 +207,22 @@ def print_dry_run(document: Mapping[str, Any]) -> None:
     console.print(Text(document["query"].strip(), style="bold"))
     console.print(Text("dry run · controller only · nothing charged, nothing released", style="dim"))
     console.print()
-    if document["algorithm"] == "find-and-release":
+    if document["reason"] is not None:
+        console.print(Text(f"The request would be denied: {document['reason']}"))
+    elif document["repeated"]:
+        console.print("Already answered: the analyst gets the same numbers again, from the ledger. Cost: 0.")
+    elif document["algorithm"] == "find-and-release":
         _print_outcomes(console, document)
     else:
-        denied = document["analyst_sees"]["status"] == "denied"
-        console.print(
-            "The request would be denied." if denied else f"ε would be {format_epsilon(document['epsilon'])}."
-        )
+        console.print(f"ε would be {format_epsilon(document['epsilon'])}.")
         _print_cost(console, document["cost"])
-    if document["repeated"]:
-        console.print("The same request was answered before: it is answered from the ledger again, at no charge.")
     console.print(Text(f"The analyst would see: {json.dumps(document['analyst_sees'], ensure_ascii=False)}"))
+    told = "" if document["algorithm"] == "find" else " and will stand in the guarantee of new answers to this query"
+    console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))
 
 
 def _print_outcomes(console: Console, document: Mapping[str, Any]) -> None:
     lines = document["candidates"]
-    if not lines:
-        console.print("No candidate is left: the request would be denied without a test and without a charge.")
-        return
     table = Table(box=None, pad_edge=False)
     for name in ("ε", "probability", "variance", "meets τ", "reading after"):
         table.add_column(name, justify="right")
@@ -274,6 +297,8 @@ def print_ledger(accounts: Sequence[Account]) -> None:
         console.print(
             Text(f"{account.dataset}: reading ε = {reading}, δ = {float(account.reading.delta):.3g}", style="bold")
         )
+        if account.policy.budget is not None:
+            console.print(f"{reading} of {account.policy.budget:f} spent, {account.remaining:f} left")
         cap = "" if account.max_epsilon is None else f", at most {account.max_epsilon:f} per query"
         console.print(Text(f"policy {account.policy}, algorithm {account.algorithm}{cap}", style="dim"))
         table = Table(box=None, pad_edge=False)
@@ -285,10 +310,15 @@ def print_ledger(accounts: Sequence[Account]) -> None:
             ("reading", "right"),
         ):
             table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
-        table.add_column("query", overflow="fold")
+        noted = [name for name in ("analyst", "purpose") if any(getattr(e.request, name) for e in account.entries)]
+        for name in (*noted, "query"):
+            table.add_column(name, overflow="fold")
         for entry in account.entries:
             after = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
-            table.add_row(entry.at, entry.id, entry.status, f"{entry.charge:f}", after, Text(entry.query.strip()))
+            texts = [Text(getattr(entry.request, name) or "") for name in noted]
+            table.add_row(
+                entry.at, entry.id, entry.status, f"{entry.charge:f}", after, *texts, Text(entry.query.strip())
+            )
         console.print(table)
         left = [entry for entry in account.entries if entry.status == "reserved"]
         if left:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -67,7 +69,7 @@ class Engine(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """A digest of the source's content, to notice that the data changed."""
+        """A digest of the source's content and of the tables declared beside it, to notice that the data changed."""
         ...
 
     def progress(self) -> float | None:
@@ -79,3 +81,10 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:
+    """One digest of a table and of those that may be joined with it; its own where there are none."""
+    if not joined:
+        return own
+    return hashlib.sha256(json.dumps([own, sorted(joined.items())]).encode()).hexdigest()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.base import ReadOptions, combine_fingerprints
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
@@ -140,6 +140,7 @@ class DuckDBEngine:
         self._form = form
         self._relation = _SOURCE
         self._joined: dict[str, str] = {}
+        self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
 
     # ------------------------------------------------------------ opening
@@ -238,6 +239,7 @@ class DuckDBEngine:
         except duckdb.Error as error:
             raise self._reading_error(error) from None
         self._relation = _TYPED
+        self._declared = schema.tables
 
     def _typed_reader(self, schema: Schema) -> str:
         """The CSV again, parsed straight into the schema's types; what needs care, and the rest, stays text."""
@@ -264,7 +266,8 @@ class DuckDBEngine:
     def _open_joined(self, table: JoinTable) -> DuckDBEngine:
         if table.name in self._options.tables:
             return open_duckdb(self._options.tables[table.name])
-        if self._files is not None and self._files.kind == "duckdb":
+        if self._is_in_same_file(table):
+            assert self._files is not None
             return open_duckdb(f"duckdb:{self._files.paths[0]}", ReadOptions(table=table.source or table.name))
         if table.source is None:
             raise SchemaError(f'[tables.{table.name}] does not say where its data are. Add source = "file.csv" to it.')
@@ -300,6 +303,20 @@ class DuckDBEngine:
         )
 
     def fingerprint(self) -> str:
+        beside = [table for table in self._declared.values() if not self._is_in_same_file(table)]
+        return combine_fingerprints(self._digest(), {table.name: self._digest_joined(table) for table in beside})
+
+    def _digest_joined(self, table: JoinTable) -> str:
+        try:
+            with contextlib.closing(self._open_joined(table)) as other:
+                return other.fingerprint()
+        except (DataError, OptionError, SchemaError):
+            return "absent"  # no query can join it either
+
+    def _is_in_same_file(self, table: JoinTable) -> bool:
+        return self._files is not None and self._files.kind == "duckdb" and table.name not in self._options.tables
+
+    def _digest(self) -> str:
         if self._files is None:
             assert self._content is not None
             return self._content
@@ -414,6 +431,7 @@ class _CsvForm:
 
     delimiter: str
     columns: Mapping[str, str]
+    skipped: bool = False  # whether the first lines do not fit the rest
 
 
 def _sniff_csv(connection: duckdb.DuckDBPyConnection, files: _Files, options: ReadOptions) -> _CsvForm:
@@ -432,35 +450,38 @@ def _sniff_csv(connection: duckdb.DuckDBPyConnection, files: _Files, options: Re
 def _sniff_first(
     connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str], options: ReadOptions
 ) -> _CsvForm:
+    """The first file's form; where the sniffer gives up on it, by its first line, so that reading finds the bad row."""
     try:
-        return _sniff_file(connection, path, settings)
+        form = _sniff_file(connection, path, settings)
     except duckdb.InvalidInputException:
         if options.delimiter is None:
             raise
-        names = _read_header(path, options)
-        return _CsvForm(options.delimiter, dict.fromkeys(names, "VARCHAR"))  # so that reading finds the bad row
+        return _CsvForm(options.delimiter, _read_header(path, options.delimiter, options))
+    if not form.skipped:
+        return form
+    return _CsvForm(form.delimiter, _read_header(path, form.delimiter, options))  # otherwise cells would be names
 
 
-def _read_header(path: str, options: ReadOptions) -> list[str]:
+def _read_header(path: str, delimiter: str, options: ReadOptions) -> dict[str, str]:
     known = _read_encoding(options.encoding or "utf-8")
     opening = gzip.open if path.lower().endswith(".gz") else open
-    try:
-        with opening(path, "rt", encoding="utf-8-sig" if known == "utf-8" else known, errors="replace") as text:
-            return next(csv.reader(text, delimiter=options.delimiter or ","), [])
-    except (OSError, EOFError, ValueError, csv.Error):
-        raise DataError(f"{path} cannot be read as CSV. Is the file what its name says?") from None
+    names: list[str] = []
+    with (
+        contextlib.suppress(OSError, EOFError, ValueError, csv.Error),
+        opening(path, "rt", encoding="utf-8-sig" if known == "utf-8" else known, errors="replace") as text,
+    ):
+        names = next(csv.reader(text, delimiter=delimiter), [])
+    if not names:
+        raise DataError(f"{path} cannot be read as CSV. Its first line must name the columns.")
+    return dict.fromkeys(names, "VARCHAR")
 
 
 def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str]) -> _CsvForm:
     listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
     found = connection.sql(f"SELECT Delimiter, Columns, SkipRows FROM sniff_csv({_file(path)}, {listed})")
     delimiter, columns, skipped = found.fetchall()[0]
-    if skipped:  # the names would be cells
-        raise DataError(
-            f"{path}, line 1: it does not have as many fields as the lines below it. The first line must name the "
-            "columns; say with --delimiter which character stands between them."
-        )
-    return _CsvForm(str(delimiter), {str(column["name"]): str(column["type"]) for column in columns})
+    names = {str(column["name"]): str(column["type"]) for column in columns}
+    return _CsvForm(str(delimiter), names, skipped=bool(skipped))
 
 
 def _as_table(form: _CsvForm, options: ReadOptions, path: str) -> _CsvForm:
@@ -526,7 +547,8 @@ def _reading_error(error: duckdb.Error, path: str, kind: str) -> DataError:
         elif "This file is not utf-8 encoded" in text:
             what = "the text is not UTF-8"
         elif fields:
-            what = f"the row has {fields.group(2)} fields and the header has {fields.group(1)}"
+            fewer = int(fields.group(2)) < int(fields.group(1))
+            what = f"the row has {'fewer' if fewer else 'more'} fields than the header, which has {fields.group(1)}"
         elif "unterminated quote" in text:
             what = "a quote is not closed"
         return DataError(

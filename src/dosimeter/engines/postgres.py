@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.base import ReadOptions, combine_fingerprints
 from dosimeter.engines.postgres_catalogue import (
     Attribute,
     Reading,
@@ -89,6 +89,7 @@ class PostgresEngine:
         self._connection = connection
         self._options = options
         self._joined: dict[str, tuple[Relation, Reading]] = {}
+        self._declared: Mapping[str, JoinTable] = {}
         self._relation = relation
         self._table = table
         self._attributes = dict(attributes)
@@ -108,6 +109,7 @@ class PostgresEngine:
 
     def impose(self, schema: Schema) -> None:
         self._reading = match_columns(schema.columns, self._attributes)
+        self._declared = schema.tables
 
     def relation(self) -> exp.Expression:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
@@ -154,13 +156,25 @@ class PostgresEngine:
         oid, transaction ids) do not. It notices that data changed; it is no proof against somebody who can write to
         the table and tries to keep two 64-bit sums the same.
         """
-        record = ", ".join(quote_identifier(name) for name in self._attributes)
-        table = f"{quote_identifier(self._relation.schema)}.{quote_identifier(self._relation.name)}"
+        return combine_fingerprints(
+            self._digest(self._relation, self._attributes),
+            {name: self._digest_joined(table) for name, table in self._declared.items()},
+        )
+
+    def _digest_joined(self, table: JoinTable) -> str:
+        try:
+            return self._digest(*self._find_joined(table.source or table.name))
+        except (DataError, OptionError):
+            return "absent"  # no query can join it either
+
+    def _digest(self, relation: Relation, attributes: Mapping[str, Attribute]) -> str:
+        record = ", ".join(quote_identifier(name) for name in attributes)
+        table = f"{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
         sums = ", ".join(f"SUM(CAST(hashtextextended(record, {seed}) AS NUMERIC)) AS sum{seed}" for seed in (0, 1))
         records = f"SELECT CAST(ROW({record}) AS TEXT) AS record FROM {table} OFFSET 0"  # OFFSET 0: written out once
         found = self._run(f"SELECT COUNT(*) AS people, {sums} FROM ({records}) AS records")
         content = [
-            [[name, attribute.written] for name, attribute in self._attributes.items()],
+            [[name, attribute.written] for name, attribute in attributes.items()],
             [str(value) for value in found.to_pylist()[0].values()],
         ]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
@@ -290,6 +304,9 @@ def _with_collations(query: exp.Select) -> exp.Expression:
     for literal in list(tree.find_all(exp.Literal)):
         if literal.is_string and not isinstance(literal.parent, exp.Cast):
             literal.replace(exp.Paren(this=collate_by_bytes(literal.copy())))
+    for digest in list(tree.find_all(exp.MD5)):  # of UTF-8, whatever encoding the database stores text in
+        encoded = exp.Anonymous(this="convert_to", expressions=[digest.this.copy(), exp.Literal.string("UTF8")])
+        digest.replace(exp.Paren(this=collate_by_bytes(exp.Anonymous(this="md5", expressions=[encoded]))))
     return tree
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.base import ReadOptions, combine_fingerprints
 from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError
@@ -117,6 +117,7 @@ class SparkEngine:
         self._native = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
         self._reading: dict[str, tuple[str, ColumnType]] | None = None
         self._joined: dict[str, SparkEngine] = {}
+        self._declared: Mapping[str, JoinTable] = {}
         self._view = f"dosimeter_{os.getpid()}_{id(self):x}"
         self._tag = self._view
         self._interrupted = False
@@ -168,6 +169,7 @@ class SparkEngine:
                 )
             reading[column.name] = (found, column.type)
         self._reading = reading
+        self._declared = schema.tables
 
     def relation(self) -> exp.Expression:
         """The source with every column in its type."""
@@ -183,8 +185,8 @@ class SparkEngine:
         """A further table, through an engine of its own in the same session."""
         if table.name not in self._joined:
             other = self._open_joined(table)
-            self._joined[table.name] = other
             other.impose(Schema(table=table.name, columns=table.columns))
+            self._joined[table.name] = other
         return self._joined[table.name].relation()
 
     def _open_joined(self, table: JoinTable) -> SparkEngine:
@@ -250,6 +252,18 @@ class SparkEngine:
         hash of each, which does not depend on their order. It notices that data changed; it is no proof against
         somebody who can write to the table and tries to keep two 64-bit sums the same.
         """
+        return combine_fingerprints(
+            self._digest(), {name: self._digest_joined(table) for name, table in self._declared.items()}
+        )
+
+    def _digest_joined(self, table: JoinTable) -> str:
+        try:
+            self.joined(table)
+        except (DataError, OptionError, SchemaError):
+            return "absent"  # no query can join it either
+        return self._joined[table.name].fingerprint()
+
+    def _digest(self) -> str:
         if self._files is not None and self._files.local:
             return self._files.digest(self._options)
         columns = [name for name, native in self._native.items() if self._is_text or _column_type(native) is not None]

@@ -103,6 +103,14 @@ class Ledger:
         released = (e for e in reversed(entries) if e.status == "released" and e.request_digest == request_digest)
         return next(released, None)
 
+    def check_holder(self, dataset: str, source_digest: str) -> None:
+        """Refuse data that another dataset's account is, or once was, of: the same people do not start over at zero.
+
+        ``reserve`` looks again before it opens or continues an account; this is for before the data are measured.
+        """
+        with self._store.reading() as transaction:
+            _check_holder(_Pages.read(transaction), dataset, source_digest)
+
     def viewed(self, dataset: str, request_digest: str) -> bool:
         """Whether risk or a dry run was looked at for this request (G1)."""
         with self._store.reading() as transaction:
@@ -156,6 +164,8 @@ class Ledger:
             reservation = decide(account)
             request = reservation.request
             writer = _Writer(transaction, pages, dataset, self._now())
+            if reservation.opening is not None or reservation.continuation is not None:
+                _check_holder(pages, dataset, request.source_digest)
             if reservation.opening is not None:
                 if account is not None:
                     raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
@@ -301,6 +311,15 @@ def _require_entry(pages: _Pages, entry_id: str) -> Entry:
     return entry
 
 
+def _check_holder(pages: _Pages, dataset: str, source_digest: str) -> None:
+    for holder, page in pages.by_dataset.items():
+        if holder != dataset and page.held(source_digest):
+            raise LedgerError(
+                f"The same data have the account {holder!r} in this ledger; releases of them belong there: use "
+                f'table = "{holder}" in the schema.'
+            )
+
+
 def _check_reservation(dataset: str, account: Account | None, reservation: Reservation) -> None:
     """The ledger's own check, whatever the caller decided: the terms of the account hold (O2, O3)."""
     if account is None:
@@ -309,8 +328,8 @@ def _check_reservation(dataset: str, account: Account | None, reservation: Reser
     account.check_terms(algorithm=request.algorithm)
     if not account.is_of(request.schema_digest, request.source_digest):
         raise LedgerError(
-            f"The data or the schema of {dataset!r} changed since its account was last used. If the people in it are "
-            "the same, say --continue: the account and its reading go on. Otherwise give the dataset another name."
+            f"{account.tell_change(request.schema_digest, request.source_digest)} If the people are the same, give "
+            "--continue: the account and its reading go on. If they are others, give the dataset another name."
         )
     charged = reservation.charge != Charge(ZERO)
     if charged and not admits_charge(

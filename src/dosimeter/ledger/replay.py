@@ -21,6 +21,7 @@ class DatasetReplay:
         self._opening: AccountOpening | None = None
         self._opened: Record | None = None
         self._digests = ("", "")
+        self._sources: set[str] = set()
         self._reading: Reading | None = None
         self._entries: dict[str, Entry] = {}
         self._views: set[tuple[str, str]] = set()
@@ -48,6 +49,7 @@ class DatasetReplay:
         self._opening = AccountOpening.from_payload(payload)
         self._opened = record
         self._digests = (self._opening.schema_digest, self._opening.source_digest)
+        self._sources.add(self._opening.source_digest)
         self._reading = Reading(delta_total=self._opening.delta_total)
 
     def _continue(self, record: Record, payload: dict[str, Any]) -> None:
@@ -55,6 +57,7 @@ class DatasetReplay:
             raise BadRecord(record.seq, "it continues an account that was never opened")
         continuation = Continuation.from_payload(payload)
         self._digests = (continuation.schema_digest, continuation.source_digest)
+        self._sources.add(continuation.source_digest)
 
     def _reserve(self, record: Record, payload: dict[str, Any]) -> None:
         if self._reading is None:
@@ -115,6 +118,10 @@ class DatasetReplay:
 
     def find_entry(self, entry_id: str) -> Entry | None:
         return self._entries.get(entry_id)
+
+    def held(self, source_digest: str) -> bool:
+        """Whether the account was ever agreed to be of these data."""
+        return source_digest in self._sources
 
     def has_view(self, request_digest: str, what: str | None = None) -> bool:
         """Whether risk or a dry run was looked at for this request; with ``what``, that one of them."""

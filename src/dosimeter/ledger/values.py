@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from dosimeter.accounting import Charge, Policy, Reading, exact_decimal, write_decimal
+from dosimeter.accounting import ZERO, Charge, Policy, Reading, exact_decimal, write_decimal
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.records import check_text
 
@@ -256,6 +256,8 @@ class Entry:
             "reading": None if self.reading.is_infinite() else float(self.reading),
             "query": self.query,
             "answer": self.answer,
+            "analyst": self.request.analyst,
+            "purpose": self.request.purpose,
         }
 
     def __repr__(self) -> str:
@@ -300,13 +302,30 @@ class Account:
                 )
         if algorithm != self.algorithm:  # O3
             raise LedgerError(
-                f"The account of {self.dataset!r} was opened for the algorithm {self.algorithm}, and an account uses "
-                f"one algorithm; this release asks for {algorithm}."
+                f"An account uses one algorithm. That of {self.dataset!r} was opened for {_name_way(self.algorithm)}; "
+                f"this release asks for {_name_way(algorithm)}. Ask as the account was opened, or keep releases by the "
+                "other algorithm in a ledger of their own: --ledger with another file."
             )
 
     def is_of(self, schema_digest: str, source_digest: str) -> bool:
         """Whether schema and source are the ones that were last agreed to; if not, the account must be continued."""
         return (schema_digest, source_digest) == (self.schema_digest, self.source_digest)
+
+    def tell_change(self, schema_digest: str, source_digest: str) -> str:
+        """Which of the two is not the one that was last agreed to: a sentence."""
+        head = f"The account of {self.dataset!r} belongs to"
+        if schema_digest == self.schema_digest:
+            return f"{head} other data: the data changed since it was last used, the schema did not."
+        if source_digest == self.source_digest:
+            return f"{head} another schema: the schema changed since it was last used, the data did not."
+        return f"{head} other data and another schema: both changed since it was last used."
+
+    @property
+    def remaining(self) -> Decimal | None:
+        """What the budget still allows; None without a budget."""
+        if self.policy.budget is None:
+            return None
+        return ZERO if self.reading.infinite else max(self.policy.budget - self.reading.epsilon, ZERO)
 
     def describe(self) -> dict[str, Any]:
         """The JSON form. An infinite reading is null: JSON has no infinity."""
@@ -321,6 +340,17 @@ class Account:
 
     def __repr__(self) -> str:
         return f"Account(dataset={self.dataset!r}, entries={len(self.entries)}, redacted)"
+
+
+def _name_way(algorithm: Algorithm) -> str:
+    """The algorithm in words, and the option that asks for it."""
+    match algorithm:
+        case "fixed":
+            return "a fixed ε (--epsilon)"
+        case "find":
+            return "find, algorithm 1 (--prefer)"
+        case _:
+            return "find-and-release, the noisy test (--svt with --variance)"
 
 
 def _name_term(option: str, agreed: Policy | Decimal | None) -> str:

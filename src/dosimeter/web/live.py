@@ -167,7 +167,10 @@ def _list_states(
 ) -> list[str]:
     states = []
     if all(line.rdr["ratio"] >= 1.0 - 1e-12 for line in exhibit.candidates):
-        states.append("Everybody is equally exposed, at every ε: nobody stands out, whatever the noise.")
+        states.append(
+            "Everybody is equally exposed, at every ε. That is not the same as safe: RDR cannot help to choose here, "
+            "so look at the own guarantees below."
+        )
     values = [line.value for line in choice.candidates if line.value is not None]
     if len(values) > 1 and not states and max(values) - min(values) <= 1e-12 * abs(max(values)):
         states.append("This preference does not depend on ε here: every candidate gives the same.")

