@@ -13,13 +13,14 @@ DEV := $(VENV)/.installed-dev
 BENCH := out/bench/$(ROWS)/adult.parquet
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-long bench format docs data clean
+.PHONY: help demo test test-long bench bench-engines format docs data clean
 
 help:
 	@echo 'make demo       the whole story on bundled data'
 	@echo 'make test       format, lint, types, imports, tests: all that must hold'
 	@echo 'make test-long  the tests too slow for every change'
 	@echo 'make bench      generate ROWS=$(ROWS) Adult-like rows and time the queries on them'
+	@echo 'make bench-engines  the same on every engine, and for individuals with many rows'
 	@echo 'make format     reformat, and fix what can be fixed'
 	@echo 'make docs       write the generated pages of docs/ again'
 	@echo 'make data       write the bundled clinic table again'
@@ -40,6 +41,9 @@ test-long: $(DEV)
 
 bench: $(RUNTIME) $(BENCH)
 	$(BIN)/python bench/run.py $(BENCH)
+
+bench-engines: $(DEV)
+	$(BIN)/python bench/engines.py --rows $(ROWS) --postgres-rows $$(( $(ROWS) / 10 ))
 
 $(BENCH): bench/generate.py | $(RUNTIME)
 	$(BIN)/python bench/generate.py --rows $(ROWS) -o $@

@@ -24,6 +24,7 @@ ENTRIES = "entries"
 INFINITE = "infinite"
 ROWS = "rows_total"
 MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
+LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where engines add fastest
 BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
 
 
@@ -200,20 +201,24 @@ def _same_keys(keys: list[str], left: str, right: str) -> exp.Expression | None:
 
 
 def _field_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expression:
-    """The field n…, t…, s… or q… of an argument, from its values."""
+    """The field n…, t…, s… or q… of an argument, from its values. Totals are exact (S8)."""
     need, argument = name[0], plan.arguments[int(name[1:])]
     if need == "n":
         return exp.Count(this=value)
+    largest = max(abs(argument.lower), abs(argument.upper))
     if need != "t":
         doubled = exp.Mul(this=exp.Literal.number(2), expression=value)
         middle = argument.lower + argument.upper
         shift: exp.Expression = exp.Literal.number(abs(middle))
         kind = exp.Sub if middle >= 0 else exp.Add
         value = kind(this=doubled, expression=shift)
+        largest = argument.upper - argument.lower
     if need == "q":
         value = exp.Mul(this=exp.Paren(this=value), expression=exp.Paren(this=value.copy()))
-    total = exp.Sum(this=exp.Cast(this=value, to=exp.DataType.build("DECIMAL(38, 0)")))  # S8
-    return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
+        largest *= largest
+    if largest * plan.schema.max_rows_per_unit >= LARGEST_SUM:
+        value = exp.Cast(this=value, to=exp.DataType.build("DECIMAL(38, 0)"))
+    return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
 
 
 def _rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:

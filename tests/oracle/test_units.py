@@ -28,6 +28,7 @@ from dosimeter.assessment import Risk
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import Contributions
+from dosimeter.unit_sensitivity import UnitProfile
 
 Row = dict[str, Any]
 Vector = tuple[float, ...]
@@ -654,9 +655,26 @@ def test_totals_beyond_doubles_stay_exact() -> None:
     """Squares of a wide column: texts and numbers of the profile are read as whole numbers, never through a float."""
     columns = {**COLUMNS, "x": {"type": "integer", "bounds": [-(2**28), 2**28]}}
     rows = [visit("ann", 1, x=2**28 - 1), visit("ann", 2, x=-(2**28)), visit("1", 1, x=2**27 + 1, grp="B")]
-    for sql in ("SELECT VAR_POP(x) FROM visits", "SELECT grp, VAR_POP(x) FROM visits GROUP BY grp"):
+    squares = [(2 * (2**28 - 1)) ** 2 + (2**29) ** 2, (2**28 + 2) ** 2]
+    for sql in (
+        "SELECT VAR_POP(x) FROM visits",
+        "SELECT grp, VAR_POP(x) FROM visits GROUP BY grp",
+        "SELECT grp, VAR_POP(x), COUNT(DISTINCT x) FROM visits GROUP BY grp",  # entries as a text
+    ):
         with open_visits(rows, 2, columns=columns) as visits:
             profile = visits.risk(sql).profile
-            assert sorted(profile.fields["q0"].tolist()) == sorted(
-                [(2 * (2**28 - 1)) ** 2 + (2**29) ** 2, (2**28 + 2) ** 2]
-            )
+            assert isinstance(profile, UnitProfile)
+            assert sorted(value for value in profile.fields["q0"].tolist() if value) == sorted(squares)
+
+
+@pytest.mark.parametrize("sql", ["SELECT SUM(x) FROM visits", "SELECT grp, SUM(x) FROM visits GROUP BY grp"])
+def test_totals_beyond_64_bits_stay_exact(sql: str) -> None:
+    top = 2**61
+    columns = {**COLUMNS, "x": {"type": "integer", "bounds": [-top, top]}}
+    rows = [visit("ann", key, x=top - key) for key in range(4)] + [visit("1", 1, x=3)]
+    with open_visits(rows, 4, columns=columns) as visits:
+        risk = visits.risk(sql)
+        assert isinstance(risk.profile, UnitProfile)
+        assert sorted(value for value in risk.profile.fields["t0"].tolist() if value) == [3, 4 * top - 6]
+        assert risk.measured().values[0][0] == 4 * top - 3
+        assert risk.sensitivities.values[-1] <= risk.sensitivity
