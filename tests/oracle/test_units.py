@@ -400,7 +400,7 @@ def test_contributions_are_those_of_deletion(
 
 
 @given(rows=tables(), question=QUESTIONS, m=st.integers(1, 3))
-@settings(max_examples=EXAMPLES // 2)
+@settings(max_examples=EXAMPLES // 4)
 def test_recompute_agrees(rows: list[Row], question: Question, m: int) -> None:
     """The paper's own way, over whole individuals, sees the same kept rows."""
     with open_visits(rows, m) as visits:
@@ -508,7 +508,7 @@ def bound(vector: Vector, risk: Risk, epsilon: float) -> float:
 
 
 @given(rows=tables(), question=QUESTIONS, m=st.integers(1, 4), condition=st.sampled_from(CONDITIONS))
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES // 2)
 def test_filter_holds_for_an_individual_when_it_holds_for_one_kept_row(
     rows: list[Row], question: Question, m: int, condition: Condition
 ) -> None:
@@ -530,7 +530,7 @@ def test_filter_holds_for_an_individual_when_it_holds_for_one_kept_row(
 
 @pytest.mark.parametrize("column", ["grp", "infinite", "x", "n0", "unit"])
 @given(rows=tables(), question=QUESTIONS, m=st.integers(1, 4))
-@settings(max_examples=EXAMPLES // 4)
+@settings(max_examples=EXAMPLES // 8)
 def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
     column: str, rows: list[Row], question: Question, m: int
 ) -> None:
@@ -554,7 +554,7 @@ def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
 
 
 @given(rows=tables(), question=QUESTIONS, m=st.integers(1, 4))
-@settings(max_examples=EXAMPLES // 2)
+@settings(max_examples=EXAMPLES // 4)
 def test_revealed_individuals_are_the_most_exposed(rows: list[Row], question: Question, m: int) -> None:
     left = leave_out(question, kept_rows(rows, m), m, 1)
     with open_visits(rows, m) as visits:
