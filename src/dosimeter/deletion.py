@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 GroupKey = tuple[Scalar, ...]
 
+OWNER, KIND = "dosimeter_owner", "dosimeter_kind"  # no column of a schema is named so
+
 SAME = 1e-12  # relative; a native float aggregate may differ in its last digits with the order of the rows
 
 
@@ -97,7 +99,6 @@ class DeletionTable:
         from dosimeter.engines.duckdb import open_duckdb
 
         self._job = job
-        self._owner, self._kind = (_free_name(name, job.columns) for name in ("dosimeter_owner", "dosimeter_kind"))
         expanded = np.repeat(np.arange(len(rows.times)), rows.times)
         owner = np.arange(len(expanded)) if rows.owners is None else rows.owners[expanded]
         # The number of a kind stands in the rows of its example, who is left out, and NULL in all others.
@@ -106,9 +107,9 @@ class DeletionTable:
         kind = kinds[owner]
         places = pa.array(expanded)
         columns = {name: rows.records.column(name).take(places) for name in job.columns}
-        columns |= {self._owner: pa.array(owner), self._kind: pa.array(kind, mask=kind < 0)}
+        columns |= {OWNER: pa.array(owner), KIND: pa.array(kind, mask=kind < 0)}
         kept = {name: job.schema.columns[name] for name in job.columns}
-        markers = {name: Column(name, ColumnType.INTEGER) for name in (self._owner, self._kind)}
+        markers = {name: Column(name, ColumnType.INTEGER) for name in (OWNER, KIND)}
         self._engine = open_duckdb(pa.table(columns), ReadOptions(table=job.table))
         self._engine.impose(Schema(table=job.table, columns={**kept, **markers}))
 
@@ -173,7 +174,7 @@ class DeletionTable:
 
     def _matching(self) -> exp.Expression:
         """The rows that meet the WHERE, with what the aggregates read of them."""
-        columns = [named(column_tree(self._owner), "owner")]
+        columns = [named(column_tree(OWNER), "owner")]
         columns += [named(tree.copy(), f"g{at}") for at, tree in enumerate(self._job.groups)]
         columns += [named(tree.copy(), f"a{at}") for at, tree in enumerate(self._job.arguments)]
         query = exp.select(*columns, copy=False).from_(self._engine.relation(), copy=False)
@@ -182,8 +183,8 @@ class DeletionTable:
         return query.subquery("matching", copy=False)
 
     def _examples(self, first: int, last: int) -> exp.Expression:
-        columns = [named(column_tree(self._owner), "left_out"), named(column_tree(self._kind), "kind")]
-        chosen = exp.Between(this=column_tree(self._kind), low=whole_number(first), high=whole_number(last - 1))
+        columns = [named(column_tree(OWNER), "left_out"), named(column_tree(KIND), "kind")]
+        chosen = exp.Between(this=column_tree(KIND), low=whole_number(first), high=whole_number(last - 1))
         query = exp.select(*columns, copy=False).from_(self._engine.relation(), copy=False).where(chosen, copy=False)
         return query.distinct(copy=False).subquery("examples", copy=False)
 
@@ -260,13 +261,6 @@ def group_by_first(query: exp.Select, columns: int) -> exp.Select:
     if columns:
         query.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(columns)]))
     return query
-
-
-def _free_name(name: str, taken: Sequence[str]) -> str:
-    lowered = {other.lower() for other in taken}
-    while name in lowered:
-        name += "_"
-    return name
 
 
 def whole_number(value: int) -> exp.Expression:

@@ -107,6 +107,7 @@ def test_pages_are_accessible_and_fit_a_narrow_window(
     page = open_study(chromium, serve_live(site.app).url, complaints, bypass_csp=True, **options)
 
     def check() -> None:
+        page.wait_for_load_state()
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 360, f"{page.locator('h1').inner_text()}: {width} wide"
         violations = axe.run(page).response["violations"]
