@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dosimeter.choose import Limit, build_candidate, exact_limit, find_epsilon, parse_candidates, write_notes
+from dosimeter.choose import (
+    Limit,
+    build_candidate,
+    exact_limit,
+    find_epsilon,
+    keep_available,
+    parse_candidates,
+    write_notes,
+)
 from dosimeter.draft import tells_apart
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
@@ -189,7 +197,7 @@ class Risk:
         rdrs = [self._rdr(sensitivities, epsilon) for epsilon in epsilons]
         allowed = set(epsilons if available is None else available(epsilons))
         everywhere = find_epsilon(zip(epsilons, rdrs, strict=True), preference)
-        found = find_epsilon(((e, r) for e, r in zip(epsilons, rdrs, strict=True) if e in allowed), preference)
+        found = keep_available(everywhere, allowed)
         limit = self._limit(preference, sensitivities)
         verdicts = dict(everywhere.tested)
         notes = write_notes(

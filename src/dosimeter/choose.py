@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -87,7 +87,15 @@ def _read_candidate(part: object) -> float:
 
 def find_epsilon(candidates: Iterable[tuple[float, RDRs]], preference: Preference) -> Found:
     """F1: evaluate the preference at every candidate. Meeting it need not be monotone, so none is skipped."""
-    tested = tuple((epsilon, preference.evaluate(rdrs)) for epsilon, rdrs in candidates)
+    return _largest(tuple((epsilon, preference.evaluate(rdrs)) for epsilon, rdrs in candidates))
+
+
+def keep_available(found: Found, available: Container[float]) -> Found:
+    """The same, of the candidates that the odometer leaves (O2)."""
+    return _largest(tuple((epsilon, verdict) for epsilon, verdict in found.tested if epsilon in available))
+
+
+def _largest(tested: tuple[tuple[float, Verdict], ...]) -> Found:
     return Found(max((epsilon for epsilon, verdict in tested if verdict.satisfied), default=None), tested)
 
 

@@ -187,7 +187,9 @@ def evaluate_aggregate(aggregate: Aggregate, rdrs: RDRs) -> float | None:
         if aggregate.filter not in rdrs.attributes:
             raise PreferenceError("This preference's FILTER was not measured. Measure the risk with the preference.")
         chosen = chosen & np.asarray(rdrs.attributes[aggregate.filter], dtype=bool)
-    values, counts = rdrs.values[chosen], rdrs.counts[chosen]
+    values, counts = rdrs.values, rdrs.counts
+    if not chosen.all():
+        values, counts = values[chosen], counts[chosen]
     if aggregate.function == "COUNT":
         return float(counts.sum())
     if not values.size:

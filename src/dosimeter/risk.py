@@ -303,16 +303,20 @@ def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
     if not 0.0 <= p <= 1.0:
         raise OptionError("A quantile must be asked for at a fraction between 0 and 1.")
     values, counts = _keep_inhabited(values, counts)
-    order = np.argsort(values, kind="stable")
-    ends = np.cumsum(counts[order])
+    if np.any(values[1:] < values[:-1]):  # an RDR grows with the PIS, so that they mostly come in order
+        order = np.argsort(values, kind="stable")
+        values, counts = values[order], counts[order]
+    ends = np.cumsum(counts)
     place = Fraction(str(float(p))) * (int(ends[-1]) - 1)
     below, above = math.floor(place), math.ceil(place)
-    low, high = (float(values[order[np.searchsorted(ends, rank, side="right")]]) for rank in (below, above))
+    low, high = (float(values[np.searchsorted(ends, rank, side="right")]) for rank in (below, above))
     return low + (high - low) * float(place - below)
 
 
 def _keep_inhabited(values: FloatArray, counts: IntArray) -> tuple[FloatArray, IntArray]:
     inhabited = counts > 0
+    if inhabited.all() and len(counts):
+        return values, counts
     if not inhabited.any():
         raise DataError("There are no individuals to summarise. Check that the table is not empty.")
     return values[inhabited], counts[inhabited]

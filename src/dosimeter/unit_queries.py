@@ -21,9 +21,10 @@ UNIT = "unit"
 GROUP = "grp"
 PEOPLE = "people"
 ENTRIES = "entries"
-INFINITE = "infinite"
+FOUND = "found"
 ROWS = "rows_total"
 MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
+LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
 LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where engines add fastest
 BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
 
@@ -33,10 +34,10 @@ def unit_profile_query(
 ) -> exp.Select:
     """Distinct contributions of whole individuals (``identity_columns``) and how many have each.
 
-    With attributes (FILTER flags, ``--by``) everybody is profiled; who is outside the WHERE has NULL in ``infinite``.
+    With attributes (FILTER flags, ``--by``) everybody is profiled; who is outside the WHERE has NULL in all of these.
     """
     per_unit = _per_unit(plan, relation)
-    names = [*identity_columns(plan), INFINITE]
+    names = identity_columns(plan)
     source = per_unit.subquery("per_unit")
     if attributes is not None:
         source = _with_attributes(plan, relation, per_unit, names, attributes)
@@ -135,7 +136,7 @@ def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
         joined = _concatenated(joined, exp.Literal.string(":"), _as_text(exp.column(name)))
     listed = _listed(joined, exp.column(GROUP), ";")
     return (
-        exp.select(exp.column(UNIT), _alias(listed, ENTRIES), _alias(exp.Max(this=exp.column(INFINITE)), INFINITE))
+        exp.select(exp.column(UNIT), _alias(listed, ENTRIES))
         .from_(entries.subquery("per_entry"))
         .group_by(exp.column(UNIT))
     )
@@ -143,7 +144,7 @@ def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
 
 def _all_groups_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     """One pass: every field once for each group, over the rows of that group."""
-    columns = [exp.column(UNIT), _alias(exp.Max(this=exp.column(INFINITE)), INFINITE)]
+    columns: list[exp.Expression] = [exp.column(UNIT)]
     for group in range(count_groups(plan)):
         inside = exp.EQ(this=exp.column(GROUP), expression=exp.Literal.number(group))
         for name in unit_fields(plan):
@@ -156,17 +157,18 @@ def _all_groups_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
 
 def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     """One row per individual (and declared group) with the entry's fields; values and lonely ones are joined on."""
-    keys = _entry_keys(plan)
-    columns = [*_key_columns(plan), _alias(exp.Max(this=exp.column(INFINITE)), INFINITE)]
+    keys, fields = _entry_keys(plan), unit_fields(plan)
+    if len(fields) == 1 and fields[0].startswith("v"):
+        return _values_near(plan, relation, *_quantile_of(fields[0]))  # who has NULL alone moves nothing
+    columns = _key_columns(plan)
     parts: dict[str, exp.Select] = {}
-    for name in unit_fields(plan):
+    for name in fields:
         if name == ROWS:
             columns.append(_alias(exp.Count(this=exp.Star()), ROWS))
         elif name.startswith("d"):
             parts[name] = _held_alone(plan, relation, int(name[1:]))
         elif name.startswith("v"):
-            position, at = (int(part) for part in name[1:].split("_"))
-            parts[name] = _values_near(plan, relation, position, at)
+            parts[name] = _values_near(plan, relation, *_quantile_of(name))
         else:
             columns.append(_alias(_field_tree(plan, name, exp.column(f"a{name[1:]}")), name))
     entries = exp.select(*columns).from_(_rows(plan, relation).subquery("unit_rows"))
@@ -184,6 +186,12 @@ def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
         query = query.join(part.subquery(table), on=_same_keys(keys, "base", table), join_type="left")
         query = query.select(_alias(found, name))
     return query
+
+
+def _quantile_of(field: str) -> tuple[int, int]:
+    """The argument, and the place of the quantile among those asked of it, of a field v…"""
+    position, at = field[1:].split("_")
+    return int(position), int(at)
 
 
 def _entry_keys(plan: QueryPlan) -> list[str]:
@@ -218,21 +226,28 @@ def _field_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expres
         largest *= largest
     if largest * plan.schema.max_rows_per_unit >= LARGEST_SUM:
         value = exp.Cast(this=value, to=exp.DataType.build("DECIMAL(38, 0)"))
+    elif largest <= LARGEST_TERM:
+        value = exp.Cast(this=value, to=exp.DataType.build("INT"))
     return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
 
 
-def _rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
-    """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments."""
+def _rows(
+    plan: QueryPlan, relation: exp.Expression, *more: exp.Expression, only: exp.Expression | None = None
+) -> exp.Select:
+    """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments.
+
+    ``more`` is asked of these; ``only`` of the table's own columns.
+    """
     columns = [_alias(column_tree(plan.schema.unit), UNIT)]
     tests = list(more)
     if plan.groups:
         columns.append(_alias(group_number(plan.groups), GROUP))
         tests.append(_is_there(exp.column(GROUP)))
     columns += [_alias(_argument(argument), f"a{at}") for at, argument in enumerate(plan.arguments)]
-    columns.append(_alias(_infinite(plan), INFINITE))
     query = exp.select(*columns).from_(relation.copy())
-    if plan.where is not None:
-        query = query.where(plan.where.copy())
+    for test in (plan.where, only):
+        if test is not None:
+            query = query.where(wrap(test.copy()))
     condition = conjunction(tests)
     if condition is None:
         return query
@@ -292,17 +307,21 @@ def _argument(argument: Argument) -> exp.Expression:
     return argument.tree.copy()
 
 
-def _infinite(plan: QueryPlan) -> exp.Expression:
-    """1 where a measured column is NaN or infinite (NaN counts as the largest number on every engine), otherwise 0."""
+# ---------------------------------------------------------------- what cannot be measured
+
+
+def infinite_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
+    """How many of the rows that are read hold NaN (the largest number on every engine) or an infinity."""
     tests: list[exp.Expression] = []
     for name in dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns):
         value, largest = as_double(column_tree(name)), as_double(exp.Literal.number("1.7976931348623157e308"))
         tests.append(exp.GT(this=value, expression=largest))
         tests.append(exp.LT(this=value.copy(), expression=exp.Neg(this=largest.copy())))
-    found = disjunction(tests)
-    if found is None:
-        return exp.Literal.number(0)
-    return exp.Case(ifs=[exp.If(this=found, true=exp.Literal.number(1))], default=exp.Literal.number(0))
+    if not tests:
+        return None
+    return exp.select(_alias(exp.Count(this=exp.Star()), FOUND)).from_(
+        _rows(plan, relation, only=disjunction(tests)).subquery("infinite_rows")
+    )
 
 
 # ---------------------------------------------------------------- who alone holds a value, and values near a quantile

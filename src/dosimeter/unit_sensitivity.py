@@ -22,12 +22,13 @@ from dosimeter.sensitivity import infinite_values, too_many_individuals
 from dosimeter.unit_queries import (
     BY,
     ENTRIES,
-    INFINITE,
+    FOUND,
     PEOPLE,
     ROWS,
     count_groups,
     fractions_of,
     identity_columns,
+    infinite_query,
     is_wide,
     unit_fields,
     unit_profile_query,
@@ -83,12 +84,13 @@ def measure_unit_profile(
     """Run the unit profile query and read its entries."""
     keys = plan.group_keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
+    infinite = infinite_query(plan, engine.relation())
+    if infinite is not None and engine.fetch(infinite).column(FOUND)[0].as_py():
+        raise infinite_values(plan)
     table = engine.fetch(unit_profile_query(plan, engine.relation(), attributes))
     people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
-    infinite = table.column(INFINITE)
-    inside = np.asarray(infinite.is_valid().to_numpy(), dtype=np.bool_)
-    if bool((infinite.fill_null(0).to_numpy() > 0).any()):
-        raise infinite_values(plan)
+    identities = table.select(identity_columns(plan))
+    inside = np.asarray(identities.column(0).is_valid().to_numpy(), dtype=np.bool_)
     if is_wide(plan):
         owners, group, columns = _gather_entries(plan, table, inside)
     else:
@@ -105,7 +107,7 @@ def measure_unit_profile(
         fields=whole | {name: codes for name, (codes, _) in listed.items()},
         values={name: values for name, (_, values) in listed.items()},
         attributes={name: _attribute(table.column(name), name) for name in (attributes or {})},
-        identities=table.select(identity_columns(plan)),
+        identities=identities,
     )
 
 
