@@ -52,6 +52,7 @@ class Dataset:
         self.drafted = drafted
         self._counted: int | None = None
         self._sound = False
+        self._digest: str | None = None  # of the data that these two are about
         self._known: set[str] = set()  # columns whose facts were read off the data
 
     @classmethod
@@ -114,6 +115,14 @@ class Dataset:
         if self._counted is None:
             self._counted = count_people(self.engine)
         return self._counted
+
+    def renew(self) -> str:
+        """See the data as they are now, and give their digest. What was counted and checked holds for that alone."""
+        self.engine.refresh()
+        digest = self.engine.fingerprint()
+        if digest != self._digest:
+            self._digest, self._counted, self._sound = digest, None, False
+        return digest
 
     def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
         """What the query would measure. Without a schema the columns it mentions are drafted first."""

@@ -8,34 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine
+from dosimeter.engines.base import Engine, EngineInFront
 from dosimeter.errors import DataError
 from dosimeter.expression import column_tree, conjunction
-from dosimeter.model import ColumnType, JoinTable, QueryPlan, Schema
+from dosimeter.model import JoinTable, QueryPlan, Schema
 from dosimeter.sources import joined_relation
 from dosimeter.units import BoundedEngine, bounded_relation, count_units
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-
-class JoinedEngine:
-    """An engine whose relation is the plan's joined rows. Everything else is the engine's own."""
+class JoinedEngine(EngineInFront):
+    """An engine whose relation is the plan's joined rows."""
 
     def __init__(self, engine: Engine, plan: QueryPlan, base: Schema) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._plan = plan
         self._base = base
         self._others: Mapping[str, exp.Expression] | None = None
-        self.name = engine.name
-
-    @property
-    def rows_fetched(self) -> int:
-        return self._engine.rows_fetched
 
     @property
     def is_bounded(self) -> bool:
@@ -63,36 +54,8 @@ class JoinedEngine:
         everybody = replace(plan, where=where, joins=tuple(replace(join, left=True) for join in plan.joins))
         return everybody, JoinedEngine(self._engine, everybody, self._base)
 
-    def joined(self, table: JoinTable) -> exp.Expression:
-        return self._engine.joined(table)
-
-    def default_table(self) -> str:
-        return self._engine.default_table()
-
-    def describe(self) -> Mapping[str, ColumnType]:
-        return self._engine.describe()
-
-    def impose(self, schema: Schema) -> None:
-        self._engine.impose(schema)
-
-    def fetch(self, query: exp.Select) -> pa.Table:
-        try:
-            return self._engine.fetch(query)
-        except BaseException:
-            self._others = None  # a database may show newer data after an error
-            raise
-
-    def fingerprint(self) -> str:
-        return self._engine.fingerprint()
-
-    def progress(self) -> float | None:
-        return self._engine.progress()
-
-    def interrupt(self) -> None:
-        self._engine.interrupt()
-
-    def close(self) -> None:
-        self._engine.close()
+    def forget(self) -> None:
+        self._others = None
 
 
 def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:

@@ -26,6 +26,7 @@ from dosimeter.releasing import (
     enter_books,
     prepare_release,
     repeat_answer,
+    require_measurable,
     selection_problem,
 )
 from dosimeter.selection import (
@@ -49,7 +50,7 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     and would be answered from the ledger, at no charge. ``reason``: why it would be denied for certain, or None.
     """
     prepared = prepare_release(dataset.schema, sql, look, order)
-    source = dataset.engine.fingerprint()
+    source = dataset.renew()
     account, opening, _ = enter_books(ledger, prepared, source)
     ledger.record_view(prepared.dataset, prepared.plan.digest, "dry-run")
     earlier = None if order.again else ledger.find_answer(prepared.dataset, digest_request(prepared, source))
@@ -76,6 +77,7 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, books: _Books) -> dict[s
 
 def _preview_new(dataset: Dataset, prepared: Prepared, books: _Books) -> dict[str, Any]:
     try:
+        require_measurable(dataset, prepared)
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except DataError as error:  # the release would be denied, and say nothing
         return _deny(str(error), epsilon=prepared.order.epsilon)

@@ -17,6 +17,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from dosimeter.accounting import (
     Charge,
     Policy,
@@ -39,7 +41,7 @@ from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_ch
 from dosimeter.risk import per_row_norms
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
-from dosimeter.sensitivity import Measured
+from dosimeter.sensitivity import Measured, too_many_individuals
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
@@ -187,6 +189,8 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     if order.chosen is not None and order.chosen not in candidates:
         raise OptionError("The chosen ε must be one of the candidates.")
     _rehearse(plan, mechanism, order, candidates)
+    if order.svt is not None:
+        _rehearse_selection(plan, n, mechanism, order, candidates)
     return Prepared(schema.table, plan, n, mechanism, candidates, preference, order, look, digest_schema(schema))
 
 
@@ -209,6 +213,26 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
         calibrate_plan(plan, mechanism, exact_decimal(epsilon, name="epsilon"))
         error_95(plan, mechanism, noise_scale(mechanism, plan.sensitivity(mechanism.norm), epsilon), empty)
     assemble_answer(plan, keys, empty, clamp=order.clamp)
+
+
+def _rehearse_selection(
+    plan: QueryPlan, n: int, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]
+) -> None:
+    """The noisy test's own limits, on a table whose people move nothing."""
+    groups = 1 if plan.group_keys is None else len(plan.group_keys)
+    assert order.variance is not None
+    assert order.svt is not None
+    SelectionProblem(
+        n=n,
+        k=groups * len(plan.measures),
+        sensitivity=plan.sensitivity(mechanism.norm),
+        mechanism=mechanism,
+        values=np.zeros(1),
+        counts=np.array([n]),
+        candidates=candidates,
+        threshold=order.variance,
+        epsilon_svt=order.svt,
+    )
 
 
 def digest_request(prepared: Prepared, source_digest: str) -> str:
@@ -246,7 +270,7 @@ def _write_optional(number: float | None) -> str | None:
 def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
     """Charge and release one answer, or deny it."""
     prepared = prepare_release(dataset.schema, sql, look, order)
-    source = dataset.engine.fingerprint()
+    source = dataset.renew()
     account = enter_books(ledger, prepared, source)[0]
     request = _write_request(prepared, source)
     if not (order.again or callable(order.prefer)):  # two callables cannot be told apart by their text
@@ -258,6 +282,8 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     grant: Grant = _deny_without_charge
     with suppress(DataError):  # what the data decide is a denial, and nothing more
         measured, grant = _measure(dataset, prepared)
+    if not dataset.engine.is_still(source):
+        raise DataError(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
     def decide(account: Account | None) -> Reservation:
         opening, continuation = agree_on_terms(account, prepared, source)  # the account may have changed meanwhile
@@ -399,15 +425,21 @@ def _write_request(prepared: Prepared, source: str) -> Request:
 
 def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
     """Everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
-    if dataset.count() > prepared.n:
-        raise DataError("more individuals than declared")
-    dataset.require_sound(prepared.plan)  # whatever the query looks at: an odd cell cannot be aimed at
+    require_measurable(dataset, prepared)
     if prepared.order.algorithm == "fixed":
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), _grant_fixed(prepared)
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     if prepared.order.algorithm == "find":
         return risk.measured(), _grant_found(prepared, risk)
     return risk.measured(), _grant_selected(prepared, risk)
+
+
+def require_measurable(dataset: Dataset, prepared: Prepared) -> None:
+    """What every release of these data needs, whatever the query looks at: an odd cell cannot be aimed at."""
+    counted = dataset.count()
+    if counted > prepared.n:
+        raise too_many_individuals(counted, prepared.n)
+    dataset.require_sound(prepared.plan)
 
 
 def _deny_without_charge(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:

@@ -7,19 +7,14 @@ query.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine
+from dosimeter.engines.base import Engine, EngineInFront
 from dosimeter.errors import DataError
 from dosimeter.expression import column_tree, disjunction
-from dosimeter.model import ColumnType, JoinTable, Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dosimeter.model import Schema
 
 UNIT = "unit"
 RANK = "dosimeter_rank"
@@ -33,24 +28,22 @@ class UnitFacts:
     most_rows: int
 
 
-class BoundedEngine:
-    """An engine that shows at most m rows of each individual. Everything else is the engine's own."""
+class BoundedEngine(EngineInFront):
+    """An engine that shows at most m rows of each individual."""
 
     def __init__(self, engine: Engine, schema: Schema) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._schema = schema
         self._facts: UnitFacts | None = None
-        self.name = engine.name
-
-    @property
-    def rows_fetched(self) -> int:
-        return self._engine.rows_fetched
 
     def facts(self) -> UnitFacts:
-        """Counted once, and again after an error: a database may then show newer data."""
+        """Counted once, until the data may be others."""
         if self._facts is None:
             self._facts = count_units(self._engine, self._schema, self._engine.relation())
         return self._facts
+
+    def forget(self) -> None:
+        self._facts = None
 
     def relation(self) -> exp.Expression:
         relation = self._engine.relation()
@@ -59,38 +52,10 @@ class BoundedEngine:
     def _is_exceeded(self) -> bool:
         return self.facts().most_rows > self._schema.max_rows_per_unit
 
-    def joined(self, table: JoinTable) -> exp.Expression:
-        return self._engine.joined(table)
-
-    def default_table(self) -> str:
-        return self._engine.default_table()
-
-    def describe(self) -> Mapping[str, ColumnType]:
-        return self._engine.describe()
-
     def impose(self, schema: Schema) -> None:
         self._engine.impose(schema)
         self._schema = schema
-        self._facts = None
-
-    def fetch(self, query: exp.Select) -> pa.Table:
-        try:
-            return self._engine.fetch(query)
-        except BaseException:
-            self._facts = None
-            raise
-
-    def fingerprint(self) -> str:
-        return self._engine.fingerprint()
-
-    def progress(self) -> float | None:
-        return self._engine.progress()
-
-    def interrupt(self) -> None:
-        self._engine.interrupt()
-
-    def close(self) -> None:
-        self._engine.close()
+        self.forget()
 
 
 # ---------------------------------------------------------------- what is counted first

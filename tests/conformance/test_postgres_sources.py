@@ -260,8 +260,9 @@ def test_a_lost_connection(database: str) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dosimeter' "
             "AND datname = 'odd' AND pid <> pg_backend_pid()"
         )
-    with pytest.raises(DataError, match="connection to the server was lost"):
+    with pytest.raises(OptionError, match="connection to the server was lost"):
         count_individuals(engine)
+    assert count_individuals(engine) == 3  # by a new connection
     engine.close()
 
 
@@ -295,8 +296,28 @@ def test_one_snapshot(database: str) -> None:
             later = at(database, "visits")
             assert count_individuals(later) == 4
             later.close()
+            before = engine.fingerprint()
+            assert engine.is_still(before)
+            engine.refresh()
+            assert not engine.is_still(before)
+            assert count_individuals(engine) == 4
         finally:
             connection.execute("DELETE FROM visits WHERE n = 3")
+    engine.close()
+
+
+def test_nothing_is_held_after_a_refresh(database: str) -> None:
+    """An open snapshot keeps the server from cleaning up."""
+    engine = at(database, "visits")
+    count_individuals(engine)
+    open_snapshots = (
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = 'dosimeter' AND datname = 'odd' "
+        "AND state = 'idle in transaction'"
+    )
+    with psycopg.connect(database, autocommit=True) as connection:
+        assert connection.execute(open_snapshots).fetchone() == (1,)
+        engine.refresh()
+        assert connection.execute(open_snapshots).fetchone() == (0,)
     engine.close()
 
 

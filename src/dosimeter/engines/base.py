@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dosimeter.errors import DataError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -68,8 +70,16 @@ class Engine(Protocol):
         """Run a query of our own making and give its rows."""
         ...
 
+    def refresh(self) -> None:
+        """See the data as they are now: a snapshot ends, and what was kept of joined tables is read again."""
+        ...
+
     def fingerprint(self) -> str:
         """A digest of the source's content and of the tables declared beside it, to notice that the data changed."""
+        ...
+
+    def is_still(self, digest: str) -> bool:
+        """Whether the data are those whose digest this is. Cheap where the engine holds a snapshot."""
         ...
 
     def progress(self) -> float | None:
@@ -81,6 +91,76 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class EngineInFront:
+    """An engine that stands in front of another and changes some of what it shows. All else is the other's own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.name = engine.name
+
+    @property
+    def rows_fetched(self) -> int:
+        return self._engine.rows_fetched
+
+    def default_table(self) -> str:
+        return self._engine.default_table()
+
+    def describe(self) -> Mapping[str, ColumnType]:
+        return self._engine.describe()
+
+    def impose(self, schema: Schema) -> None:
+        self._engine.impose(schema)
+
+    def relation(self) -> exp.Expression:
+        return self._engine.relation()
+
+    def joined(self, table: JoinTable) -> exp.Expression:
+        return self._engine.joined(table)
+
+    def fetch(self, query: exp.Select) -> pa.Table:
+        try:
+            return self._engine.fetch(query)
+        except BaseException:
+            self.forget()
+            raise
+
+    def refresh(self) -> None:
+        self.forget()
+        self._engine.refresh()
+
+    def forget(self) -> None:
+        """Drop what was found out about the data: after an error a database may show newer ones."""
+        return
+
+    def fingerprint(self) -> str:
+        return self._engine.fingerprint()
+
+    def is_still(self, digest: str) -> bool:
+        return self._engine.is_still(digest)
+
+    def progress(self) -> float | None:
+        return self._engine.progress()
+
+    def interrupt(self) -> None:
+        self._engine.interrupt()
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
+    """The bytes of the files and how they are read: the same on every engine that reads files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            with Path(path).open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError:
+            raise DataError(f"The file {path} cannot be read.") from None
+    digest.update(repr((kind, options.wording())).encode())
+    return digest.hexdigest()
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:

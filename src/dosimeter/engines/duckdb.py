@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints
+from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
@@ -302,6 +302,12 @@ class DuckDBEngine:
             "file, or the type in the schema, or say with --null how missing values are written."
         )
 
+    def refresh(self) -> None:
+        self._joined.clear()
+
+    def is_still(self, digest: str) -> bool:
+        return self.fingerprint() == digest
+
     def fingerprint(self) -> str:
         beside = [table for table in self._declared.values() if not self._is_in_same_file(table)]
         return combine_fingerprints(self._digest(), {table.name: self._digest_joined(table) for table in beside})
@@ -320,18 +326,9 @@ class DuckDBEngine:
         if self._files is None:
             assert self._content is not None
             return self._content
-        digest = hashlib.sha256()
-        logs = [
-            f"{path}.wal" for path in self._files.paths if Path(f"{path}.wal").is_file()
-        ]  # not yet in the file itself
-        for path in (*self._files.paths, *logs):
-            try:
-                with Path(path).open("rb") as stream:
-                    digest.update(hashlib.file_digest(stream, "sha256").digest())
-            except OSError:
-                raise DataError(f"The file {path} cannot be read.") from None
-        digest.update(repr((self._files.kind, self._options.wording())).encode())
-        return digest.hexdigest()
+        logs = (f"{path}.wal" for path in self._files.paths)  # what is not yet in the file itself
+        paths = (*self._files.paths, *(log for log in logs if Path(log).is_file()))
+        return digest_files(self._files.kind, paths, self._options)
 
     def progress(self) -> float | None:
         done = self._connection.query_progress()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import ErrorLevel, exp
@@ -67,13 +67,14 @@ def open_postgres(url: str, options: ReadOptions | None = None) -> PostgresEngin
         table = relation.name
     else:
         table = ".".join(name for name, _ in split_name(options.table))
-    return PostgresEngine(connection, relation, table, attributes, options)
+    return PostgresEngine(connection, lambda: _connect(url)[0], relation, table, attributes, options)
 
 
 class PostgresEngine:
     """One table of a server. ``interrupt`` may be called from another thread.
 
-    The snapshot is that of the first query; after an error the next query takes a new one.
+    The snapshot is that of the first query; after an error or ``refresh`` the next query takes a new one, by a new
+    connection where the old one was lost.
     """
 
     name = "postgres"
@@ -81,12 +82,15 @@ class PostgresEngine:
     def __init__(
         self,
         connection: psycopg.Connection[Any],
+        reconnect: Callable[[], psycopg.Connection[Any]],
         relation: Relation,
         table: str,
         attributes: Mapping[str, Attribute],
         options: ReadOptions,
     ) -> None:
         self._connection = connection
+        self._reconnect = reconnect
+        self._snapshot_digest: str | None = None
         self._options = options
         self._joined: dict[str, tuple[Relation, Reading]] = {}
         self._declared: Mapping[str, JoinTable] = {}
@@ -156,10 +160,16 @@ class PostgresEngine:
         oid, transaction ids) do not. It notices that data changed; it is no proof against somebody who can write to
         the table and tries to keep two 64-bit sums the same.
         """
-        return combine_fingerprints(
-            self._digest(self._relation, self._attributes),
-            {name: self._digest_joined(table) for name, table in self._declared.items()},
-        )
+        joined = {name: self._digest_joined(table) for name, table in self._declared.items()}
+        self._snapshot_digest = combine_fingerprints(self._digest(self._relation, self._attributes), joined)
+        return self._snapshot_digest
+
+    def is_still(self, digest: str) -> bool:
+        return self._snapshot_digest == digest or self.fingerprint() == digest
+
+    def refresh(self) -> None:
+        self._leave_transaction()
+        self._joined.clear()
 
     def _digest_joined(self, table: JoinTable) -> str:
         try:
@@ -205,12 +215,15 @@ class PostgresEngine:
     def _begin_if_idle(self) -> None:
         import psycopg
 
+        if self._connection.closed:
+            self._connection = self._reconnect()
         if self._connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
             _begin(self._connection, _SETTINGS)
 
     def _leave_transaction(self) -> None:
         import psycopg
 
+        self._snapshot_digest = None
         try:
             self._connection.rollback()
         except psycopg.Error:
@@ -388,7 +401,7 @@ def _translate(error: Exception, label: str) -> DosimeterError:
         case str() if state.startswith("53"):
             return DataError(f"{label}: the server has not enough memory, disk or connections for this query.")
         case str() if state.startswith(("08", "57P")):
-            return DataError(f"{label}: the connection to the server was lost. Try again.")
+            return _lost(label)
         case str():
             return DataError(f"{label} cannot be read: PostgreSQL says SQLSTATE {state}.")
         case None if type(error).__name__ == "DataError":
@@ -396,4 +409,9 @@ def _translate(error: Exception, label: str) -> DosimeterError:
                 f"{label} holds a date outside the years 1 to 9999, such as infinity. Leave it out with a view."
             )
         case None:
-            return DataError(f"{label}: the connection to the server was lost. Try again.")
+            return _lost(label)
+
+
+def _lost(label: str) -> OptionError:
+    """No DataError: nothing in the data decides it, so that it must not end as a denial."""
+    return OptionError(f"{label}: the connection to the server was lost. Try again.")

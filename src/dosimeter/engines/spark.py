@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints
+from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files
 from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError
@@ -245,6 +245,16 @@ class SparkEngine:
                 return names[position]
         return None
 
+    def refresh(self) -> None:
+        """Files are listed again, and joined tables opened again."""
+        self._close_joined()
+        with _translated(self._label):
+            for path in self._files.paths if self._files is not None else ():
+                self._session.catalog.refreshByPath(path)
+
+    def is_still(self, digest: str) -> bool:
+        return self.fingerprint() == digest
+
     def fingerprint(self) -> str:
         """Of local files: their bytes, as for the embedded engine, so that both give the same.
 
@@ -265,7 +275,7 @@ class SparkEngine:
 
     def _digest(self) -> str:
         if self._files is not None and self._files.local:
-            return self._files.digest(self._options)
+            return digest_files(self._files.kind, self._files.paths, self._options)
         columns = [name for name, native in self._native.items() if self._is_text or _column_type(native) is not None]
         found = self.fetch(fingerprint_query(columns, self._source()))
         self.rows_fetched -= found.num_rows
@@ -283,9 +293,13 @@ class SparkEngine:
             else:
                 self._session.sparkContext.cancelJobsWithTag(self._tag)
 
-    def close(self) -> None:
+    def _close_joined(self) -> None:
         for other in self._joined.values():
             other.close()
+        self._joined.clear()
+
+    def close(self) -> None:
+        self._close_joined()
         with _translated(self._label):
             self._session.catalog.dropTempView(self._view)
 

@@ -10,7 +10,6 @@ import codecs
 import csv
 import glob
 import gzip
-import hashlib
 import io
 import itertools
 import re
@@ -46,18 +45,6 @@ class Files:
     kind: str
     paths: tuple[str, ...]
     local: bool
-
-    def digest(self, options: ReadOptions) -> str:
-        """The bytes of the files and how they are read."""
-        digest = hashlib.sha256()
-        for path in self.paths:
-            try:
-                with Path(path).open("rb") as stream:
-                    digest.update(hashlib.file_digest(stream, "sha256").digest())
-            except OSError:
-                raise DataError(f"The file {path} cannot be read.") from None
-        digest.update(repr((self.kind, options.wording())).encode())
-        return digest.hexdigest()
 
 
 def find_files(source: str) -> Files:

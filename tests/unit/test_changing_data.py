@@ -1,0 +1,142 @@
+"""Data that change under an open Dataset: every release is about the data as they are, and as they were checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dosimeter import Answer, Dataset, Ledger
+from dosimeter.errors import DataError, LedgerError
+from dosimeter.look import Look
+from dosimeter.preview import dry_run
+from dosimeter.releasing import ReleaseOrder, Terms
+
+EXACT = 1e9  # noise of a whole step has a probability below e⁻⁹⁰⁰⁰⁰
+ONE_ROW_EACH: dict[str, Any] = {
+    "table": "visits",
+    "individuals": 60,
+    "reviewed": True,
+    "columns": {
+        "pid": {"type": "integer", "bounds": [0, 99]},
+        "vid": {"type": "integer", "bounds": [0, 9999]},
+        "cost": {"type": "decimal", "bounds": [0, 10], "resolution": 0.5},
+    },
+}
+TWO_ROWS_EACH = ONE_ROW_EACH | {"unit": "pid", "max_rows_per_unit": 2, "row_key": "vid"}
+COUNT = "SELECT COUNT(*) FROM visits"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(tmp_path / "ledger.db") as books:
+        yield books
+
+
+def write(path: Path, rows: list[tuple[int, int, Any]]) -> Path:
+    path.write_text("pid,vid,cost\n" + "".join(f"{pid},{vid},{cost}\n" for pid, vid, cost in rows))
+    return path
+
+
+def release(dataset: Dataset, ledger: Ledger, sql: str = COUNT, **options: Any) -> Answer:
+    return dataset.release(sql, ledger=ledger, **{"epsilon": EXACT, "policy": "budget:1e12", **options})
+
+
+def count(answer: Answer) -> int:
+    assert answer.answer is not None
+    return int(answer.answer[0]["count"])
+
+
+FIFTY = [(pid, pid, 1.5) for pid in range(50)]
+
+
+def test_rows_beyond_the_bound_are_left_out_though_they_came_later(tmp_path: Path, ledger: Ledger) -> None:
+    path = write(tmp_path / "visits.csv", FIFTY)
+    with Dataset.open(path, schema=TWO_ROWS_EACH) as dataset:
+        dataset.risk(COUNT)  # nobody has more than two rows yet
+        write(path, [*FIFTY, *((7, 1000 + at, 1.5) for at in range(500))])
+        assert count(release(dataset, ledger)) == 51
+        write(path, [*FIFTY, *((8, 1000 + at, 1.5) for at in range(900))])
+        assert count(release(dataset, ledger, continued=True)) == 51
+
+
+def test_more_people_than_declared_are_denied_though_they_came_later(tmp_path: Path, ledger: Ledger) -> None:
+    path = write(tmp_path / "visits.csv", FIFTY)
+    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
+        assert count(release(dataset, ledger)) == 50
+        write(path, [(pid, pid, 1.5) for pid in range(61)])
+        assert release(dataset, ledger, continued=True).status == "denied"
+        write(path, [(pid, pid, 1.5) for pid in range(59)])
+        assert count(release(dataset, ledger, continued=True)) == 59
+
+
+def test_an_odd_cell_is_denied_though_it_came_later(tmp_path: Path, ledger: Ledger) -> None:
+    path = write(tmp_path / "visits.csv", FIFTY)
+    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
+        assert count(release(dataset, ledger)) == 50
+        write(path, [*FIFTY, (50, 50, "inf")])
+        assert release(dataset, ledger, continued=True).status == "denied"
+
+
+def test_a_joined_table_is_read_again(tmp_path: Path, ledger: Ledger) -> None:
+    path = write(tmp_path / "visits.csv", FIFTY)
+    wards = tmp_path / "wards.csv"
+    wards.write_text("pid,beds\n" + "".join(f"{pid},2\n" for pid in range(50)))
+    beds = {"pid": {"type": "integer"}, "beds": {"type": "integer", "bounds": [0, 9]}}
+    tables = {"wards": {"public": True, "source": str(wards), "key": "pid", "columns": beds}}
+    sql = "SELECT SUM(beds) AS count FROM visits JOIN wards USING (pid)"
+    with Dataset.open(path, schema=TWO_ROWS_EACH | {"tables": tables}) as dataset:
+        assert count(release(dataset, ledger, sql)) == 100
+        wards.write_text("pid,beds\n" + "".join(f"{pid},3\n" for pid in range(50)))
+        assert count(release(dataset, ledger, sql, continued=True)) == 150
+        wards.write_text("pid,beds\n" + "".join(f"{pid % 25},3\n" for pid in range(50)))  # no key any more
+        assert release(dataset, ledger, sql, continued=True).status == "denied"
+
+
+def test_data_that_change_while_they_are_measured_are_not_released(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "visits.csv", FIFTY)
+    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
+        sound = dataset.require_sound
+
+        def change_after_the_check(plan: Any) -> None:
+            sound(plan)
+            write(path, FIFTY[:-1])
+
+        monkeypatch.setattr(dataset, "require_sound", change_after_the_check)
+        with pytest.raises(DataError, match="changed while it was measured"):
+            release(dataset, ledger)
+        assert ledger.account("visits") is None
+        monkeypatch.undo()
+        assert count(release(dataset, ledger)) == 49
+
+
+def test_changed_data_need_to_be_said_to_go_on(tmp_path: Path, ledger: Ledger) -> None:
+    path = write(tmp_path / "visits.csv", FIFTY)
+    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
+        release(dataset, ledger)
+        write(path, FIFTY[:-1])
+        with pytest.raises(LedgerError, match="--continue"):
+            release(dataset, ledger)
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([*FIFTY, (50, 50, "inf")], "Column cost holds NaN or infinite values"),
+        ([(pid, pid, 1.5) for pid in range(61)], "61"),
+    ],
+)
+def test_a_dry_run_says_why_every_release_is_denied(
+    tmp_path: Path, ledger: Ledger, rows: list[tuple[int, int, Any]], reason: str
+) -> None:
+    """Also where the query looks at other columns."""
+    with Dataset.open(write(tmp_path / "visits.csv", rows), schema=ONE_ROW_EACH) as dataset:
+        order = ReleaseOrder(epsilon=1.0, terms=Terms("budget:9"))
+        found = dry_run(dataset, COUNT, Look(), order, ledger)
+        assert not found["granted"]
+        assert reason in found["reason"]
+        assert release(dataset, ledger).status == "denied"
