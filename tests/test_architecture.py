@@ -32,6 +32,7 @@ HOMES = {
         "engines/",
         # They write queries, or formulas over a query's numbers, as trees.
         "draft.py",
+        "schema_check.py",
         "people.py",
         "postprocess.py",
         "deletion.py",

@@ -18,14 +18,13 @@ from sqlglot import exp
 
 from dosimeter.columns import read_values
 from dosimeter.engines.base import Engine
-from dosimeter.expression import as_double, column_tree
+from dosimeter.expression import as_double, column_tree, is_infinite
 from dosimeter.model import Column, ColumnType, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_VALUES = 100
-LARGEST_DOUBLE = "1.7976931348623157e308"
 LARGEST = Decimal(2) ** 62  # bounds beyond this are no bounds a schema takes
 _RESOLUTIONS = ("1", "0.1", "0.01", "0.001", "0.0001", "0.00001", "0.000001")
 COMMENT = """Drafted from the data. Everything below was read off private data and must not back a release as it is.
@@ -94,13 +93,14 @@ def _summarise(engine: Engine, kinds: Mapping[str, ColumnType]) -> _Facts:
             continue
         ranged: exp.Expression = column.copy()
         if kind is ColumnType.DECIMAL:
-            finite = exp.Not(this=exp.Paren(this=_is_infinite(column)))
+            finite = exp.Not(this=exp.Paren(this=is_infinite(column)))
             ranged = exp.Case(ifs=[exp.If(this=finite, true=ranged)])
         items.append(exp.alias_(exp.Min(this=ranged), f"low{position}"))
         items.append(exp.alias_(exp.Max(this=ranged.copy()), f"high{position}"))
         if kind is ColumnType.DECIMAL:
             items += [
-                exp.alias_(_misfits(column, step), f"step{position}_{at}") for at, step in enumerate(_RESOLUTIONS)
+                exp.alias_(count_if(misfit(column, step)), f"step{position}_{at}")
+                for at, step in enumerate(_RESOLUTIONS)
             ]
     row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
     facts: dict[str, Any] = {}
@@ -116,12 +116,7 @@ def _summarise(engine: Engine, kinds: Mapping[str, ColumnType]) -> _Facts:
     return _Facts(int(row["rows"]), facts)
 
 
-def _misfits(column: exp.Expression, step: str) -> exp.Expression:
-    """How many values are no multiple of the step."""
-    return _count_if(_misfit(column, step))
-
-
-def _misfit(column: exp.Expression, step: str) -> exp.Expression:
+def misfit(column: exp.Expression, step: str) -> exp.Expression:
     """Whether a finite value is no multiple of the step, to a millionth of it or, for large ones, to a double's end."""
     value = as_double(column.copy())
     steps = exp.Div(this=value, expression=as_double(exp.Literal.number(step)), typed=False, safe=False)
@@ -129,15 +124,8 @@ def _misfit(column: exp.Expression, step: str) -> exp.Expression:
     off = exp.Abs(this=exp.Sub(this=exp.Paren(this=steps.copy()), expression=nearest))
     grain = exp.Mul(this=exp.Abs(this=steps.copy()), expression=exp.Literal.number("1e-15"))
     allowed = exp.Add(this=exp.Literal.number("1e-6"), expression=grain)
-    finite = exp.Not(this=exp.Paren(this=_is_infinite(column)))
+    finite = exp.Not(this=exp.Paren(this=is_infinite(column)))
     return exp.And(this=finite, expression=exp.GT(this=off, expression=allowed))
-
-
-def _is_infinite(column: exp.Expression) -> exp.Expression:
-    """NaN counts as the largest number on every engine."""
-    value, largest = as_double(column.copy()), as_double(exp.Literal.number(LARGEST_DOUBLE))
-    over = exp.GT(this=value, expression=largest)
-    return exp.Or(this=over, expression=exp.LT(this=value.copy(), expression=exp.Neg(this=largest.copy())))
 
 
 def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: _Facts) -> Column:
@@ -196,7 +184,7 @@ def draft_remarks(engine: Engine) -> tuple[str, ...]:
         items.append(exp.alias_(exp.Count(this=column), f"present{at}"))
         for place, (pattern, _) in enumerate(_LOOKS):
             test = exp.RegexpLike(this=column.copy(), expression=exp.Literal.string(pattern))
-            items.append(exp.alias_(_count_if(test), f"look{at}_{place}"))
+            items.append(exp.alias_(count_if(test), f"look{at}_{place}"))
     row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
     return tuple(
         f"{name} {remark}"
@@ -227,63 +215,5 @@ def _values(engine: Engine, name: str) -> tuple[str, ...]:
     return tuple(sorted(str(value) for value in table.column(0).to_pylist() if value is not None))
 
 
-# ---------------------------------------------------------------- checking
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One way in which data and schema disagree. For the controller; counts, never cells."""
-
-    column: str | None
-    problem: str
-
-
-def check_schema(engine: Engine, schema: Schema) -> tuple[Finding, ...]:
-    """Compare the schema with the data: how many values lie outside bounds and lists, and how many people there are."""
-    engine.impose(schema)
-    items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
-    labels: list[tuple[str, str]] = []
-    for column in schema.columns.values():
-        for problem, test in _tests(column):
-            items.append(exp.alias_(_count_if(test), f"c{len(labels)}"))
-            labels.append((column.name, problem))
-    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
-    findings = [
-        Finding(name, f"{problem}: {int(row[f'c{at}']):,}")
-        for at, (name, problem) in enumerate(labels)
-        if row[f"c{at}"]
-    ]
-    if schema.individuals is not None and int(row["rows"]) > schema.individuals:
-        message = f"the data holds {int(row['rows']):,} individuals and the schema declares {schema.individuals:,}"
-        findings.insert(0, Finding(None, message))
-    return tuple(findings)
-
-
-def _count_if(test: exp.Expression) -> exp.Expression:
+def count_if(test: exp.Expression) -> exp.Expression:
     return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
-
-
-def _tests(column: Column) -> list[tuple[str, exp.Expression]]:
-    value = column_tree(column.name)
-    tests: list[tuple[str, exp.Expression]] = []
-    if column.bounds is not None:
-        low, high = (_literal(bound) for bound in column.bounds)
-        tests.append(("values below the lower bound", exp.LT(this=value.copy(), expression=low)))
-        tests.append(("values above the upper bound", exp.GT(this=value.copy(), expression=high)))
-    if column.type is ColumnType.DECIMAL:
-        tests.append(("values that are NaN or infinite", _is_infinite(value)))
-    if column.resolution is not None:
-        step = format(column.resolution, "f")
-        tests.append(("values that are no multiple of its resolution, and would be rounded", _misfit(value, step)))
-    if column.values is not None:
-        listed = exp.In(this=value.copy(), expressions=[exp.Literal.string(text) for text in column.values])
-        tests.append(("values that are not in its list", exp.Not(this=listed)))
-    return tests
-
-
-def _literal(bound: Any) -> exp.Expression:
-    if isinstance(bound, Decimal):
-        number: exp.Expression = exp.Literal.number(format(abs(bound), "f"))
-        return exp.Neg(this=number) if bound < 0 else number
-    kind = "TIMESTAMP" if isinstance(bound, datetime) else "DATE"
-    return exp.Cast(this=exp.Literal.string(bound.isoformat()), to=exp.DataType.build(kind))

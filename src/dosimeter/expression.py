@@ -161,6 +161,13 @@ def wrap(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
+def is_infinite(value: exp.Expression) -> exp.Expression:
+    """Whether a number is infinite or NaN, which counts as the largest number on every engine."""
+    number, largest = as_double(value.copy()), as_double(exp.Literal.number("1.7976931348623157e308"))
+    over = exp.GT(this=number, expression=largest)
+    return exp.Or(this=over, expression=exp.LT(this=number.copy(), expression=exp.Neg(this=largest.copy())))
+
+
 def as_double(tree: exp.Expression) -> exp.Expression:
     return exp.Cast(this=tree, to=exp.DataType.build("DOUBLE"))
 

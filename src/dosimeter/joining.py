@@ -33,6 +33,11 @@ class JoinedEngine(EngineInFront):
         """Whether the first table shows at most m rows of each individual."""
         return isinstance(self._engine, BoundedEngine)
 
+    @property
+    def first(self) -> Engine:
+        """The engine of the first table alone."""
+        return self._engine
+
     def relation(self) -> exp.Expression:
         if self._others is None:
             tables = [join.table for join in self._plan.joins]
@@ -62,22 +67,27 @@ def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
     """The table as it may be joined: its key unique, or at most m rows of each individual."""
     relation = engine.joined(table)
     if table.public or table.unit is None:
-        _require_unique(engine, table, relation)
+        require_unique(engine, table, relation)
         return relation
-    schema = replace(
-        base,
-        table=table.name,
-        columns=table.columns,
-        unit=table.unit,
-        max_rows_per_unit=table.max_rows_per_unit,
-        row_key=table.row_key,
-        tables={},
-    )
+    schema = unit_schema(table, table.unit, base)
     exceeded = count_units(engine, schema, relation).most_rows > schema.max_rows_per_unit
     return bounded_relation(schema, relation) if exceeded else relation
 
 
-def _require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -> None:
+def unit_schema(table: JoinTable, unit: str, base: Schema) -> Schema:
+    """A private table's own facts, as if it stood alone."""
+    return replace(
+        base,
+        table=table.name,
+        columns=table.columns,
+        unit=unit,
+        max_rows_per_unit=table.max_rows_per_unit,
+        row_key=table.row_key,
+        tables={},
+    )
+
+
+def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -> None:
     key = column_tree(str(table.key))
     query = exp.select(
         exp.alias_(exp.Count(this=key), "rows_with_key"),

@@ -12,13 +12,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.expression import as_double, column_tree, conjunction, disjunction, wrap
+from dosimeter.expression import as_double, column_tree, conjunction, disjunction, is_infinite, wrap
 from dosimeter.model import Argument, MeasureKind, QueryPlan
 
 PEOPLE = "people"
 INSIDE = "inside"
 INFINITE = "infinite"
-_LARGEST_DOUBLE = "1.7976931348623157e308"
 
 
 def profile_query(
@@ -138,14 +137,9 @@ def _argument_tree(argument: Argument) -> exp.Expression:
 
 
 def _infinite(plan: QueryPlan) -> exp.Expression | None:
-    """NaN and the infinities in a measured column. NaN counts as the largest number on every engine."""
+    """NaN and the infinities in a measured column."""
     names = dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns)
-    tests: list[exp.Expression] = []
-    for name in names:
-        value, largest = as_double(column_tree(name)), as_double(exp.Literal.number(_LARGEST_DOUBLE))
-        tests.append(exp.GT(this=value, expression=largest))
-        tests.append(exp.LT(this=value.copy(), expression=exp.Neg(this=largest.copy())))
-    joined = disjunction(tests)
+    joined = disjunction(is_infinite(column_tree(name)) for name in names)
     if joined is None:
         return None
     return exp.Coalesce(this=exp.Paren(this=joined), expressions=[exp.Boolean(this=False)])

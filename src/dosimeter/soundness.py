@@ -13,10 +13,9 @@ from sqlglot import exp
 
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
-from dosimeter.expression import as_double, column_tree
+from dosimeter.expression import column_tree, is_infinite
 from dosimeter.model import Column, ColumnType
 
-_LARGEST_DOUBLE = "1.7976931348623157e308"
 _AS_THEY_ARE = (ColumnType.TEXT, ColumnType.CATEGORY)
 
 
@@ -41,13 +40,7 @@ def require_sound(engine: Engine, relation: exp.Expression, columns: Mapping[str
 
 
 def _count_infinite(value: exp.Expression) -> exp.Expression:
-    """NaN counts as the largest number on every engine."""
-    number, largest = as_double(value), as_double(exp.Literal.number(_LARGEST_DOUBLE))
-    outside = exp.Or(
-        this=exp.GT(this=number, expression=largest),
-        expression=exp.LT(this=number.copy(), expression=exp.Neg(this=largest.copy())),
-    )
-    return exp.Count(this=exp.Case(ifs=[exp.If(this=outside, true=exp.Literal.number(1))]))
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=is_infinite(value), true=exp.Literal.number(1))]))
 
 
 def _named(tree: exp.Expression, name: str) -> exp.Expression:

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.expression import as_double, column_tree, conjunction, disjunction, wrap
+from dosimeter.expression import as_bigint, as_double, column_tree, conjunction, disjunction, is_infinite, wrap
 from dosimeter.model import Argument, ColumnType, Group, MeasureKind, QueryPlan, Scalar, Schema
 
 UNIT = "unit"
@@ -275,7 +275,7 @@ def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expre
     if type(first) is int and type(last) is int and values == tuple(range(first, last + 1)):
         inside = exp.Between(this=wrap(tree.copy()), low=literal(first), high=literal(last))
         shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(first)))
-        return exp.Case(ifs=[exp.If(this=inside, true=shifted)])
+        return exp.Case(ifs=[exp.If(this=inside, true=as_bigint(exp.Paren(this=shifted)))])
     return exp.Case(
         ifs=[
             exp.If(
@@ -312,16 +312,12 @@ def _argument(argument: Argument) -> exp.Expression:
 
 def infinite_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
     """How many of the rows that are read hold NaN (the largest number on every engine) or an infinity."""
-    tests: list[exp.Expression] = []
-    for name in dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns):
-        value, largest = as_double(column_tree(name)), as_double(exp.Literal.number("1.7976931348623157e308"))
-        tests.append(exp.GT(this=value, expression=largest))
-        tests.append(exp.LT(this=value.copy(), expression=exp.Neg(this=largest.copy())))
-    if not tests:
+    names = dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns)
+    infinite = disjunction(is_infinite(column_tree(name)) for name in names)
+    if infinite is None:
         return None
-    return exp.select(_alias(exp.Count(this=exp.Star()), FOUND)).from_(
-        _rows(plan, relation, only=disjunction(tests)).subquery("infinite_rows")
-    )
+    rows = _rows(plan, relation, only=infinite).subquery("infinite_rows")
+    return exp.select(_alias(exp.Count(this=exp.Star()), FOUND)).from_(rows)
 
 
 # ---------------------------------------------------------------- who alone holds a value, and values near a quantile

@@ -63,13 +63,7 @@ class BoundedEngine(EngineInFront):
 
 def count_units(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
     """The facts of a table, or a DataError where its rows cannot be given to individuals, or not be told apart."""
-    row = engine.fetch(facts_query(schema, relation)).to_pylist()[0]
-    if row["missing"]:
-        raise DataError(
-            f"{schema.table}: the unit column {schema.unit} is NULL in {int(row['missing']):,} rows. Every row must "
-            "belong to an individual: remove them, or correct the data."
-        )
-    facts = UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0))
+    facts = find_facts(engine, schema, relation)
     if facts.most_rows > schema.max_rows_per_unit:
         alike = int(engine.fetch(alike_query(schema, relation)).to_pylist()[0]["alike"] or 0)
         if alike:
@@ -79,6 +73,16 @@ def count_units(engine: Engine, schema: Schema, relation: exp.Expression) -> Uni
                 "their rows count is not fixed. Name another row_key, or correct the data."
             )
     return facts
+
+
+def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
+    row = engine.fetch(facts_query(schema, relation)).to_pylist()[0]
+    if row["missing"]:
+        raise DataError(
+            f"{schema.table}: the unit column {schema.unit} is NULL in {int(row['missing']):,} rows. Every row must "
+            "belong to an individual: remove them, or correct the data."
+        )
+    return UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0))
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:

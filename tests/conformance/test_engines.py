@@ -12,11 +12,12 @@ import pytest
 
 from dosimeter.assessment import Risk
 from dosimeter.controller import Dataset
-from dosimeter.draft import check_schema, draft_remarks, draft_schema
+from dosimeter.draft import draft_remarks, draft_schema
 from dosimeter.engines.base import Engine
 from dosimeter.ledger import Ledger
 from dosimeter.model import Contributions, Schema
 from dosimeter.plan import plan_query
+from dosimeter.schema_check import check_schema
 from dosimeter.sensitivity import measure_answer
 
 ROWS = 240

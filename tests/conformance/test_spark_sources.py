@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter.controller import Dataset
-from dosimeter.draft import check_schema, draft_schema
+from dosimeter.draft import draft_schema
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import SparkEngine, open_spark
@@ -26,6 +26,7 @@ from dosimeter.model import Schema
 from dosimeter.plan import plan_query
 from dosimeter.queries import count_query
 from dosimeter.schema import read_schema
+from dosimeter.schema_check import check_schema
 from dosimeter.sensitivity import count_individuals, measure_answer
 
 pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]

@@ -53,8 +53,9 @@ def schema(
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
-    from dosimeter.draft import COMMENT, check_schema, draft_remarks, draft_schema
+    from dosimeter.draft import COMMENT, draft_remarks, draft_schema
     from dosimeter.schema import dump_schema, load_schema
+    from dosimeter.schema_check import check_schema
 
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
