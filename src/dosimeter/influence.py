@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dosimeter.engines.base import Engine
+from dosimeter.errors import DataError
 from dosimeter.joining import JoinedEngine
 from dosimeter.model import Contributions, Norm, QueryPlan, Schema
+from dosimeter.risk import per_row_norms
 from dosimeter.sensitivity import (
     Measured,
     Profile,
@@ -17,12 +19,14 @@ from dosimeter.sensitivity import (
     measure_profile,
 )
 from dosimeter.unit_sensitivity import UnitProfile, find_unit_contributions, measure_unit_profile
-from dosimeter.units import BoundedEngine
+from dosimeter.units import BoundedEngine, find_facts
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 AnyProfile = Profile | UnitProfile
+
+_ROUNDING = 1e-9
 
 
 def bound_rows(engine: Engine, schema: Schema) -> Engine:
@@ -48,9 +52,40 @@ def measure_influence(
         plan, engine = engine.keeping_everybody()
     if plan.schema.unit == "row":
         profile = measure_profile(plan, engine, attributes)
-        return profile, find_contributions(profile, n, norm)
+        contributions = find_contributions(profile, n, norm)
+        _require_within(plan, contributions, norm)
+        return profile, contributions
     by_unit = measure_unit_profile(plan, engine, attributes)
-    return by_unit, find_unit_contributions(by_unit, n, norm)
+    contributions = find_unit_contributions(by_unit, n, norm)
+    _require_within(plan, contributions, norm)
+    return by_unit, contributions
+
+
+def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -> None:
+    """Nobody moves the numbers by more than Δ. Were it not so, the schema or the engine would not be what they say."""
+    if plan.hand_sensitivity is not None or not plan.declared:
+        return
+    most = float(per_row_norms(contributions, norm).max(initial=0.0))
+    if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):
+        raise DataError(
+            "An individual moves the answer by more than the schema allows for. Check max_rows_per_unit, the row_key "
+            "and the keys of joined tables: dosimeter schema --check."
+        )
+
+
+def require_joined_within(plan: QueryPlan, engine: Engine) -> None:
+    """The joined rows of one individual are no more than the plan reckons with."""
+    if not isinstance(engine, JoinedEngine):
+        return
+    if plan.schema.unit == "row":
+        rows, most = count_individuals(engine), count_individuals(engine.first)
+    else:
+        rows, most = find_facts(engine, plan.schema, engine.relation()).most_rows, plan.schema.max_rows_per_unit
+    if rows > most:
+        raise DataError(
+            "A join multiplies an individual's rows beyond what the schema allows for. Check the keys of the joined "
+            "tables: dosimeter schema --check."
+        )
 
 
 def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:

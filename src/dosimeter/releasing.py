@@ -30,7 +30,7 @@ from dosimeter.accounting import (
 )
 from dosimeter.choose import parse_candidates
 from dosimeter.errors import DataError, LedgerError, OptionError, SchemaError
-from dosimeter.influence import measure_exactly
+from dosimeter.influence import measure_exactly, require_joined_within
 from dosimeter.ledger import Account, AccountOpening, Continuation, Entry, Ledger, Request, Reservation
 from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
@@ -206,8 +206,11 @@ def _require_reviewed(schema: Schema) -> int:
 
 
 def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]) -> None:
-    """Everything that follows a charge, on an empty table: what cannot work is refused before anything is charged."""
-    keys = plan.group_keys or ()
+    """Everything that follows a charge, on empty groups: what cannot work is refused before anything is charged.
+
+    Two groups, for ORDER BY to compare; what works for these works for all.
+    """
+    keys = (plan.group_keys or ())[:2]
     empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
     for epsilon in {candidates[-1], candidates[0]} if order.epsilon is None else {order.epsilon}:
         calibrate_plan(plan, mechanism, exact_decimal(epsilon, name="epsilon"))
@@ -440,6 +443,7 @@ def require_measurable(dataset: Dataset, prepared: Prepared) -> None:
     if counted > prepared.n:
         raise too_many_individuals(counted, prepared.n)
     dataset.require_sound(prepared.plan)
+    require_joined_within(prepared.plan, dataset.engine_for(prepared.plan))
 
 
 def _deny_without_charge(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dosimeter.errors import DataError
+from dosimeter.errors import DataError, SchemaError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -148,6 +148,13 @@ class EngineInFront:
 
     def close(self) -> None:
         self._engine.close()
+
+
+def joined_with_itself(table: JoinTable) -> SchemaError:
+    return SchemaError(
+        f"[tables.{table.name}] is declared public and is the private table itself. Its rows belong to individuals: "
+        "a public table is one that nobody's data stand in."
+    )
 
 
 def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:

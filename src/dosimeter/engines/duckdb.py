@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files
+from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files, joined_with_itself
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
@@ -180,8 +180,9 @@ class DuckDBEngine:
         table = options.table or _only_table(connection, path)
         parts = [_identifier(part) for part in table.split(".")]
         try:
-            connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT * FROM {'.'.join(parts)}")
-            native = _describe(connection, _SOURCE)
+            native = _describe(connection, ".".join(parts))
+            columns = ", ".join(_by_bytes(name, kind) for name, kind in native.items())
+            connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT {columns} FROM {'.'.join(parts)}")
         except duckdb.Error:
             connection.close()
             raise DataError(f"{path} has no table {table}. Name one with --table.") from None
@@ -268,10 +269,20 @@ class DuckDBEngine:
             return open_duckdb(self._options.tables[table.name])
         if self._is_in_same_file(table):
             assert self._files is not None
+            if table.public and (table.source or table.name).lower() == self._table.lower():
+                raise joined_with_itself(table)
             return open_duckdb(f"duckdb:{self._files.paths[0]}", ReadOptions(table=table.source or table.name))
         if table.source is None:
             raise SchemaError(f'[tables.{table.name}] does not say where its data are. Add source = "file.csv" to it.')
-        return open_duckdb(table.source)
+        other = open_duckdb(table.source)
+        if table.public and self._shares_files(other):
+            other.close()
+            raise joined_with_itself(table)
+        return other
+
+    def _shares_files(self, other: DuckDBEngine) -> bool:
+        own, others = ({Path(path).resolve() for path in e._files.paths} if e._files else set() for e in (self, other))
+        return not own.isdisjoint(others)
 
     # ------------------------------------------------------------ running
 
@@ -363,6 +374,12 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     """From here on: no other file, no network, no change of settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+
+
+def _by_bytes(name: str, kind: str) -> str:
+    """A column without its collation: what is equal, and what is less, is decided by bytes, as on every engine."""
+    found = _identifier(name)
+    return f"{found} COLLATE C AS {found}" if kind == "VARCHAR" else found
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints
+from dosimeter.engines.base import ReadOptions, combine_fingerprints, joined_with_itself
 from dosimeter.engines.postgres_catalogue import (
     Attribute,
     Reading,
@@ -126,6 +126,8 @@ class PostgresEngine:
             )
         if table.name not in self._joined:
             relation, attributes = self._find_joined(table.source or table.name)
+            if table.public and (relation.schema, relation.name) == (self._relation.schema, self._relation.name):
+                raise joined_with_itself(table)
             self._joined[table.name] = (relation, match_columns(table.columns, attributes))
         relation, reading = self._joined[table.name]
         return read_through_casts(relation, reading, f"dosimeter_joined_{list(self._joined).index(table.name)}")

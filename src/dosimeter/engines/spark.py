@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files
+from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files, joined_with_itself
 from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError
@@ -50,6 +50,7 @@ _FITS = {
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail without a word
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",  # otherwise a cast drops a moment's zone
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
@@ -185,9 +186,17 @@ class SparkEngine:
         """A further table, through an engine of its own in the same session."""
         if table.name not in self._joined:
             other = self._open_joined(table)
+            if table.public and self._is_same(other):
+                other.close()
+                raise joined_with_itself(table)
             other.impose(Schema(table=table.name, columns=table.columns))
             self._joined[table.name] = other
         return self._joined[table.name].relation()
+
+    def _is_same(self, other: SparkEngine) -> bool:
+        if self._files is not None and other._files is not None:
+            return not set(self._files.paths).isdisjoint(other._files.paths)
+        return self._files is other._files and self._label == other._label
 
     def _open_joined(self, table: JoinTable) -> SparkEngine:
         given = self._options.tables.get(table.name, table.source)

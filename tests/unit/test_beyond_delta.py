@@ -1,0 +1,147 @@
+"""What would make an individual move the answer by more than Δ is refused, before risk and before release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from dosimeter import Dataset, Ledger
+from dosimeter.errors import DataError, SchemaError
+from dosimeter.influence import measure_influence, require_joined_within
+from dosimeter.model import Contributions
+from dosimeter.risk import per_row_norms
+
+VISITS: dict[str, Any] = {
+    "table": "visits",
+    "individuals": 5,
+    "reviewed": True,
+    "unit": "pid",
+    "max_rows_per_unit": 2,
+    "row_key": "rk",
+    "columns": {
+        "pid": {"type": "text"},
+        "rk": {"type": "integer"},
+        "clinic": {"type": "text"},
+        "x": {"type": "integer", "bounds": [0, 50]},
+    },
+}
+CLINICS = {
+    "public": True,
+    "key": "clinic",
+    "columns": {"clinic": {"type": "text"}, "beds": {"type": "integer", "bounds": [0, 9]}},
+}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """Clinics that are one to the collation of visits, and four by their bytes. Three people with two visits each."""
+    path = tmp_path / "clinics.db"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            """
+            CREATE TABLE visits(pid VARCHAR COLLATE NOCASE, rk BIGINT, clinic VARCHAR COLLATE NOCASE, x BIGINT);
+            INSERT INTO visits SELECT substr('abA', 1 + CAST(i % 3 AS INT), 1), i, 'north', i FROM range(6) AS n(i);
+            CREATE TABLE clinics(clinic VARCHAR, beds BIGINT);
+            INSERT INTO clinics VALUES ('north', 1), ('North', 2), ('NORTH', 3), ('noRTH', 4);
+            """
+        )
+    return f"duckdb:{path}"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(tmp_path / "ledger.db") as books:
+        yield books
+
+
+JOINED = "SELECT COUNT(*) AS n FROM visits JOIN clinics USING (clinic)"
+
+
+def test_a_collation_does_not_make_two_keys_one(database: str, ledger: Ledger) -> None:
+    with Dataset.open(database, schema=VISITS | {"tables": {"clinics": CLINICS}}, table="visits") as visits:
+        assert visits.count() == 3  # a and A are two people
+        risk = visits.risk(JOINED)
+        assert risk.sensitivity == 2.0
+        assert risk.sensitivities.values.tolist() == [0.0, 2.0]
+        assert risk.measured().values == ((6,),)
+        answer = visits.release(JOINED, ledger=ledger, epsilon=1e9, policy="budget:1e12")
+        assert answer.answer == [{"n": 6}]
+    with Dataset.open(database, table="visits") as visits:  # also where no schema is given
+        assert visits.risk("SELECT COUNT(*) FROM visits WHERE pid = 'A'").measured().values == ((2,),)
+
+
+def test_a_public_table_is_not_the_private_one(tmp_path: Path, database: str) -> None:
+    path, linked = tmp_path / "visits.csv", tmp_path / "other.csv"
+    path.write_text("pid,rk,clinic,x\na,1,north,5\n")
+    linked.symlink_to(path)
+    for source, beside in ((database, "visits"), (path, str(linked))):
+        itself = CLINICS | {"columns": {"clinic": {"type": "text"}}, "source": beside}
+        with Dataset.open(source, schema=VISITS | {"tables": {"w": itself}}, table="visits") as visits:
+            with pytest.raises(SchemaError) as refused:
+                visits.risk("SELECT COUNT(*) FROM visits JOIN w USING (clinic)")
+            assert "is the private table itself" in str(refused.value)
+
+
+def test_more_than_delta_is_refused_wherever_it_comes_from(
+    database: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key check that says unique where it is not: risk finds too large a contribution, release too many rows."""
+    monkeypatch.setattr("dosimeter.joining.require_unique", lambda *_: None)
+    with duckdb.connect(database.removeprefix("duckdb:")) as connection:
+        connection.execute("INSERT INTO clinics VALUES ('north', 5)")
+    with Dataset.open(database, schema=VISITS | {"tables": {"clinics": CLINICS}}, table="visits") as visits:
+        with pytest.raises(DataError, match="moves the answer by more than the schema allows"):
+            visits.risk(JOINED)
+        plan = visits.plan(JOINED)
+        with pytest.raises(DataError, match="multiplies an individual's rows"):
+            require_joined_within(plan, visits.engine_for(plan))
+        answer = visits.release(JOINED, ledger=ledger, epsilon=1e9, policy="budget:1e12")
+        assert (answer.status, answer.answer) == ("denied", None)
+
+
+def test_one_row_each_is_counted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "people.csv").write_text("clinic\nnorth\nnorth\n")
+    (tmp_path / "clinics.csv").write_text("clinic,beds\nnorth,1\nnorth,2\n")
+    columns = {"clinic": {"type": "text"}}
+    tables = {"clinics": CLINICS | {"source": str(tmp_path / "clinics.csv")}}
+    facts = {"table": "people", "individuals": 9, "reviewed": True, "columns": columns, "tables": tables}
+    monkeypatch.setattr("dosimeter.joining.require_unique", lambda *_: None)
+    with Dataset.open(tmp_path / "people.csv", schema=facts) as people:
+        plan = people.plan("SELECT COUNT(*) FROM people JOIN clinics USING (clinic)")
+        with pytest.raises(DataError, match="multiplies an individual's rows"):
+            require_joined_within(plan, people.engine_for(plan))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT x // 10 AS d, MEDIAN(x) FROM visits GROUP BY x // 10",
+        "SELECT x % 3, COUNT(DISTINCT rk) FROM visits GROUP BY x % 3",
+        "SELECT ABS(x - 20), MEDIAN(x) FROM visits GROUP BY ABS(x - 20)",
+        "SELECT x + 1, COUNT(*), SUM(x) FROM visits GROUP BY x + 1",
+    ],
+)
+def test_groups_that_are_computed(database: str, sql: str) -> None:
+    """Closed form against really deleting each of the three."""
+    with Dataset.open(database, schema=VISITS, table="visits") as visits:
+        plan = visits.plan(sql)
+        found, deleted = (visits.risk(sql, method=method).contributions for method in ("closed-form", "recompute"))
+        assert vectors(found) == vectors(deleted)
+        assert measure_influence(plan, visits.engine, 5, 1)[1].people.sum() == 5
+
+
+def vectors(rows: Contributions) -> dict[tuple[tuple[int, float], ...], int]:
+    """How many people have each contribution."""
+    counts: dict[tuple[tuple[int, float], ...], int] = {}
+    for row, people in enumerate(rows.people.tolist()):
+        part = slice(rows.starts[row], rows.starts[row + 1])
+        pairs = zip(rows.cells[part].tolist(), np.round(rows.changes[part], 9).tolist(), strict=True)
+        key = tuple(sorted((cell, change) for cell, change in pairs if change))
+        counts[key] = counts.get(key, 0) + people
+    assert per_row_norms(rows, 1).max() > 0
+    return {key: people for key, people in counts.items() if people}
