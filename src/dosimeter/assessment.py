@@ -26,7 +26,7 @@ from dosimeter.draft import tells_apart
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.explain import list_conditions
-from dosimeter.expression import Scope, check_condition, column_tree, note_unlisted
+from dosimeter.expression import check_condition, column_tree, note_unlisted
 from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import (
@@ -59,6 +59,7 @@ from dosimeter.risk import (
     weighted_quantile,
 )
 from dosimeter.sensitivity import Measured, Profile
+from dosimeter.sources import find_column, scope_of
 from dosimeter.unit_sensitivity import UnitProfile
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ class Risk:
         if not preference.filters:
             return {}
         self._require_profile("A preference with FILTER")
-        scope = Scope(self.plan.schema, frozenset({self.plan.table.lower()}))
+        scope = scope_of(self.plan)
         try:
             return {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
         except QueryError as error:
@@ -304,6 +305,8 @@ class Risk:
         at = epsilon if epsilon is not None else self.candidates[0]
         norm = self.mechanism.norm
         if isinstance(self.profile, UnitProfile):
+            if columns:
+                raise OptionError("--columns is for one row per individual: of several rows none speaks for them.")
             rows = find_units(
                 self.profile, self.contributions, self.measured(), self.engine, norm=norm, count=count, reveal=reveal
             )
@@ -332,14 +335,11 @@ class Risk:
         The groups are the column's values, so one that identifies people takes ``reveal``.
         """
         self._require_profile("--by")
-        names = {name.lower(): name for name in self.plan.schema.columns}
-        if column.lower() not in names:
-            raise OptionError(f"There is no column {column}. Known columns: {', '.join(self.plan.schema.columns)}.")
-        facts = self.plan.schema.columns[names[column.lower()]]
+        facts = find_column(self.plan, column)
         if not reveal and (facts.identifying or facts.name == self.plan.schema.unit):
             raise _refuse_names(facts.name)
         at = epsilon if epsilon is not None else self.candidates[0]
-        attribute = {"by": column_tree(names[column.lower()])}
+        attribute = {"by": column_tree(facts.name)}
         profile, contributions = measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attribute)
         if len(contributions.people) > len(profile.people):  # empty slots are in no group
             contributions = replace(contributions, people=np.append(profile.people, 0))

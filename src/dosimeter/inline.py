@@ -7,7 +7,7 @@ groups, sorts, limits, deduplicates or multiplies rows inside is refused by name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -37,9 +37,20 @@ _ONE_ROW_EACH = (
 )
 
 
-def inline_subqueries(select: exp.Select) -> exp.Select:
-    """The same question as one SELECT over tables."""
+def inline_subqueries(select: exp.Select, columns: Iterable[str] = ()) -> exp.Select:
+    """The same question as one SELECT over tables. ``columns``: those of the table, which ``*`` stands for."""
+    _refuse_shadowing(select, {name.lower() for name in columns})
     return _inline(select.copy(), {}, 0)
+
+
+def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
+    """`SELECT *, … AS cost` has two columns called cost, and engines differ in which of them a name means."""
+    for inner in select.find_all(exp.Select):
+        if inner is select or not any(_is_star(item) for item in inner.expressions):
+            continue
+        for item in inner.expressions:
+            if isinstance(item, exp.Alias) and item.alias.lower() in columns:
+                raise refusal(item, f"SELECT * has a column {item.alias} already. Give this one another name.")
 
 
 def _inline(select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> exp.Select:

@@ -41,13 +41,20 @@ class Look:
 
     def build_mechanism(self, n: int) -> Mechanism:
         if self.mechanism == "laplace":
-            if self.delta is not None and read_delta(self.delta, n) != 0.0:
+            if self.delta is not None and not _is_zero(self.delta):
                 raise OptionError("--delta goes with --mechanism gaussian: the Laplace mechanism has no delta.")
             if self.calibration is not None:
                 raise OptionError("--calibration goes with --mechanism gaussian.")
             return Mechanism("laplace")
         delta = default_delta(n) if self.delta is None else read_delta(self.delta, n)
         return Mechanism("gaussian", delta=delta, calibration=self.calibration or "zcdp")
+
+
+def _is_zero(delta: float | str) -> bool:
+    try:
+        return float(delta) == 0.0
+    except ValueError:
+        return False
 
 
 def _expect(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -48,6 +49,7 @@ Groups = Literal["declared", "observed"]
 MAX_SQL = 100_000
 MAX_DEPTH = 50
 MAX_GROUPS = 10_000
+MAX_NUMBERS = 50_000
 MAX_PLACES = 15
 
 _CLAUSES = {
@@ -99,7 +101,7 @@ def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> 
 
 
 def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOptions) -> QueryPlan:
-    select = inline_subqueries(parsed)
+    select = inline_subqueries(parsed, declared.columns)
     check_shape(select)
     sources = resolve_joins(select, resolve_table(select, declared))
     scope, schema = sources.scope, sources.schema
@@ -121,6 +123,11 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
     order = formulas.ordering(select.args["order"]) if select.args.get("order") else ()
     limit = _plan_limit(select.args["limit"]) if select.args.get("limit") else None
     measured = aggregates.finish()
+    if aggregates.groups * len(measured.measures) > MAX_NUMBERS:
+        raise QueryError(
+            f"The query measures {len(measured.measures):,} numbers in each of {aggregates.groups:,} groups; at most "
+            f"{MAX_NUMBERS:,} in all are supported. Ask for fewer aggregates or fewer groups."
+        )
     return QueryPlan(
         sql=sql,
         table=schema.table,
@@ -316,7 +323,8 @@ def _dereference(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.
             raise refusal(node, f"GROUP BY {clause_of(node)} does not name an item of the SELECT list.")
         return _unaliased(select.expressions[position - 1])
     if isinstance(node, exp.Column) and not node.table:
-        if any(name.lower() == node.name.lower() for name in scope.schema.columns):
+        with suppress(QueryError):
+            scope.resolve(node)
             return node
         for item in select.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():

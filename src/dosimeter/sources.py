@@ -22,7 +22,7 @@ from dosimeter.expression import (
     flatten_connector,
     refusal,
 )
-from dosimeter.model import Column, Join, JoinTable, Schema
+from dosimeter.model import Column, Join, JoinTable, QueryPlan, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,28 @@ class Sources:
     scope: Scope
     joins: tuple[Join, ...]
     schema: Schema
+
+
+def scope_of(plan: QueryPlan) -> Scope:
+    """What names mean in the rows of a plan: a FILTER is asked of these, without the query's own aliases."""
+    names = frozenset({plan.table.lower(), plan.table.rsplit(".", 1)[-1].lower()})
+    if not plan.joins:
+        return Scope(plan.schema, names)
+    prefixes = dict.fromkeys(sorted(names), "")
+    prefixes |= {join.table.name.lower(): f"{join.table.name}." for join in plan.joins}
+    merged = {
+        f"{join.table.name}.{right}".lower()
+        for join in plan.joins
+        for left, right in join.pairs
+        if left.rsplit(".", 1)[-1].lower() == right.lower()
+    }
+    return JoinedScope(plan.schema, names, prefixes, frozenset(merged))
+
+
+def find_column(plan: QueryPlan, name: str) -> Column:
+    """A column of the plan's rows, by its full name, or by its bare one where just one table has it."""
+    full = next((column for known, column in plan.schema.columns.items() if known.lower() == name.lower()), None)
+    return scope_of(plan).resolve(exp.column(exp.to_identifier(name, quoted=True))) if full is None else full
 
 
 def resolve_joins(select: exp.Select, base: Scope) -> Sources:

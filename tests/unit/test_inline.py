@@ -123,6 +123,22 @@ def test_what_is_not_row_wise_is_refused(sql: str, says: str) -> None:
         inline_subqueries(parse_select(sql))
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT SUM(cost) FROM (SELECT *, 1 AS cost FROM visits) x",
+        "SELECT SUM(cost) FROM (SELECT *, vid AS Cost FROM visits) x",
+        "WITH x AS (SELECT *, vid + 1 AS cost FROM visits) SELECT SUM(cost) FROM x",
+        "SELECT SUM(cost) FROM (SELECT *, 1 AS cost FROM (SELECT * FROM visits) y) x",
+    ],
+)
+def test_a_star_has_the_columns_of_the_table_already(sql: str) -> None:
+    """DuckDB takes the first of two columns of one name; PostgreSQL refuses."""
+    with pytest.raises(QueryError, match="has a column [cC]ost already"):
+        inline_subqueries(parse_select(sql), ["vid", "cost"])
+    assert inline_subqueries(parse_select(sql), ["vid"])
+
+
 def test_a_constant_written_into_group_by_is_no_position() -> None:
     """GROUP BY one, where one is the constant 2, does not mean the second item of the SELECT list."""
     schema = read_schema({"table": "visits", "columns": {"cost": {"type": "integer", "bounds": [0, 9]}}})

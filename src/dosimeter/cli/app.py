@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -71,9 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(_describe_misuse(error), 2)
     except (KeyboardInterrupt, Abort):
         return _fail("dosimeter: stopped.", 130)
-    except (BrokenPipeError, SystemExit):  # nobody reads on; the library ends itself then
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
-        return 0
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # how the library ends itself then
+            return _stop_writing()
+        return error.code if isinstance(error.code, int) else 0
+    except BrokenPipeError:
+        return _stop_writing()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            return _fail(_describe_bug(error), 3)
+        return _fail("dosimeter: the output cannot be written; is the disk full? The ledger has what was released.", 2)
     except Exception as error:  # noqa: BLE001 - the outermost frame: whatever it is, the user gets one line
         return _fail(_describe_bug(error), 3)
 
@@ -82,6 +90,12 @@ def _never_fail_on_a_character() -> None:
     """What the terminal's encoding lacks is written as an escape."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _stop_writing() -> int:
+    """Nobody reads on: what is still in the buffer goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return 0
 
 
 def _fail(message: str, status: int) -> int:
@@ -107,6 +121,7 @@ def _describe_bug(error: Exception) -> str:
     if os.environ.get("DOSIMETER_DEBUG"):
         traceback.print_exception(error)
     return (
-        f"dosimeter: a bug of ours ({type(error).__name__} at {place}, version {__version__}). Nothing was released. "
-        "Please report this line and the command; DOSIMETER_DEBUG=1 shows the traceback, which may quote data."
+        f"dosimeter: a bug of ours ({type(error).__name__} at {place}, version {__version__}). What was charged and "
+        "released, if anything, stands in the ledger. Please report this line and the command; DOSIMETER_DEBUG=1 shows "
+        "the traceback, which may quote data."
     )

@@ -1,0 +1,88 @@
+"""Exit statuses and last words where something outside of the question goes wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Run
+
+from dosimeter import Ledger
+from dosimeter.cli import main
+
+COUNT = "SELECT COUNT(*) FROM patients"
+
+
+def test_a_full_disk_after_the_release_is_no_bug_and_the_answer_is_kept(
+    patients: Path, patients_schema: Path, tmp_path: Path
+) -> None:
+    """/dev/full takes every write and keeps none: the charge is on record before anything is printed."""
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full to write to")
+    ledger = tmp_path / "ledger.db"
+    words = ["release", str(patients), COUNT, "--schema", str(patients_schema), "--ledger", str(ledger)]
+    with full.open("w") as nowhere:
+        finished = subprocess.run(
+            [sys.executable, "-m", "dosimeter", *words, "--epsilon", "1", "--policy", "budget:2", "--json"],
+            stdout=nowhere, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert finished.returncode == 2
+    assert "cannot be written" in finished.stderr
+    assert "bug" not in finished.stderr
+    with Ledger.open(ledger, create=False) as books:
+        account = books.account("patients")
+        assert account is not None
+        assert [entry.status for entry in account.entries] == ["released"]
+
+
+def test_how_something_else_ends_the_process_is_passed_on(monkeypatch: pytest.MonkeyPatch, patients: Path) -> None:
+    def leave(*_: object, **__: object) -> None:
+        sys.exit(5)
+
+    monkeypatch.setattr("dosimeter.controller.Dataset.assess", leave)
+    assert main(["risk", str(patients), COUNT]) == 5
+
+
+def test_no_delta_is_what_laplace_has(run: Run, patients: Path) -> None:
+    assert run("risk", patients, COUNT, "--delta", "0", "--json").json["delta"] == 0.0
+
+
+def test_limits_of_the_noisy_test_do_not_depend_on_the_data(
+    run: Run, patients: Path, patients_schema: Path, tmp_path: Path
+) -> None:
+    """Refused in words, whether or not a release of these data would be denied."""
+    words = ["--schema", patients_schema, "--ledger", tmp_path / "l.db", "--policy", "budget:9999", "--variance", "1"]
+    sound = run("release", patients, COUNT, *words, "--svt", "1000")
+    patients.write_text(patients.read_text().replace("10.50", "inf"))
+    odd = run("release", patients, COUNT, *words, "--svt", "1000")
+    assert (odd.status, odd.err) == (sound.status, sound.err) == (2, sound.err)
+    assert "--svt" in sound.err
+
+
+def test_columns_of_several_rows_are_refused(run: Run, tmp_path: Path) -> None:
+    data, facts = tmp_path / "visits.csv", tmp_path / "visits.toml"
+    data.write_text("pid,vid\n1,1\n1,2\n2,3\n")
+    facts.write_text(
+        'table = "visits"\nindividuals = 2\nunit = "pid"\nmax_rows_per_unit = 2\nrow_key = "vid"\n'
+        '[columns.pid]\ntype = "integer"\n[columns.vid]\ntype = "integer"\n'
+    )
+    words = ("risk", data, "SELECT COUNT(*) FROM visits", "--schema", facts, "--top", "1")
+    assert run(*words).status == 0
+    outcome = run(*words, "--columns", "vid")
+    assert outcome.status == 2
+    assert "--columns" in outcome.err
+
+
+def test_more_numbers_than_anybody_reads_are_refused(run: Run, patients: Path, patients_schema: Path) -> None:
+    measured = ", ".join(f"STDDEV_POP(age * {at})" for at in range(1, 200))
+    outcome = run(
+        "explain", f"SELECT age, since, {measured} FROM patients GROUP BY age, since", "--schema", patients_schema
+    )
+    assert outcome.status == 2
+    measured = ", ".join(f"STDDEV_POP(age * {at})" for at in range(1, 300))
+    outcome = run("explain", f"SELECT age, {measured} FROM patients GROUP BY age", "--schema", patients_schema)
+    assert outcome.status == 2
+    assert "fewer aggregates or fewer groups" in outcome.err
