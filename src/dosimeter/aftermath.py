@@ -52,11 +52,13 @@ class Aftermath:
 
     def describe(self) -> dict[str, Any]:
         """The JSON form. ``classes`` is null beyond 10,000 of them."""
-        rows = zip(self.counts, self.sensitivities, self.rdr, self.losses, strict=True)
-        listed = [
-            {"people": int(people), "sensitivity": float(pis), "rdr": float(rdr), "loss": float(loss)}
-            for people, pis, rdr, loss in rows
-        ]
+        listed = None
+        if len(self.counts) <= MOST_CLASSES:
+            rows = zip(self.counts, self.sensitivities, self.rdr, self.losses, strict=True)
+            listed = [
+                {"people": int(people), "sensitivity": float(pis), "rdr": float(rdr), "loss": float(loss)}
+                for people, pis, rdr, loss in rows
+            ]
         return {
             "release": self.entry,
             "query": self.query,
@@ -74,7 +76,7 @@ class Aftermath:
                 "max": float(self.losses.max()),
                 "mean": float(np.average(self.losses, weights=self.counts)),
             },
-            "classes": listed if len(listed) <= MOST_CLASSES else None,
+            "classes": listed,
         }
 
     def __repr__(self) -> str:

@@ -416,7 +416,9 @@ class Risk:
         people = np.bincount(where, weights=counts).astype(np.int64)
         mean = float(np.average(values, weights=counts)) if counts.sum() else 0.0
         variance = float(np.average((values - mean) ** 2, weights=counts)) if counts.sum() else 0.0
-        listed = [{"value": float(v), "count": int(c)} for v, c in zip(distinct, people, strict=True)]
+        listed = None
+        if len(distinct) <= MOST_IN_HISTOGRAM:
+            listed = [{"value": float(v), "count": int(c)} for v, c in zip(distinct, people, strict=True)]
         return {
             "query": self.plan.sql,
             "mechanism": self.mechanism.kind,
@@ -433,6 +435,6 @@ class Risk:
                 "mean": mean,
                 "variance": variance,
                 "distinct": len(distinct),
-                "histogram": listed if len(listed) <= MOST_IN_HISTOGRAM else None,
+                "histogram": listed,
             },
         }

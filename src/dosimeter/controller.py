@@ -196,10 +196,11 @@ class Dataset:
             contributions = recompute_contributions(plan, engine, n, mechanism.norm, progress=progress)
         else:
             profile, contributions = measure_influence(plan, engine, n, mechanism.norm)
-            if isinstance(profile, Profile) and profile.undeclared:
+            if profile.undeclared:
+                counted = "individuals" if isinstance(profile, Profile) else "rows"
                 notes.append(
-                    f"{profile.undeclared:,} individuals stand in groups that the schema does not declare: "
-                    "they move no number."
+                    f"{profile.undeclared:,} {counted} stand in groups that the schema does not declare: they move no "
+                    "number."
                 )
         return Risk(
             plan=plan,

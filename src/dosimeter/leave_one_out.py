@@ -9,11 +9,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.model import FloatArray, IntArray, Measure, MeasureKind, QueryPlan
+
+_FITS = 2**62  # two numbers below it can be added in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +121,44 @@ def _quantile_value(measure: Measure, values: IntArray, people: IntArray) -> Fra
 # ---------------------------------------------------------------- means and variances as one number (C2, S2, S7)
 
 
-def _moments(values: list[int], people: list[int]) -> tuple[int, int, int]:
-    count = sum(people)
-    total = sum(value * times for value, times in zip(values, people, strict=True))
-    squares = sum(value * value * times for value, times in zip(values, people, strict=True))
-    return count, total, squares
+def exact_total(values: NDArray[Any], people: IntArray) -> int:
+    """Σ value · people, exactly: in 64 bits where these hold it, in Python's integers where they do not."""
+    largest = max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
+    if values.dtype != object and largest * int(people.sum()) < _FITS:
+        return int(np.dot(values, people))
+    return int(np.dot(values.astype(object), people.astype(object)))
+
+
+def _moments(steps: IntArray, people: IntArray) -> tuple[int, int, int]:
+    largest = max(abs(int(steps.max(initial=0))), abs(int(steps.min(initial=0))))
+    squares = steps**2 if largest**2 < _FITS else steps.astype(object) ** 2
+    return int(people.sum()), exact_total(steps, people), exact_total(squares, people)
+
+
+def mean_effects(
+    measure: Measure, own_total: NDArray[Any], own_count: NDArray[Any], count: int, total: int
+) -> FloatArray:
+    """S2, C2: T/M − (T − s)/A = (sM − T(M − A))/(MA), where M = max(N, r), and A = max(N − n, r) without them.
+
+    T and s are centred half steps, so that an emptied group is 0: the middle (C6). The numerator is exact.
+    """
+    floor = measure.min_rows or 0
+    here = max(count, floor, 1)
+    after = np.maximum(count - own_count.astype(np.int64), max(floor, 1))
+    largest = max(abs(int(own_total.max(initial=0))), abs(int(own_total.min(initial=0))), 1)
+    if own_total.dtype == object or max(largest, abs(total)) * here >= _FITS:
+        own_total, after = own_total.astype(object), after.astype(object)
+    moved = own_total * here - total * (here - after)
+    effects: FloatArray = moved.astype(np.float64) / after.astype(np.float64) / here * (float(measure.unit) / 2)
+    return effects
 
 
 def _moment_effects(measure: Measure, plan: QueryPlan, values: IntArray, people: IntArray) -> FloatArray:
-    steps = [int(value) for value in (_centred(measure, plan, values))]
-    count, total, squares = _moments(steps, [int(number) for number in people])
+    centred = _centred(measure, plan, values)
+    count, total, squares = _moments(centred, people)
+    if measure.kind in (MeasureKind.MEAN, MeasureKind.BOUNDED_MEAN):
+        return mean_effects(measure, centred, np.ones_like(centred), count, total)
+    steps = centred.tolist()
     formula = formula_of(measure)
     here = formula(count, total, squares)
     if measure.kind is MeasureKind.DEVIATION:
@@ -162,9 +193,8 @@ def measured_value(measure: Measure, plan: QueryPlan, column: GroupColumn) -> Fr
     if measure.kind is MeasureKind.QUANTILE:
         return _quantile_value(measure, values, people)
     if measure.kind is MeasureKind.SUM:
-        return sum((int(v) * int(c) for v, c in zip(values, people, strict=True)), 0) * measure.unit
-    steps = [int(value) for value in _centred(measure, plan, values)]
-    count, total, squares = _moments(steps, [int(number) for number in people])
+        return exact_total(values, people) * measure.unit
+    count, total, squares = _moments(_centred(measure, plan, values), people)
     if measure.kind is MeasureKind.CENTRED_SUM:
         return total * measure.unit
     if measure.kind is MeasureKind.CENTRED_SQUARES:

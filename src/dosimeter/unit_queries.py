@@ -21,7 +21,8 @@ UNIT = "unit"
 GROUP = "grp"
 PEOPLE = "people"
 ENTRIES = "entries"
-FOUND = "found"
+INFINITE = "infinite"
+UNDECLARED = "undeclared"
 ROWS = "rows_total"
 MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
 LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
@@ -231,13 +232,8 @@ def _field_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expres
     return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
 
 
-def _rows(
-    plan: QueryPlan, relation: exp.Expression, *more: exp.Expression, only: exp.Expression | None = None
-) -> exp.Select:
-    """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments.
-
-    ``more`` is asked of these; ``only`` of the table's own columns.
-    """
+def _rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
+    """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments."""
     columns = [_alias(column_tree(plan.schema.unit), UNIT)]
     tests = list(more)
     if plan.groups:
@@ -245,9 +241,8 @@ def _rows(
         tests.append(_is_there(exp.column(GROUP)))
     columns += [_alias(_argument(argument), f"a{at}") for at, argument in enumerate(plan.arguments)]
     query = exp.select(*columns).from_(relation.copy())
-    for test in (plan.where, only):
-        if test is not None:
-            query = query.where(wrap(test.copy()))
+    if plan.where is not None:
+        query = query.where(plan.where.copy())
     condition = conjunction(tests)
     if condition is None:
         return query
@@ -310,14 +305,24 @@ def _argument(argument: Argument) -> exp.Expression:
 # ---------------------------------------------------------------- what cannot be measured
 
 
-def infinite_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
-    """How many of the rows that are read hold NaN (the largest number on every engine) or an infinity."""
+def doubts_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
+    """Of the rows that meet the WHERE: how many hold NaN or an infinity where that is measured, and how many stand in
+    groups that nobody declared (C7). None where there can be neither."""
     names = dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns)
     infinite = disjunction(is_infinite(column_tree(name)) for name in names)
-    if infinite is None:
+    if infinite is None and not plan.groups:
         return None
-    rows = _rows(plan, relation, only=infinite).subquery("infinite_rows")
-    return exp.select(_alias(exp.Count(this=exp.Star()), FOUND)).from_(rows)
+    nothing, one = exp.Literal.number(0), exp.Literal.number(1)
+    flag = nothing if infinite is None else exp.Case(ifs=[exp.If(this=infinite, true=one)], default=nothing)
+    group = group_number(plan.groups) if plan.groups else nothing.copy()
+    rows = exp.select(_alias(flag, INFINITE), _alias(group, GROUP)).from_(relation.copy())
+    if plan.where is not None:
+        rows = rows.where(plan.where.copy())
+    declared = exp.Case(ifs=[exp.If(this=_is_there(exp.column(GROUP)), true=exp.column(INFINITE))], default=nothing)
+    undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=exp.column(GROUP)))
+    return exp.select(_alias(exp.Max(this=declared), INFINITE), _alias(undeclared, UNDECLARED)).from_(
+        rows.subquery("asked_rows")
+    )
 
 
 # ---------------------------------------------------------------- who alone holds a value, and values near a quantile

@@ -16,19 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.engines.base import Engine
-from dosimeter.leave_one_out import formula_of
+from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
 from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan, Scalar
 from dosimeter.sensitivity import infinite_values, too_many_individuals
 from dosimeter.unit_queries import (
     BY,
     ENTRIES,
-    FOUND,
+    INFINITE,
     PEOPLE,
     ROWS,
+    UNDECLARED,
     count_groups,
+    doubts_query,
     fractions_of,
     identity_columns,
-    infinite_query,
     is_wide,
     unit_fields,
     unit_profile_query,
@@ -61,6 +62,7 @@ class UnitProfile:
     values: Mapping[str, tuple[Values, ...]]
     attributes: Mapping[str, NDArray[np.generic]]
     identities: pa.Table
+    undeclared: int  # rows that meet the WHERE and stand in no declared group (C7)
 
     @property
     def k(self) -> int:
@@ -84,8 +86,9 @@ def measure_unit_profile(
     """Run the unit profile query and read its entries."""
     keys = plan.group_keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
-    infinite = infinite_query(plan, engine.relation())
-    if infinite is not None and engine.fetch(infinite).column(FOUND)[0].as_py():
+    doubts = doubts_query(plan, engine.relation())
+    found = {INFINITE: 0, UNDECLARED: 0} if doubts is None else engine.fetch(doubts).to_pylist()[0]
+    if found[INFINITE]:
         raise infinite_values(plan)
     table = engine.fetch(unit_profile_query(plan, engine.relation(), attributes))
     people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
@@ -108,6 +111,7 @@ def measure_unit_profile(
         values={name: values for name, (_, values) in listed.items()},
         attributes={name: _attribute(table.column(name), name) for name in (attributes or {})},
         identities=identities,
+        undeclared=int(found[UNDECLARED]),
     )
 
 
@@ -250,7 +254,7 @@ def _effects(profile: UnitProfile, measure: Measure, times: IntArray) -> FloatAr
             assert measure.fraction is not None
             name = f"v{at}_{fractions_of(profile.plan, at).index(measure.fraction)}"
             return _by_group(profile, lambda rows: _quantile_effects(profile, measure, name, rows, times[rows]))
-        case MeasureKind.BOUNDED_MEAN:
+        case MeasureKind.BOUNDED_MEAN | MeasureKind.MEAN:
             return _by_group(profile, lambda rows: _mean_effects(profile, measure, rows, times[rows]))
         case _:
             return _by_group(profile, lambda rows: _moment_effects(profile, measure, rows, times[rows]))
@@ -270,38 +274,23 @@ def _by_group(profile: UnitProfile, effects: Callable[[Rows], FloatArray]) -> Fl
     return result
 
 
-def _total(values: Whole, times: IntArray) -> int:
-    """Exact: sums over everybody can leave 64 bits."""
-    return int(np.dot(values.astype(object), times.astype(object)))
-
-
 def _mean_effects(profile: UnitProfile, measure: Measure, rows: Rows, times: IntArray) -> FloatArray:
-    """S2, C2: T/M − (T − s)/A = (s − T/M · (M − A))/A, where M = max(N, r), and A = max(N − n, r) without them."""
-    assert measure.min_rows is not None
     own_count, own_total = (profile.fields[f"{need}{measure.argument}"][rows] for need in "ns")
-    count, total = _total(own_count, times), _total(own_total, times)
-    here = max(count, measure.min_rows)
-    after = np.maximum(count - own_count.astype(np.int64), measure.min_rows)
-    mean = float(Fraction(total, here))
-    moved: FloatArray = (own_total.astype(np.float64) - mean * (here - after)) / after * (float(measure.unit) / 2)
-    return moved
+    count, total = exact_total(own_count, times), exact_total(own_total, times)
+    return mean_effects(measure, own_total, own_count, count, total)
 
 
 def _moment_effects(profile: UnitProfile, measure: Measure, rows: Rows, times: IntArray) -> FloatArray:
-    """S7: means, variances and deviations as one number, from totals less the individual's own."""
-    needs = "nsq" if measure.kind in (MeasureKind.VARIANCE, MeasureKind.DEVIATION) else "ns"
-    own = [profile.fields[f"{need}{measure.argument}"][rows] for need in needs]
-    if len(own) == 2:
-        own.append(np.zeros(len(rows), dtype=np.int64))
-    count, total, squares = (_total(values, times) for values in own)
+    """S7: variances and deviations as one number, from totals less the individual's own."""
+    own = [profile.fields[f"{need}{measure.argument}"][rows] for need in "nsq"]
+    count, total, squares = (exact_total(values, times) for values in own)
     formula = formula_of(measure)
     here = formula(count, total, squares)
     left = [formula(count - int(n), total - int(s), squares - int(q)) for n, s, q in zip(*own, strict=True)]
     half = measure.unit / 2
     if measure.kind is MeasureKind.DEVIATION:
         return np.array([(math.sqrt(here) - math.sqrt(after)) * float(half) for after in left])
-    scale = half**2 if measure.kind is MeasureKind.VARIANCE else half
-    return np.array([float((here - after) * scale) for after in left])
+    return np.array([float((here - after) * half**2) for after in left])
 
 
 def _quantile_effects(profile: UnitProfile, measure: Measure, name: str, rows: Rows, times: IntArray) -> FloatArray:

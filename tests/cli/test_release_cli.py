@@ -147,7 +147,7 @@ def test_what_people_read(shop: Shop) -> None:
     sql = "SELECT city, COUNT(*) AS n, AVG(paid) AS mean FROM shop GROUP BY city"
     status, out, err = shop.release(sql, "--epsilon", "1e9", "--policy", "budget:1e10")
     assert (status, err) == (0, "")
-    assert "ε = 1000000000. 95 % error: ± 0, ± " in out
+    assert "ε = 1000000000. 95 % error: n ± 0, mean ± " in out
     assert "differentially private" in out
     bern = next(line for line in out.splitlines() if line.startswith("Bern"))
     assert bern.split() == ["Bern", "12", "11"]

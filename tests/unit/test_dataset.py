@@ -325,3 +325,21 @@ sys.stderr.write(" ".join(sorted(heavy & set(sys.modules))))
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert finished.stderr == ""
+
+
+def test_who_stands_in_no_declared_group_is_said() -> None:
+    """Two of four rows, of two people, are in wards that nobody declared; one of these is outside the WHERE."""
+    rows = pa.table({"pid": [1, 1, 2, 3], "vid": [1, 2, 3, 4], "ward": ["a", "x", None, "a"]})
+    columns: dict[str, Any] = {
+        "pid": {"type": "integer"},
+        "vid": {"type": "integer", "bounds": [0, 9]},
+        "ward": {"type": "category", "values": ["a", "b"]},
+    }
+    one_row_each = {"table": "data", "individuals": 4, "reviewed": True, "columns": columns}
+    several = one_row_each | {"unit": "pid", "max_rows_per_unit": 2, "row_key": "vid"}
+    sql = "SELECT ward, COUNT(*) FROM data {} GROUP BY ward"
+    for schema, counted in ((one_row_each, "individuals"), (several, "rows")):
+        with Dataset.open(rows, schema=schema) as data:
+            for where, number in (("", 2), ("WHERE vid < 3", 1), ("WHERE vid > 3", None)):
+                said = [note for note in data.risk(sql.format(where)).notes if "does not declare" in note]
+                assert [note.split(" stand")[0] for note in said] == ([f"{number} {counted}"] if number else [])

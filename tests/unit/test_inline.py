@@ -134,7 +134,7 @@ def test_what_is_not_row_wise_is_refused(sql: str, says: str) -> None:
 )
 def test_a_star_has_the_columns_of_the_table_already(sql: str) -> None:
     """DuckDB takes the first of two columns of one name; PostgreSQL refuses."""
-    with pytest.raises(QueryError, match="has a column [cC]ost already"):
+    with pytest.raises(QueryError, match=r"has a column [cC]ost already"):
         inline_subqueries(parse_select(sql), ["vid", "cost"])
     assert inline_subqueries(parse_select(sql), ["vid"])
 

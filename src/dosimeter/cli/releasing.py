@@ -114,17 +114,18 @@ def release(
         answer = run_with_progress(
             dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, books)
         )
-    _print_answer(answer, json=json)
+        columns = [output.name for output in dataset.plan(query, look.plan_options()).outputs if output.is_aggregate]
+    _print_answer(answer, columns, json=json)
     return 0 if answer.status == "released" else 1
 
 
-def _print_answer(answer: Answer, *, json: bool) -> None:
+def _print_answer(answer: Answer, columns: Sequence[str], *, json: bool) -> None:
     if json:
         o.print_json(answer.describe())
         return
     from dosimeter.cli.report import print_answer
 
-    print_answer(answer)
+    print_answer(answer, columns)
     note = _note_for_controller(answer)
     if note is not None:
         sys.stderr.write(f"For the controller: {note}\n")

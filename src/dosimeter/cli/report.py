@@ -171,8 +171,8 @@ def _aggregates(found: Risk) -> list[str]:
 # ---------------------------------------------------------------- releases and the books
 
 
-def print_answer(answer: Answer) -> None:
-    """What the analyst may see, and only that."""
+def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
+    """What the analyst may see, and only that. ``columns``: which ones hold numbers, named where there are several."""
     console = make_console()
     if answer.status == "denied":
         console.print("Denied.")
@@ -188,8 +188,10 @@ def print_answer(answer: Answer) -> None:
     console.print()
     if answer.epsilon is not None:
         found = f", {answer.epsilon_svt:g} for finding it" if answer.epsilon_svt is not None else ""
-        errors = ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in answer.error_95 or ())
-        error = f" 95 % error: {errors}." if rows else ""
+        found_errors = ["unbounded" if e is None else f"± {format_number(e)}" for e in answer.error_95 or ()]
+        if len(columns) == len(found_errors) > 1:
+            found_errors = [f"{name} {error}" for name, error in zip(columns, found_errors, strict=True)]
+        error = f" 95 % error: {', '.join(found_errors)}." if rows else ""
         console.print(f"ε = {format_epsilon(answer.epsilon)}{found}.{error}")
     console.print(Text(answer.guarantee or "", style="dim"))
 
