@@ -53,7 +53,9 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     source = dataset.renew()
     account, opening, _ = enter_books(ledger, prepared, source)
     ledger.record_view(prepared.dataset, prepared.plan.digest, "dry-run")
-    earlier = None if order.again else ledger.find_answer(prepared.dataset, digest_request(prepared, source))
+    earlier = None
+    if account is not None and not order.again:
+        earlier = account.find_answer(digest_request(prepared, source))
     books = _Books(prepared, current_terms(account, opening))
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
     return {

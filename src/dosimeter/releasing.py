@@ -276,11 +276,10 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     source = dataset.renew()
     account = enter_books(ledger, prepared, source)[0]
     request = _write_request(prepared, source)
-    if not (order.again or callable(order.prefer)):  # two callables cannot be told apart by their text
-        earlier = ledger.find_answer(prepared.dataset, request.request_digest)
+    if account is not None and not (order.again or callable(order.prefer)):  # callables all look the same in writing
+        earlier = account.find_answer(request.request_digest)
         if earlier is not None:
             return repeat_answer(earlier, prepared)
-    viewed = ledger.viewed(prepared.dataset, prepared.plan.digest)
     measured: Measured | None = None
     grant: Grant = _deny_without_charge
     with suppress(DataError):  # what the data decide is a denial, and nothing more
@@ -297,7 +296,6 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
             status=status,
             opening=opening,
             continuation=continuation,
-            viewed=viewed,
         )
 
     entry = ledger.reserve(prepared.dataset, decide)

@@ -99,9 +99,7 @@ class Ledger:
     def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
         """The latest released entry of the same request."""
         account = self.account(dataset)
-        entries = () if account is None else account.entries
-        released = (e for e in reversed(entries) if e.status == "released" and e.request_digest == request_digest)
-        return next(released, None)
+        return None if account is None else account.find_answer(request_digest)
 
     def check_holder(self, dataset: str, source_digest: str) -> None:
         """Refuse data that another dataset's account is, or once was, of: the same people do not start over at zero.

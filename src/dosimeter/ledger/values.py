@@ -280,6 +280,11 @@ class Account:
     reading: Reading
     entries: tuple[Entry, ...]
 
+    def find_answer(self, request_digest: str) -> Entry | None:
+        """The latest released entry of the same request."""
+        same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
+        return next(same, None)
+
     def check_terms(
         self,
         *,
