@@ -46,7 +46,7 @@ HOMES = {
         "soundness.py",
         "totality.py",
     ),
-    "duckdb": ("engines/duckdb.py",),
+    "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py"),
     "psycopg": ("engines/postgres.py", "ledger/"),
     "pyspark": ("engines/spark.py",),
     "altair": ("plots.py", "paper/figures.py", "experiment/figures.py"),

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from dosimeter.columns import read_values
 from dosimeter.engines.base import Engine
+from dosimeter.errors import DataError
 from dosimeter.expression import as_double, column_tree, is_infinite
 from dosimeter.model import Column, ColumnType, Schema
 
@@ -34,7 +35,7 @@ register's size), mark the columns that identify people, and then set reviewed =
 
 def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Schema:
     """Types for every column; bounds and values for all, or for those in ``only``."""
-    kinds = engine.describe()
+    kinds = _describe(engine)
     wanted = [name for name in kinds if only is None or name.lower() in {word.lower() for word in only}]
     facts = _summarise(engine, {name: kinds[name] for name in wanted})
     columns = {
@@ -46,8 +47,26 @@ def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Sche
 
 def bare_schema(engine: Engine) -> Schema:
     """Names and types alone, without reading the data."""
-    columns = {name: _bare_column(name, kind) for name, kind in engine.describe().items()}
+    columns = {name: _bare_column(name, kind) for name, kind in _describe(engine).items()}
     return Schema(table=engine.default_table(), columns=columns)
+
+
+def _describe(engine: Engine) -> Mapping[str, ColumnType]:
+    """The columns a schema can be made of: at least one, and no two that SQL does not tell apart."""
+    kinds = engine.describe()
+    if not kinds:
+        raise DataError(
+            f"{engine.default_table()} has no column whose type has an equivalent here. Read a view that casts them."
+        )
+    seen: dict[str, str] = {}
+    for name in kinds:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise DataError(
+                f"The columns {other} and {name} differ only in upper and lower case, which SQL does not tell apart. "
+                "Read a view that renames one, or give a schema with one of them."
+            )
+    return kinds
 
 
 def _bare_column(name: str, kind: ColumnType) -> Column:

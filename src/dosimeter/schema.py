@@ -23,6 +23,8 @@ _COLUMN = {"type", "bounds", "values", "resolution", "identifying"}
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
+_DATA_FILE = re.compile(r"\.((csv|tsv|txt)(\.gz)?|parquet/?|pq/?)$", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: one is a drive
 _EXACT = Context(prec=60)  # more digits than a number here can have
 
 
@@ -40,15 +42,19 @@ def load_schema(path: str | Path) -> Schema:
 
 def _locate_tables(schema: Schema, folder: Path) -> Schema:
     """A joined table's file is named from where the schema file is."""
-    if not schema.tables:
-        return schema
     tables = {
-        name: replace(table, source=str(folder / table.source) if "." in Path(table.source).name else table.source)
-        if table.source is not None
-        else table
-        for name, table in schema.tables.items()
+        name: replace(table, source=_locate_source(table.source, folder)) for name, table in schema.tables.items()
     }
-    return replace(schema, tables=tables)
+    return replace(schema, tables=tables) if tables else schema
+
+
+def _locate_source(source: str | None, folder: Path) -> str | None:
+    """A file's name from that folder. The name of a database's table, and what has a scheme, stay as they are."""
+    if source is None:
+        return None
+    if source.startswith("duckdb:"):
+        return f"duckdb:{folder / source.removeprefix('duckdb:')}"
+    return str(folder / source) if _DATA_FILE.search(source) and not _SCHEME.match(source) else source
 
 
 def parse_schema(text: str, *, name: str = "the schema") -> Schema:

@@ -144,16 +144,24 @@ def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
 
 
 def _all_groups_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """One pass: every field once for each group, over the rows of that group."""
+    """One pass: every field once for each group, over the rows of that group.
+
+    The group's own values are compared, not its number: PostgreSQL would work the number out for every field.
+    """
     columns: list[exp.Expression] = [exp.column(UNIT)]
-    for group in range(count_groups(plan)):
-        inside = exp.EQ(this=exp.column(GROUP), expression=exp.Literal.number(group))
+    for group, key in enumerate(plan.group_keys or ()):
+        inside = conjunction(
+            exp.EQ(this=exp.column(f"g{at}"), expression=literal(value)) for at, value in enumerate(key)
+        )
+        assert inside is not None
         for name in unit_fields(plan):
             counted = exp.Literal.number(1) if name == ROWS else exp.column(f"a{name[1:]}")
             value = exp.Case(ifs=[exp.If(this=inside.copy(), true=counted)])
             field = exp.Count(this=value) if name == ROWS else _field_tree(plan, name, value)
             columns.append(_alias(field, wide_name(name, group)))
-    return exp.select(*columns).from_(_rows(plan, relation).subquery("unit_rows")).group_by(exp.column(UNIT))
+    rows = _all_rows(plan, relation, *[_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)])
+    rows = rows.where(*[_is_declared(group.tree, group.values or ()) for group in plan.groups])
+    return exp.select(*columns).from_(rows.subquery("unit_rows")).group_by(exp.column(UNIT))
 
 
 def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
@@ -234,19 +242,23 @@ def _field_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expres
 
 def _rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
     """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments."""
-    columns = [_alias(column_tree(plan.schema.unit), UNIT)]
     tests = list(more)
     if plan.groups:
-        columns.append(_alias(group_number(plan.groups), GROUP))
+        query = _all_rows(plan, relation, _alias(group_number(plan.groups), GROUP))
         tests.append(_is_there(exp.column(GROUP)))
-    columns += [_alias(_argument(argument), f"a{at}") for at, argument in enumerate(plan.arguments)]
-    query = exp.select(*columns).from_(relation.copy())
-    if plan.where is not None:
-        query = query.where(plan.where.copy())
+    else:
+        query = _all_rows(plan, relation)
     condition = conjunction(tests)
     if condition is None:
         return query
     return exp.select(exp.Star()).from_(query.subquery("all_rows")).where(condition)
+
+
+def _all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression) -> exp.Select:
+    """The rows that meet the WHERE: unit, what tells the group, arguments."""
+    arguments = [_alias(_argument(argument), f"a{at}") for at, argument in enumerate(plan.arguments)]
+    query = exp.select(_alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(relation.copy())
+    return query if plan.where is None else query.where(plan.where.copy())
 
 
 def group_number(groups: tuple[Group, ...]) -> exp.Expression:
@@ -266,10 +278,9 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
 
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
     """CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers."""
-    first, last = values[0], values[-1]
-    if type(first) is int and type(last) is int and values == tuple(range(first, last + 1)):
-        inside = exp.Between(this=wrap(tree.copy()), low=literal(first), high=literal(last))
-        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(first)))
+    if _are_consecutive(values):
+        inside = exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
+        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(values[0])))
         return exp.Case(ifs=[exp.If(this=inside, true=as_bigint(exp.Paren(this=shifted)))])
     return exp.Case(
         ifs=[
@@ -280,6 +291,11 @@ def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expre
             for at, value in enumerate(values)
         ]
     )
+
+
+def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
+    first, last = values[0], values[-1]
+    return type(first) is int and type(last) is int and values == tuple(range(first, last + 1))
 
 
 def literal(value: Scalar) -> exp.Expression:
@@ -312,17 +328,26 @@ def doubts_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
     infinite = disjunction(is_infinite(column_tree(name)) for name in names)
     if infinite is None and not plan.groups:
         return None
-    nothing, one = exp.Literal.number(0), exp.Literal.number(1)
-    flag = nothing if infinite is None else exp.Case(ifs=[exp.If(this=infinite, true=one)], default=nothing)
-    group = group_number(plan.groups) if plan.groups else nothing.copy()
-    rows = exp.select(_alias(flag, INFINITE), _alias(group, GROUP)).from_(relation.copy())
-    if plan.where is not None:
-        rows = rows.where(plan.where.copy())
-    declared = exp.Case(ifs=[exp.If(this=_is_there(exp.column(GROUP)), true=exp.column(INFINITE))], default=nothing)
-    undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=exp.Count(this=exp.column(GROUP)))
-    return exp.select(_alias(exp.Max(this=declared), INFINITE), _alias(undeclared, UNDECLARED)).from_(
-        rows.subquery("asked_rows")
-    )
+    declared = conjunction(_is_declared(group.tree, group.values or ()) for group in plan.groups)
+    odd: exp.Expression = exp.Literal.number(0)
+    if infinite is not None:
+        odd = _count_if(conjunction([infinite] if declared is None else [infinite, declared]))
+    undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=_count_if(declared))
+    query = exp.select(_alias(odd, INFINITE), _alias(undeclared, UNDECLARED)).from_(relation.copy())
+    return query if plan.where is None else query.where(plan.where.copy())
+
+
+def _count_if(test: exp.Expression | None) -> exp.Expression:
+    """How many rows meet it, or all of them where there is none."""
+    if test is None:
+        return exp.Count(this=exp.Star())
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=test.copy(), true=exp.Literal.number(1))]))
+
+
+def _is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
+    if _are_consecutive(values):
+        return exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
+    return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in values])
 
 
 # ---------------------------------------------------------------- who alone holds a value, and values near a quantile

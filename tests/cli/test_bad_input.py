@@ -315,6 +315,8 @@ REFUSED_DATA: dict[str, tuple[Callable[[Path], object], str]] = {
     "two tables": (make_database, "--table"),
     "a web address": (lambda _: "https://example.org/t.csv", "duckdb:PATH"),
     "nothing": (lambda _: "", ".csv"),
+    "a database without slashes": (lambda _: f"postgresql:ada:{MARKER}@host/db", "starts with postgresql://"),
+    "a database like a file": (lambda _: f"postgres:{MARKER}@host/db.csv", "starts with postgresql://"),
     "Latin-1": (write("t.csv", f"name,age\n{MARKER} Zo\xeb,3\n".encode("latin-1")), "--encoding"),
 }
 
@@ -325,6 +327,15 @@ def test_data_is_refused(run: Run, tmp_path: Path, command: str, kind: str) -> N
     make, fix = REFUSED_DATA[kind]
     source = make(tmp_path)
     check_refusal(run("schema", source) if command == "schema" else run("risk", source, COUNT, "--json"), fix)
+
+
+def test_a_joined_database_is_not_quoted(run: Run, data: Path, schema: Path) -> None:
+    """Its URL can hold a password, whether it is written as it should be or not."""
+    columns = "[tables.wards.columns.ward]\ntype = 'text'\n"
+    for source in (f"postgresql://ada:{MARKER}@host/db", f"postgresql:ada:{MARKER}@host/db.csv"):
+        schema.write_text(f"{SCHEMA}[tables.wards]\npublic = true\nkey = 'ward'\nsource = '{source}'\n{columns}")
+        joined = f"{COUNT} JOIN wards USING (ward)"
+        check_refusal(run("risk", data, joined, "--schema", schema, "--json"), "database URL")
 
 
 def test_table_that_is_not_there(run: Run, tmp_path: Path) -> None:

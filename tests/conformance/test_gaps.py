@@ -58,6 +58,17 @@ class Bench:
                 outcomes.append("refused")
         assert outcomes[0] == outcomes[1]
 
+    def describe_both(self, name: str, content: bytes) -> None:
+        """DuckDB and Spark give every column the same type."""
+        self._request.getfixturevalue("spark_session")
+        (self.place / name).write_bytes(content)
+        found = []
+        for open_engine in (open_duckdb, open_spark):
+            with contextlib.closing(open_engine(str(self.place / name))) as engine:
+                found.append(dict(engine.describe()))
+        for name in found[0]:
+            assert found[0][name] == found[1][name]
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -79,6 +90,10 @@ def read_nanoseconds(bench: Bench) -> None:
     moments = pa.array([1_577_836_800_000_000_001], pa.timestamp("ns"))
     pq.write_table(pa.table({"s": ["a"], "seen": moments}), sink, version="2.6")
     bench.read_both("t.parquet", sink.getvalue().to_pybytes())
+
+
+def draft_short_years(bench: Bench) -> None:
+    bench.describe_both("t.csv", b"n,day,seen\n1,24-01-05,2024-01-05 10:00:00+02\n")
 
 
 GAPS = [
@@ -105,6 +120,13 @@ GAPS = [
         "In a CSV, a quote that is never closed reaches to the end of the file; it is no error.",
         "Spark's reader takes it so.",
         lambda bench: bench.read_both("t.csv", b'n,s\n1,a\n2,"b\n3,c\n'),
+    ),
+    Gap(
+        "spark",
+        "Without a schema, CSV columns of days with short years (24-01-05) or of moments with a zone are text; DuckDB "
+        "takes them for dates and moments.",
+        "DuckDB's sniffer does so while nothing is declared. With a schema both refuse them.",
+        draft_short_years,
     ),
 ]
 

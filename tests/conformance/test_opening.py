@@ -68,6 +68,42 @@ def test_sources_that_cannot_be_read(source: Any, engine: str | None, message: s
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("engine", [None, "spark"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"postgresql:postgres:{SECRET}@host/att",
+        f"postgres:{SECRET}@host/db.csv",
+        f"POSTGRESQL:{SECRET}@host/db",
+        f"ada:{SECRET}@host/db.parquet",
+        f"host:5432/{SECRET}@db",
+    ],
+)
+def test_a_database_url_without_slashes_is_not_quoted(source: str, engine: str | None) -> None:
+    with pytest.raises(OptionError, match="One starts with postgresql://") as caught:
+        open_engine(source, engine, ReadOptions())
+    assert SECRET not in str(caught.value)
+
+
+def test_a_file_may_have_such_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("10:30 ada@host.csv").write_text("n\n1\n")
+    engine = open_engine("10:30 ada@host.csv", None, ReadOptions())
+    assert count_individuals(engine) == 1
+    engine.close()
+
+
+def test_a_frame_with_two_columns_of_one_name() -> None:
+    with pytest.raises(DataError, match="two columns of one name"):
+        open_engine(pd.DataFrame([[1, 2]], columns=["n", "n"]), None, ReadOptions())
+
+
+def test_a_column_that_duckdb_has_no_type_for() -> None:
+    wide = pa.array([1, None], pa.decimal256(50, 2))
+    with pytest.raises(DataError, match=r"types that DuckDB does not read: pay \(decimal256\(50, 2\)\). Cast them"):
+        open_engine(pa.table({"n": [1, 2], "pay": wide}), None, ReadOptions())
+
+
 def test_a_frame_that_mixes_types_is_not_quoted() -> None:
     with pytest.raises(DataError, match="a column mixes types") as caught:
         open_engine(pd.DataFrame({"n": [1, SECRET, 2.5]}, dtype=object), None, ReadOptions())

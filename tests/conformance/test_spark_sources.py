@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -106,6 +107,14 @@ def test_csv_of_many_forms(tmp_path: Path, text: str, options: ReadOptions) -> N
     assert len(found) >= 2
 
 
+def test_utf_8_with_and_without_a_mark(tmp_path: Path) -> None:
+    for name in ("utf-8-sig", "UTF-8-SIG", "utf_8_sig", "utf-8"):
+        for mark in ("", "\ufeff"):
+            path = write(tmp_path / "t.csv", f"{mark}n,s\n1,Köln\n")
+            for open_engine in (open_duckdb, open_spark):
+                assert read_rows(open_engine(path, ReadOptions(encoding=name)), PEOPLE) == [(1, "Köln")]
+
+
 def test_latin_1_and_gzip(tmp_path: Path) -> None:
     plain = write(tmp_path / "t.csv", "n,s\n1,Köln\n2,é\n", "latin-1")
     assert read_rows(open_spark(plain, ReadOptions(encoding="latin-1")), PEOPLE) == [(1, "Köln"), (2, "é")]
@@ -144,15 +153,6 @@ def test_csv_cells_without_their_type_fail(tmp_path: Path, facts: dict[str, Any]
     assert bad not in str(caught.value).replace(broken, "")
 
 
-def test_moments_with_a_zone_become_utc(tmp_path: Path) -> None:
-    schema = read_schema({"table": "t", "columns": {"v": {"type": "timestamp"}}})
-    path = write(tmp_path / "t.csv", "v\n2024-03-01 00:30:00+02:00\n2024-03-01T00:30:00Z\n")
-    assert [row[0].isoformat() for row in read_rows(open_spark(path), schema)] == [
-        "2024-02-29T22:30:00",
-        "2024-03-01T00:30:00",
-    ]
-
-
 @pytest.mark.parametrize("row", ["1", "1,a,b"])
 def test_malformed_rows_fail_even_where_their_cells_are_not_needed(tmp_path: Path, row: str) -> None:
     path = write(tmp_path / "t.csv", f"n,s\n2,{SECRET}\n{row}\n")
@@ -173,6 +173,22 @@ def test_files_with_other_headers_fail(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- where the data is
+
+
+def test_database_urls_are_not_quoted() -> None:
+    for source in (
+        f"postgresql:ada:{SECRET}@host/db",
+        f"postgres:{SECRET}@host/db.csv",
+        f"postgresql://ada:{SECRET}@host/db.csv",
+        f"ada:{SECRET}@host/db.parquet",
+        f"s3a://ada:{SECRET}@bucket/t.parquet",
+    ):
+        with pytest.raises(OptionError, match="database URL") as caught:
+            open_spark(source)
+        assert SECRET not in str(caught.value)
+    with pytest.raises(DosimeterError) as caught:
+        open_spark("abfss://container@account/t.parquet")  # which has no password: Spark is asked for it
+    assert "database URL" not in str(caught.value)
 
 
 def test_names_that_look_like_patterns(tmp_path: Path) -> None:
@@ -246,7 +262,9 @@ def test_types_are_checked(spark_session: Any) -> None:
     engine = open_spark(frame)
     assert list(engine.describe()) == ["n", "s"]
     for columns, message in [
-        ({"s": {"type": "integer"}}, "Column s is string in the data and integer in the schema"),
+        ({"s": {"type": "integer"}}, r"s is string in the data and integer in .*a view with CAST\(s AS BIGINT\)"),
+        ({"n": {"type": "text"}}, r"n is int in the data and text in the schema.*a view with CAST\(n AS STRING\)"),
+        ({"n": {"type": "date"}}, r"n is int in the data and date in the schema. Change one.$"),
         ({"many": {"type": "text"}}, "Column many is array<int> in the data, which has no equivalent"),
         ({"gone": {"type": "text"}}, "no column gone"),
     ]:
@@ -403,6 +421,14 @@ def test_java_that_is_missing_or_old(tmp_path: Path, script: str | None, message
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert f"dosimeter.errors.OptionError: {message}" in run.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is not None, reason="Spark Connect is installed")
+def test_connect_that_is_not_installed() -> None:
+    command = [sys.executable, "-m", "dosimeter", "risk", "spark:t", "SELECT COUNT(*) FROM t"]
+    environment = {"SPARK_REMOTE": "sc://localhost", "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "dosimeter: SPARK_REMOTE needs Spark Connect: pip install 'pyspark[connect]'." in run.stderr
 
 
 def test_plain_types(spark_session: Any) -> None:

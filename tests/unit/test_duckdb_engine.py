@@ -245,7 +245,9 @@ def test_an_integer_column_is_never_rounded(number: str, tmp_path: Path) -> None
     assert "not whole numbers" in fail(str(path), only("age", ColumnType.INTEGER))
 
 
-@pytest.mark.parametrize("day", ["31/12/2020", "12/31/2020", "01/02/2020", "2020-13-01", f"2020-01-01 {SECRET}"])
+@pytest.mark.parametrize(
+    "day", ["31/12/2020", "12/31/2020", "01/02/2020", "2020-13-01", "20-01-01", f"2020-01-01 {SECRET}"]
+)
 def test_dates_are_iso_and_never_guessed(day: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"born\n{day}\n{day}\n")
@@ -267,6 +269,24 @@ def test_moments_are_utc_and_never_guessed(moment: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"seen\n2020-01-01T10:00:00Z\n{moment}\n")
     assert "column seen holds values that are not moments in UTC" in fail(str(path), only("seen", ColumnType.TIMESTAMP))
+
+
+def test_a_connection_is_closed_whatever_stops_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[duckdb.DuckDBPyConnection] = []
+    connect = duckdb.connect
+    monkeypatch.setattr(
+        duckdb, "connect", lambda *given, **named: opened.append(connect(*given, **named)) or opened[-1]
+    )
+    (tmp_path / "a.csv").write_text("age,pay\n1,2\n")
+    (tmp_path / "b.csv").write_text("pay,age\n30,40\n")
+    with pytest.raises(DataError, match="same columns"):
+        open_duckdb(str(tmp_path / "*.csv"))
+    with pytest.raises(OptionError, match="not supported"):
+        open_duckdb(str(tmp_path / "a.csv"), ReadOptions(encoding="cp437"))
+    assert len(opened) == 2
+    for connection in opened:
+        with pytest.raises(duckdb.ConnectionException):
+            connection.execute("SELECT 1")
 
 
 def test_forms_of_a_moment(tmp_path: Path) -> None:

@@ -131,6 +131,39 @@ def test_a_comment_stays_a_comment(tmp_path: Path) -> None:
     assert load_schema(path) == schema
 
 
+@pytest.mark.parametrize(
+    ("source", "located"),
+    [
+        ("clinics.csv", "conf/clinics.csv"),
+        ("../data/Clinics.CSV.gz", "conf/../data/Clinics.CSV.gz"),
+        ("parts/p-*.parquet", "conf/parts/p-*.parquet"),
+        ("written.parquet/", "conf/written.parquet"),
+        ("a.pq", "conf/a.pq"),
+        ("a.tsv", "conf/a.tsv"),
+        ("a.txt", "conf/a.txt"),
+        ("duckdb:clinics.db", "duckdb:conf/clinics.db"),
+        ("duckdb:/srv/clinics.db", "duckdb:/srv/clinics.db"),
+        ("/srv/clinics.csv", "/srv/clinics.csv"),
+        ("clinics", "clinics"),
+        ("ref.clinics", "ref.clinics"),
+        ('"Odd.Schema"."Clinics"', '"Odd.Schema"."Clinics"'),
+        ("s3://bucket/x.parquet", "s3://bucket/x.parquet"),
+        ("hdfs:/bucket/x.csv", "hdfs:/bucket/x.csv"),
+        ("spark:ref.clinics", "spark:ref.clinics"),
+    ],
+)
+def test_only_files_are_named_from_the_schemas_folder(
+    source: str, located: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    joined = (
+        f"[tables.clinics]\npublic = true\nkey = 'k'\nsource = '{source}'\n[tables.clinics.columns.k]\ntype = 'text'\n"
+    )
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "t.toml").write_text(f"table = 't'\n[columns.a]\ntype = 'text'\n{joined}")
+    assert load_schema("conf/t.toml").tables["clinics"].source == located
+
+
 WRONG = [
     ("table = ", "not valid TOML"),
     ("a = " + "[" * 5000, "not valid TOML"),

@@ -6,16 +6,11 @@ SELECT trees of our own making run. DuckDB's messages can quote cells, so none i
 
 from __future__ import annotations
 
-import codecs
 import contextlib
-import csv
-import glob
-import gzip
 import hashlib
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +18,20 @@ import duckdb
 from sqlglot import ErrorLevel, exp
 
 from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files, joined_with_itself
+from dosimeter.engines.cells import FORMS, read_cell
+from dosimeter.engines.duckdb_files import (
+    CsvForm,
+    Files,
+    explain_error,
+    find_files,
+    quote_identifier,
+    quote_path,
+    quote_text,
+    sniff_csv,
+    write_csv_reader,
+    write_parquet_reader,
+)
+from dosimeter.engines.files import name_table
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
@@ -58,20 +67,10 @@ _DAYS = (
 _CONVERSIONS = {(native, ColumnType.INTEGER): _WHOLE for native in ("FLOAT", "DOUBLE", "DECIMAL")} | {
     (native, ColumnType.DATE): _DAYS for native in _FITS[ColumnType.TIMESTAMP]
 }
-# DuckDB's own; more would need an extension. Python knows the many names each goes by.
-_ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "ascii": "utf-8", "iso8859-1": "latin-1", "utf-16": "utf-16"}
-_CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
-_PARQUET_ENDINGS = (".parquet", ".pq")
 _SOURCE = "dosimeter_source"
 _TYPED = "dosimeter_table"
 _ATTACHED = "dosimeter_database"
 _NOT_OF_TYPE = "dosimeter: not of type"
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    kind: str
-    paths: tuple[str, ...]
 
 
 def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> DuckDBEngine:
@@ -81,39 +80,7 @@ def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> D
         return DuckDBEngine._over_table(source, options)
     if source.startswith("duckdb:"):
         return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
-    return DuckDBEngine._over_files(_find_files(source), options)
-
-
-def _find_files(source: str) -> _Files:
-    lowered = source.lower()
-    if lowered.endswith(_PARQUET_ENDINGS):
-        kind = "parquet"
-    elif lowered.endswith(_CSV_ENDINGS):
-        kind = "csv"
-    else:
-        raise OptionError(
-            f"{source}: the kind of data is unknown. Give a .csv, .csv.gz or .parquet file or glob, duckdb:PATH, "
-            "or a database URL."
-        )
-    is_pattern = any(mark in source for mark in "*?[") and not Path(source).exists()
-    paths = sorted(glob.glob(source, recursive=True)) if is_pattern else [source]  # noqa: PTH207 (absolute patterns)
-    files = tuple(path for path in paths if Path(path).is_file())
-    if not files:
-        raise DataError(f"There is no file {source}.")
-    return _Files(kind, files)
-
-
-def _quoted(text: str) -> str:
-    return exp.Literal.string(text).sql(dialect="duckdb")
-
-
-def _file(path: str) -> str:
-    """A file's name as a literal. DuckDB reads names as patterns, so what would be one is taken literally."""
-    return _quoted(re.sub(r"([*?\[])", r"[\1]", path))
-
-
-def _identifier(name: str) -> str:
-    return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
+    return DuckDBEngine._over_files(find_files(source), options)
 
 
 class DuckDBEngine:
@@ -126,10 +93,10 @@ class DuckDBEngine:
         connection: duckdb.DuckDBPyConnection,
         table: str,
         native: Mapping[str, str],
-        files: _Files | None,
+        files: Files | None,
         options: ReadOptions,
         content: str | None,
-        form: _CsvForm | None = None,
+        form: CsvForm | None = None,
     ) -> None:
         self._connection = connection
         self._table = table
@@ -146,22 +113,25 @@ class DuckDBEngine:
     # ------------------------------------------------------------ opening
 
     @classmethod
-    def _over_files(cls, files: _Files, options: ReadOptions) -> DuckDBEngine:
+    def _over_files(cls, files: Files, options: ReadOptions) -> DuckDBEngine:
         connection = _connect()
         try:
-            allowed = dict.fromkeys(name for path in files.paths for name in (_quoted(path), _file(path)))
+            allowed = dict.fromkeys(name for path in files.paths for name in (quote_text(path), quote_path(path)))
             connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
-            form = _sniff_csv(connection, files, options) if files.kind == "csv" else None
-            reader = _parquet_reader(files) if form is None else _csv_reader(files, options, form, form.columns)
+            form = sniff_csv(connection, files, options) if files.kind == "csv" else None
+            reader = (
+                write_parquet_reader(files) if form is None else write_csv_reader(files, options, form, form.columns)
+            )
             connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT * FROM {reader}")
             native = _describe(connection, _SOURCE) if form is None else form.columns
         except duckdb.Error as error:
             connection.close()
-            raise _reading_error(error, files.paths[0], files.kind) from None
+            raise explain_error(error, files.paths[0], files.kind) from None
+        except BaseException:
+            connection.close()
+            raise
         _lock(connection)
-        stem = Path(files.paths[0]).name
-        table = options.table or re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)
-        return cls(connection, table, native, files, options, None, form)
+        return cls(connection, options.table or name_table(files.paths[0]), native, files, options, None, form)
 
     @classmethod
     def _over_database(cls, path: str, options: ReadOptions) -> DuckDBEngine:
@@ -170,7 +140,7 @@ class DuckDBEngine:
             raise DataError(f"There is no DuckDB file {path}.")
         connection = _connect()
         try:
-            connection.execute(f"ATTACH {_quoted(path)} AS {_ATTACHED} (READ_ONLY)")
+            connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
             connection.execute(f"USE {_ATTACHED}")
         except duckdb.Error:
             connection.close()
@@ -178,7 +148,7 @@ class DuckDBEngine:
                 f"{path} cannot be opened as a DuckDB file. Is it one, and not in use by a writer?"
             ) from None
         table = options.table or _only_table(connection, path)
-        parts = [_identifier(part) for part in table.split(".")]
+        parts = [quote_identifier(part) for part in table.split(".")]
         try:
             native = _describe(connection, ".".join(parts))
             columns = ", ".join(_by_bytes(name, kind) for name, kind in native.items())
@@ -187,13 +157,21 @@ class DuckDBEngine:
             connection.close()
             raise DataError(f"{path} has no table {table}. Name one with --table.") from None
         _lock(connection)
-        return cls(connection, table, native, _Files("duckdb", (path,)), options, None)
+        return cls(connection, table, native, Files("duckdb", (path,)), options, None)
 
     @classmethod
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
         connection = _connect()
-        connection.register(_SOURCE, table)
-        native = _describe(connection, _SOURCE)
+        try:
+            connection.register(_SOURCE, table)
+            native = _describe(connection, _SOURCE)
+        except duckdb.Error:
+            unread = [f"{field.name} ({field.type})" for field in table.schema if not _is_readable(connection, field)]
+            connection.close()
+            raise DataError(
+                f"The table has columns of types that DuckDB does not read: {', '.join(unread[:20])}. Cast them, or "
+                "leave them out."
+            ) from None
         _lock(connection)
         return cls(connection, options.table or "data", native, None, options, _digest_table(table))
 
@@ -227,12 +205,11 @@ class DuckDBEngine:
                     f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
                     f"{_CONVERSIONS.get((native, column.type), '').format(column.name)}"
                 )
-            strict = self._form is not None and column.type in _READ_AS_TEXT
-            value = (
-                _strict_cast(found, column.type) if strict else f"CAST({_identifier(found)} AS {_NATIVE[column.type]})"
-            )
-            columns.append(f"{value} AS {_identifier(column.name)}")
-        source = _SOURCE if self._form is None else self._typed_reader(schema)
+            value = f"CAST({quote_identifier(found)} AS {_NATIVE[column.type]})"
+            if self._form is not None and column.type in FORMS:
+                value = _read_or_fail(found, column.type)
+            columns.append(f"{value} AS {quote_identifier(column.name)}")
+        source = _SOURCE if self._form is None else self._text_reader()
         try:
             self._connection.execute(
                 f"CREATE OR REPLACE TEMP VIEW {_TYPED} AS SELECT {', '.join(columns)} FROM {source}"
@@ -242,14 +219,11 @@ class DuckDBEngine:
         self._relation = _TYPED
         self._declared = schema.tables
 
-    def _typed_reader(self, schema: Schema) -> str:
-        """The CSV again, parsed straight into the schema's types; what needs care, and the rest, stays text."""
+    def _text_reader(self) -> str:
+        """The CSV again, with every cell as text."""
         assert self._files is not None
         assert self._form is not None
-        kinds = {column.name.lower(): _NATIVE[column.type] for column in schema.columns.values()}
-        kinds |= {column.name.lower(): "VARCHAR" for column in schema.columns.values() if column.type in _READ_AS_TEXT}
-        declared = {name: kinds.get(name.lower(), "VARCHAR") for name in self._native}
-        return _csv_reader(self._files, self._options, self._form, declared)
+        return write_csv_reader(self._files, self._options, self._form, dict.fromkeys(self._native, "VARCHAR"))
 
     def relation(self) -> exp.Expression:
         return exp.Table(this=exp.to_identifier(self._relation, quoted=True))
@@ -306,12 +280,27 @@ class DuckDBEngine:
         path = self._files.paths[0] if self._files else self._table
         failed = re.search(rf"{_NOT_OF_TYPE} (\w+) ([0-9a-f]*)", str(error))
         if failed is None:
-            return _reading_error(error, path, self._files.kind if self._files else "table")
-        form = _READ_AS_TEXT[ColumnType(failed.group(1))][1]
+            return explain_error(error, path, self._files.kind if self._files else "table")
+        kind, name = ColumnType(failed.group(1)), bytes.fromhex(failed.group(2)).decode()
+        form, place = FORMS[kind].words, self._place_failure(name, kind)
         return DataError(
-            f"{path}: column {bytes.fromhex(failed.group(2)).decode()} holds values that are not {form}. Correct the "
-            "file, or the type in the schema, or say with --null how missing values are written."
+            f"{path}: column {name} holds values that are not {form}{place}. Correct the file, or the "
+            "type in the schema, or say with --null how missing values are written."
         )
+
+    def _place_failure(self, name: str, kind: ColumnType) -> str:
+        """Where a file's first cell is that cannot be read, so that it can be found without being quoted."""
+        if self._files is None or len(self._files.paths) > 1:
+            return ""
+        column = exp.column("cell")
+        bad = exp.Is(this=exp.Paren(this=read_cell(column, kind, _type(kind))), expression=exp.Null())
+        cells = f"SELECT ROW_NUMBER() OVER () AS place, {quote_identifier(name)} AS cell FROM {self._text_reader()}"
+        first = f"SELECT MIN(place) FROM ({cells}) WHERE cell IS NOT NULL AND {bad.sql(dialect='duckdb')}"
+        try:
+            ((place,),) = self._connection.execute(first).fetchall()
+        except duckdb.Error:  # a row below is malformed, or somebody has stopped the query
+            return ""
+        return "" if place is None else f", first in row {place} below the header"
 
     def refresh(self) -> None:
         self._joined.clear()
@@ -378,8 +367,19 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _by_bytes(name: str, kind: str) -> str:
     """A column without its collation: what is equal, and what is less, is decided by bytes, as on every engine."""
-    found = _identifier(name)
+    found = quote_identifier(name)
     return f"{found} COLLATE C AS {found}" if kind == "VARCHAR" else found
+
+
+def _is_readable(connection: duckdb.DuckDBPyConnection, field: pa.Field[Any]) -> bool:
+    import pyarrow as pa
+
+    try:
+        connection.register("dosimeter_probe", pa.schema([field]).empty_table())
+        _describe(connection, "dosimeter_probe")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
@@ -403,187 +403,24 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
     return names[0]
 
 
+def _type(kind: ColumnType) -> exp.DataType:
+    return exp.DataType.build(_NATIVE[kind], dialect="duckdb")
+
+
+def _read_or_fail(name: str, kind: ColumnType) -> str:
+    """Text as its type. It fails where the text is not written as one, naming the column and nothing else."""
+    column = exp.column(exp.to_identifier(name, quoted=True))
+    value = read_cell(column, kind, _type(kind)).sql(dialect="duckdb")
+    failure = quote_text(f"{_NOT_OF_TYPE} {kind} {name.encode().hex()}")
+    return f"CASE WHEN {quote_identifier(name)} IS NOT NULL THEN COALESCE({value}, error({failure})) END"
+
+
 def _guess(native: str) -> ColumnType:
     bare = native.split("(")[0]
     for kind in (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE, ColumnType.TIMESTAMP):
         if bare in _FITS[kind]:
             return kind
     return ColumnType.TEXT
-
-
-# ---------------------------------------------------------------- files
-
-
-def _parquet_reader(files: _Files) -> str:
-    return f"read_parquet([{', '.join(_file(path) for path in files.paths)}], union_by_name = true)"
-
-
-# What DuckDB reads too generously: 12.5 as the whole number 13, and a moment with anything after it.
-_READ_AS_TEXT = {
-    ColumnType.INTEGER: ("TRY_CAST({0} AS DOUBLE) = TRY_CAST({0} AS BIGINT)", "whole numbers"),
-    ColumnType.TIMESTAMP: (
-        r"regexp_full_match({0}, '\d{{4}}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?Z?') "
-        "AND TRY_CAST({0} AS TIMESTAMP) IS NOT NULL",
-        "moments in UTC (2024-12-31 23:59:59)",
-    ),
-}
-
-
-def _strict_cast(name: str, kind: ColumnType) -> str:
-    """Text as its type. It fails where a plain cast would guess, naming the column and nothing else."""
-    text = _identifier(name)
-    test = _READ_AS_TEXT[kind][0].format(text)
-    failure = _quoted(f"{_NOT_OF_TYPE} {kind} {name.encode().hex()}")
-    return (
-        f"CASE WHEN {text} IS NULL THEN NULL WHEN {test} THEN CAST({text} AS {_NATIVE[kind]}) ELSE error({failure}) END"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _CsvForm:
-    """How a CSV is written, found out once: afterwards nothing about it is guessed again."""
-
-    delimiter: str
-    columns: Mapping[str, str]
-    skipped: bool = False  # whether the first lines do not fit the rest
-
-
-def _sniff_csv(connection: duckdb.DuckDBPyConnection, files: _Files, options: ReadOptions) -> _CsvForm:
-    """The first file's form. Several are read by position, so each must name the same columns in the same order."""
-    settings = _csv_settings(options) | {"sample_size": "-1"}
-    if options.delimiter is not None:
-        settings["delim"] = _quoted(options.delimiter)
-    form = _as_table(_sniff_first(connection, files.paths[0], settings, options), options, files.paths[0])
-    settings |= {"delim": _quoted(form.delimiter), "sample_size": "1"}
-    for path in files.paths[1:]:
-        if list(_sniff_file(connection, path, settings).columns) != list(form.columns):
-            raise DataError(f"{path} does not have the same columns, in the same order, as {files.paths[0]}.")
-    return form
-
-
-def _sniff_first(
-    connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str], options: ReadOptions
-) -> _CsvForm:
-    """The first file's form; where the sniffer gives up on it, by its first line, so that reading finds the bad row."""
-    try:
-        form = _sniff_file(connection, path, settings)
-    except duckdb.InvalidInputException:
-        if options.delimiter is None:
-            raise
-        return _CsvForm(options.delimiter, _read_header(path, options.delimiter, options))
-    if not form.skipped:
-        return form
-    return _CsvForm(form.delimiter, _read_header(path, form.delimiter, options))  # otherwise cells would be names
-
-
-def _read_header(path: str, delimiter: str, options: ReadOptions) -> dict[str, str]:
-    known = _read_encoding(options.encoding or "utf-8")
-    opening = gzip.open if path.lower().endswith(".gz") else open
-    names: list[str] = []
-    with (
-        contextlib.suppress(OSError, EOFError, ValueError, csv.Error),
-        opening(path, "rt", encoding="utf-8-sig" if known == "utf-8" else known, errors="replace") as text,
-    ):
-        names = next(csv.reader(text, delimiter=delimiter), [])
-    if not names:
-        raise DataError(f"{path} cannot be read as CSV. Its first line must name the columns.")
-    return dict.fromkeys(names, "VARCHAR")
-
-
-def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str]) -> _CsvForm:
-    listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
-    found = connection.sql(f"SELECT Delimiter, Columns, SkipRows FROM sniff_csv({_file(path)}, {listed})")
-    delimiter, columns, skipped = found.fetchall()[0]
-    names = {str(column["name"]): str(column["type"]) for column in columns}
-    return _CsvForm(str(delimiter), names, skipped=bool(skipped))
-
-
-def _as_table(form: _CsvForm, options: ReadOptions, path: str) -> _CsvForm:
-    """Where a malformed row made the sniffer see one wide column, go by the header, so that reading finds the row."""
-    if len(form.columns) != 1:
-        return form
-    (header,) = form.columns
-    delimiter = max(",;\t|", key=header.count)
-    names = next(csv.reader([header], delimiter=delimiter), [])
-    if options.delimiter not in (None, delimiter) and len(names) > 1:
-        shown = "tabs" if delimiter == "\t" else repr(delimiter)
-        raise OptionError(
-            f"{path}, line 1: the columns are separated by {shown}, not by the --delimiter {options.delimiter!r} that "
-            "was given. Change it, or leave it out."
-        )
-    return _CsvForm(delimiter, dict.fromkeys(names, "VARCHAR")) if len(names) > 1 else form
-
-
-def _csv_settings(options: ReadOptions) -> dict[str, str]:
-    settings = {"header": "true", "nullstr": _quoted(options.null or ""), "strict_mode": "true"}
-    settings |= {"quote": _quoted('"'), "escape": _quoted('"'), "dateformat": _quoted("%Y-%m-%d")}
-    if options.delimiter is not None and len(options.delimiter) != 1:
-        raise OptionError("--delimiter must be one character.")
-    if options.encoding is not None:
-        settings["encoding"] = _quoted(_read_encoding(options.encoding))
-    return settings
-
-
-def _read_encoding(name: str) -> str:
-    """DuckDB's name of an encoding, whatever alias it was given by."""
-    try:
-        known = codecs.lookup(name).name
-    except (LookupError, ValueError):  # not a name, or one with a NUL
-        known = ""
-    if known not in _ENCODINGS:
-        raise OptionError(
-            f"--encoding {name} is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for "
-            "example with iconv."
-        )
-    return _ENCODINGS[known]
-
-
-def _csv_reader(files: _Files, options: ReadOptions, form: _CsvForm, kinds: Mapping[str, str]) -> str:
-    settings = _csv_settings(options) | {
-        "auto_detect": "false",
-        "delim": _quoted(form.delimiter),
-        "columns": "{" + ", ".join(f"{_quoted(a)}: {_quoted(b)}" for a, b in kinds.items()) + "}",
-    }
-    listed = ", ".join(_file(path) for path in files.paths)
-    return f"read_csv([{listed}], {', '.join(f'{name} = {value}' for name, value in settings.items())})"
-
-
-def _reading_error(error: duckdb.Error, path: str, kind: str) -> DataError:
-    """Ours, from DuckDB's kind of error and the line number alone: its text can quote cells."""
-    text = str(error)
-    line = re.search(r"CSV Error on Line: (\d+)", text)
-    column = re.search(r'Error when converting column "([^"\n]{1,64})"', text)
-    fields = re.search(r"^Expected Number of Columns: (\d+) Found: (\d+)$", text, flags=re.MULTILINE)
-    if line:
-        what = "the row is malformed"
-        if column:
-            what = f"column {column.group(1)} does not have its declared type"
-        elif "This file is not utf-8 encoded" in text:
-            what = "the text is not UTF-8"
-        elif fields:
-            fewer = int(fields.group(2)) < int(fields.group(1))
-            what = f"the row has {'fewer' if fewer else 'more'} fields than the header, which has {fields.group(1)}"
-        elif "unterminated quote" in text:
-            what = "a quote is not closed"
-        return DataError(
-            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema, or say how it is "
-            "written with --delimiter, --encoding and --null."
-        )
-    match error:
-        case duckdb.ConversionException() | duckdb.OutOfRangeException():
-            return DataError(
-                f"{path}: a value does not have its declared type or range. Check with: dosimeter schema --check."
-            )
-        case duckdb.OutOfMemoryException():
-            return DataError(
-                f"{path}: not enough memory for this query. Group by fewer values or use a larger machine."
-            )
-        case duckdb.IOException() | duckdb.PermissionException():
-            return DataError(f"{path} cannot be read. Does it exist, and may this user read it?")
-        case _:
-            named = {"csv": "CSV", "parquet": "Parquet"}.get(kind, "data")
-            options = " If so, say how it is written with --delimiter, --encoding and --null." if kind == "csv" else ""
-            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?{options}")
 
 
 def _digest_table(table: pa.Table) -> str:

@@ -94,6 +94,10 @@ def _as_arrow(source: Any) -> pa.Table:
         if isinstance(source, pa.RecordBatch):
             return pa.Table.from_batches([source])
         if kind.startswith("pandas."):
+            if not source.columns.is_unique:
+                raise DataError(
+                    f"The {kind} has two columns of one name, which SQL cannot tell apart. Rename one first."
+                )
             return pa.Table.from_pandas(source, preserve_index=False)
         if kind.startswith("polars."):
             return source.collect().to_arrow() if hasattr(source, "collect") else source.to_arrow()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 OLDEST_SERVER = 12
 STATEMENT_TIMEOUT = "15min"
+WORK_MEM = 64 * 1024  # kB: a hundred thousand individuals are grouped in memory
 CONNECT_TIMEOUT = "10"  # seconds
 # SET LOCAL, so that nothing outlives the transaction behind a connection pool. The search path keeps others' functions
 # from standing in for PostgreSQL's own; row_security = off turns hidden rows into an error; the rest fixes how values
@@ -142,7 +144,7 @@ class PostgresEngine:
             return relation, describe_relation(self._connection, relation)
         except psycopg.Error as error:
             self._leave_transaction()
-            raise _translate(error, named) from None
+            raise _not_found(error, named, named) from None
 
     # ------------------------------------------------------------ running
 
@@ -264,6 +266,9 @@ def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
             "The database URL cannot be read. It looks like postgresql://user:password@host:5432/database; in the "
             "password write @ as %40, : as %3A and / as %2F."
         ) from None
+    ports = [port for port in str(parameters.get("port") or "").split(",") if port]
+    if not all(port.isascii() and port.isdigit() and 0 < int(port) < 2**16 for port in ports):
+        raise _wrong_option("port")
     server = f"{parameters.get('dbname') or 'the default database'} on {parameters.get('host') or 'the local socket'}"
     if "connect_timeout" not in parameters and "PGCONNECT_TIMEOUT" not in os.environ:
         parameters["connect_timeout"] = CONNECT_TIMEOUT
@@ -282,14 +287,19 @@ def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
 
 
 def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
-    """Start the transaction with its settings. A statement_timeout that somebody has set stays as it is."""
-    calls = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * (1 + len(settings)))
-    source = "SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'"
-    row = connection.execute(source).fetchone()
-    assert row is not None
-    free = row[0] == "0" and row[1] != "client"
-    chosen = {"statement_timeout": STATEMENT_TIMEOUT if free else f"{row[0]}ms", **settings}
-    connection.execute(f"SELECT {calls}", [part for pair in chosen.items() for part in pair])
+    """Start the transaction with its settings. A time limit that somebody has set stays as it is, and so does a limit
+    on memory that the connection asks for, or that is larger than ours."""
+    asked = "SELECT name, setting, source FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'work_mem')"
+    found = {name: (setting, source) for name, setting, source in connection.execute(asked).fetchall()}
+    chosen = dict(settings)
+    (timeout, timeout_source), (memory, memory_source) = found["statement_timeout"], found["work_mem"]
+    if timeout == "0" and timeout_source != "client":
+        chosen["statement_timeout"] = STATEMENT_TIMEOUT
+    if int(memory) < WORK_MEM and memory_source != "client":
+        chosen["work_mem"] = f"{WORK_MEM}kB"
+    calls = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(chosen))
+    if chosen:
+        connection.execute(f"SELECT {calls}", [part for pair in chosen.items() for part in pair])
 
 
 def _look_up(
@@ -303,7 +313,7 @@ def _look_up(
         attributes = describe_relation(connection, relation)
         connection.rollback()
     except psycopg.Error as error:
-        raise _translate(error, server) from None
+        raise _not_found(error, table, server) from None
     return relation, attributes
 
 
@@ -362,6 +372,11 @@ def _array(values: Sequence[Any], oid: int) -> pa.Array:
 def _refused(error: psycopg.Error, server: str) -> OptionError:
     """A connection that was refused carries no SQLSTATE, only words, and these can quote the user."""
     text = str(error)
+    option = re.search(r'invalid (\w+) value|connection option "(\w+)"|bad value for (\w+)', text)
+    if option is not None:
+        return _wrong_option(next(name for name in option.groups() if name))
+    if "unrecognized configuration parameter" in text or "invalid command-line argument" in text:
+        return _wrong_option("options")
     if any(words in text for words in ("authentication failed", "no password supplied", "no pg_hba.conf entry")):
         return OptionError(
             f"{server} refuses this user or password. Correct the URL, or keep the password in ~/.pgpass or PGPASSWORD."
@@ -375,6 +390,22 @@ def _refused(error: psycopg.Error, server: str) -> OptionError:
     return OptionError(
         f"{server} cannot be reached. Check host and port, that the server runs, and that it accepts connections "
         "from here."
+    )
+
+
+def _wrong_option(name: str) -> OptionError:
+    return OptionError(f"The database URL gives {name} a value that PostgreSQL does not take. Correct the URL.")
+
+
+def _not_found(error: psycopg.Error, table: str | None, label: str) -> DosimeterError:
+    """While a table is looked up, what can be forbidden is its schema: the catalogue itself is open to everybody."""
+    parts = split_name(table) if table is not None else []
+    if error.sqlstate != "42501" or len(parts) < 2:
+        return _translate(error, label)
+    schema, name = (quote_identifier(part) if quoted else part for part, quoted in parts)
+    return DataError(
+        f"The user may not use the schema {schema}. It needs: GRANT USAGE ON SCHEMA {schema} TO the user, and GRANT "
+        f"SELECT ON {schema}.{name} TO the user."
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from dosimeter.engines.files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
 from dosimeter.model import Column, ColumnType
 
@@ -42,6 +43,16 @@ _NATIVE = {
     ColumnType.TIMESTAMP: "TIMESTAMP",  # from timestamptz: the moment in UTC, which is the transaction's time zone
     ColumnType.TEXT: "TEXT",
     ColumnType.CATEGORY: "TEXT",
+}
+_MOMENTS = _FITS[ColumnType.TIMESTAMP]
+_CASTABLE = {
+    ColumnType.INTEGER: _NUMBERS | _TEXTS,
+    ColumnType.DECIMAL: _TEXTS,
+    ColumnType.BOOLEAN: _TEXTS | {"int4"},
+    ColumnType.DATE: _MOMENTS | _TEXTS,
+    ColumnType.TIMESTAMP: _TEXTS | {"date"},
+    ColumnType.TEXT: _NUMBERS | _MOMENTS | {"bool", "date"},
+    ColumnType.CATEGORY: _NUMBERS | _MOMENTS | {"bool", "date"},
 }
 
 _FIND_RELATION = f"""
@@ -122,6 +133,7 @@ def find_relation(connection: psycopg.Connection[Any], table: str | None, server
             listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
             raise OptionError(f"{server} has {len(names)} tables ({listed or 'none'}). Name one with --table.")
         table = names[0]
+    refuse_database_url(table)
     parts = split_name(table)
     if not parts:
         raise OptionError(f'--table {table} is not the name of a table. Write table, schema.table or "Schema"."Table".')
@@ -162,10 +174,9 @@ def quote_identifier(name: str) -> str:
 
 def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Attribute]) -> Reading:
     """Which attribute each declared column is read from. A type that does not fit is an error."""
-    lowered = {name.lower(): name for name in attributes}
     reading = {}
     for column in columns.values():
-        found = column.name if column.name in attributes else lowered.get(column.name.lower())
+        found = _find_attribute(column.name, attributes)
         if found is None:
             raise DataError(
                 f"The data has no column {column.name}, which the schema declares. "
@@ -180,9 +191,30 @@ def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Attrib
         if attribute.kind not in _FITS[column.type]:
             raise DataError(
                 f"Column {column.name} is {attribute.written} in the data and {column.type} in the schema. Change one."
+                f"{_advise_cast(column, attribute)}"
             )
         reading[column.name] = (found, column.type)
     return reading
+
+
+def _find_attribute(name: str, attributes: Mapping[str, Attribute]) -> str | None:
+    """As it is written; then, as SQL reads it, in lower case; then the only one whose name is alike."""
+    for known in (name, name.lower()):
+        if known in attributes:
+            return known
+    alike = [other for other in attributes if other.lower() == name.lower()]
+    if len(alike) > 1:
+        raise DataError(f"The data has the columns {' and '.join(alike)}. Write in the schema which of them is meant.")
+    return alike[0] if alike else None
+
+
+def _advise_cast(column: Column, attribute: Attribute) -> str:
+    """The remedy, where PostgreSQL has a cast that keeps what the values say: timestamps become days, and so on."""
+    if attribute.kind not in _CASTABLE[column.type]:
+        return ""
+    name = column.name if re.fullmatch("[a-z_][a-z0-9_]*", column.name) else quote_identifier(column.name)
+    written = "DOUBLE PRECISION" if column.type is ColumnType.DECIMAL else _NATIVE[column.type]
+    return f" If its values are such, read a view with CAST({name} AS {written})."
 
 
 def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.Expression:

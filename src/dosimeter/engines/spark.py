@@ -26,7 +26,7 @@ from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_fil
 from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError
-from dosimeter.model import ColumnType, JoinTable, Schema
+from dosimeter.model import Column, ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,6 +167,7 @@ class SparkEngine:
             if not self._is_text and _kind(native) not in _FITS[column.type]:
                 raise DataError(
                     f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
+                    f"{_advise_cast(column, native)}"
                 )
             reading[column.name] = (found, column.type)
         self._reading = reading
@@ -318,6 +319,34 @@ def _kind(native: str) -> str:
     return "whole decimal" if re.fullmatch(r"decimal\(\d+,0\)", native) else bare
 
 
+_CASTABLE = {
+    ColumnType.INTEGER: _NUMBERS | _TEXTS,
+    ColumnType.DECIMAL: _TEXTS,
+    ColumnType.BOOLEAN: _TEXTS | _INTEGERS,
+    ColumnType.DATE: _TEXTS | _FITS[ColumnType.TIMESTAMP],
+    ColumnType.TIMESTAMP: _TEXTS | {"date"},
+    ColumnType.TEXT: _NUMBERS | {"boolean", "date", "timestamp", "timestamp_ntz"},
+    ColumnType.CATEGORY: _NUMBERS | {"boolean", "date", "timestamp", "timestamp_ntz"},
+}
+_WRITTEN = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP_NTZ",
+    ColumnType.TEXT: "STRING",
+    ColumnType.CATEGORY: "STRING",
+}
+
+
+def _advise_cast(column: Column, native: str) -> str:
+    """The remedy, where Spark has a cast that keeps what the values say: timestamps become days, and so on."""
+    if _kind(native) not in _CASTABLE[column.type]:
+        return ""
+    name = exp.to_identifier(column.name).sql(dialect="spark")
+    return f" If its values are such, read a view with CAST({name} AS {_WRITTEN[column.type]})."
+
+
 def _column_type(native: str) -> ColumnType | None:
     return next((kind for kind, fits in _FITS.items() if _kind(native) in fits), None)
 
@@ -341,6 +370,8 @@ def find_session() -> SparkSession:
         with _without_version_warnings():
             return _build_session()
     except (PySparkException, ImportError, OSError, RuntimeError) as error:
+        if isinstance(error, ImportError) and os.environ.get("SPARK_REMOTE"):
+            raise OptionError("SPARK_REMOTE needs Spark Connect: pip install 'pyspark[connect]'.") from None
         raise OptionError(
             f"Spark could not be started ({type(error).__name__}). Run pyspark in this environment to see why."
         ) from None

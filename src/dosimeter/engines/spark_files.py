@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import glob
 import gzip
 import io
 import itertools
@@ -18,17 +17,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.files import find_kind, list_files, name_table
 from dosimeter.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
-_PARQUET_ENDINGS = (".parquet", ".pq")
 _DELIMITERS = ",;\t|"
 _ENCODINGS = {
     "utf-8": "UTF-8",
-    "utf_8_sig": "UTF-8",
+    "utf-8-sig": "UTF-8",
     "ascii": "US-ASCII",
     "iso8859-1": "ISO-8859-1",
     "utf-16": "UTF-16",
@@ -49,21 +47,10 @@ class Files:
 
 def find_files(source: str) -> Files:
     """Names on this machine are found here; all others (s3://…, hdfs://…, a cluster's paths) are Spark's to find."""
-    lowered = source.lower().rstrip("/")
-    if lowered.endswith(_PARQUET_ENDINGS):
-        kind = "parquet"
-    elif lowered.endswith(_CSV_ENDINGS):
-        kind = "csv"
-    else:
-        raise OptionError(
-            f"{source}: the kind of data is unknown. Give Spark a .csv, .csv.gz or .parquet path, glob or URI, or "
-            "spark:TABLE."
-        )
+    kind = find_kind(source, "Spark a .csv, .csv.gz or .parquet path, glob or URI, or spark:TABLE")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", source):
         return Files(kind, (source,), local=False)
-    is_pattern = any(mark in source for mark in "*?[") and not Path(source).exists()
-    paths = sorted(glob.glob(source, recursive=True)) if is_pattern else [source]  # noqa: PTH207 - keeps it as written
-    files = tuple(path for path in paths if Path(path).is_file())
+    files = list_files(source)
     return Files(kind, files, local=True) if files else Files(kind, (source,), local=False)
 
 
@@ -73,8 +60,7 @@ def is_remote(session: SparkSession) -> bool:
 
 
 def table_name(files: Files) -> str:
-    stem = re.split(r"[/\\]", files.paths[0].rstrip("/"))[-1]
-    return re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)
+    return name_table(files.paths[0])
 
 
 def read_parquet(session: SparkSession, files: Files) -> DataFrame:
@@ -121,7 +107,7 @@ def _spark_encoding(encoding: str | None) -> str:
         return "UTF-8"
     try:
         known = codecs.lookup(encoding).name
-    except LookupError:
+    except (LookupError, ValueError):  # not a name, or one with a NUL
         raise OptionError(f"There is no encoding {encoding}. Common ones: utf-8, latin-1, utf-16.") from None
     if known not in _ENCODINGS:
         raise OptionError(f"Spark does not read {encoding}. Convert the file to UTF-8, or leave --engine spark out.")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from dosimeter.engines.cells import matches, read_cell
 from dosimeter.errors import QueryError
 from dosimeter.model import ColumnType
 
@@ -23,11 +24,13 @@ _NATIVE = {
     ColumnType.TEXT: "STRING",
     ColumnType.CATEGORY: "STRING",
 }
-# Spark's casts take more than others: 1.5d and 0x1p3 for numbers, 2024 for a date, 12:30 for a moment of today.
-_DAY = "^ *[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
-_MUST_MATCH = {ColumnType.DATE: _DAY, ColumnType.TIMESTAMP: _DAY}
-_MUST_NOT_MATCH = {ColumnType.DECIMAL: "[0-9].*[a-df-zA-DF-Z]"}
-_INFERRED_FORM = {ColumnType.BOOLEAN: "^(?i:true|false)$", ColumnType.DATE: _DAY + " *$"}
+# Without a schema a type needs a clearer sign, the same as DuckDB's: y, 1, 12.0 and 007 are no sign of truth or number.
+_DIGITS = "(0|[1-9][0-9]*)"
+_INFERRED_FORM = {
+    ColumnType.BOOLEAN: "(?i:true|false|t|f|yes|no)",
+    ColumnType.INTEGER: f" *-?{_DIGITS} *",
+    ColumnType.DECIMAL: f"-?({_DIGITS}([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:nan)",
+}
 _MOST_DIGITS = 38
 _WHOLE_FROM = "9007199254740992"  # 2^53: from here on every double is a whole number
 MOST_NODES = 10_000
@@ -82,7 +85,7 @@ def read_column(name: str, kind: ColumnType, null: str | None, mark: str) -> exp
     text = _cell(name, null)
     if kind in (ColumnType.TEXT, ColumnType.CATEGORY):
         return text
-    value = _parse(text, kind)
+    value = read_cell(text, kind, _type(_NATIVE[kind]))
     there = exp.Not(this=exp.Is(this=text.copy(), expression=exp.Null()))
     failure = exp.Anonymous(this="raise_error", expressions=[exp.Literal.string(mark)])
     otherwise = exp.Case(ifs=[exp.If(this=there, true=_cast(failure, _NATIVE[kind]))])
@@ -95,20 +98,6 @@ def _cell(name: str, null: str) -> exp.Expression:
     return exp.Nullif(this=text, expression=exp.Literal.string(null))
 
 
-def _parse(text: exp.Expression, kind: ColumnType) -> exp.Expression:
-    """NULL where the text is no such value. A moment with a zone becomes UTC: through Spark's TIMESTAMP, in UTC."""
-    target = "TIMESTAMPTZ" if kind is ColumnType.TIMESTAMP else _NATIVE[kind]
-    value: exp.Expression = exp.TryCast(this=text.copy(), to=exp.DataType.build(target), safe=True)
-    if kind is ColumnType.TIMESTAMP:
-        value = _cast(value, "TIMESTAMP_NTZ")
-    tests = []
-    if kind in _MUST_MATCH:
-        tests.append(_matches(text, _MUST_MATCH[kind]))
-    if kind in _MUST_NOT_MATCH:
-        tests.append(exp.Not(this=exp.Paren(this=_matches(text, _MUST_NOT_MATCH[kind]))))
-    return exp.Case(ifs=[exp.If(this=tests[0], true=value)]) if tests else value
-
-
 def inference_query(
     names: Sequence[str], source: exp.Expression, null: str
 ) -> tuple[exp.Select, tuple[ColumnType, ...]]:
@@ -118,9 +107,9 @@ def inference_query(
         text = _cell(name, null)
         items.append(exp.alias_(exp.Count(this=text), f"c{at}"))
         for kind in INFERRED:
-            value = _parse(text, kind)
+            value = read_cell(text, kind, _type(_NATIVE[kind]))
             if kind in _INFERRED_FORM:
-                value = exp.Case(ifs=[exp.If(this=_matches(text, _INFERRED_FORM[kind]), true=value)])
+                value = exp.Case(ifs=[exp.If(this=matches(text, _INFERRED_FORM[kind]), true=value)])
             items.append(exp.alias_(exp.Count(this=value), f"c{at}_{kind}"))
     return exp.select(*items).from_(source), INFERRED
 
@@ -147,7 +136,3 @@ def _type(name: str) -> exp.DataType:
 
 def _cast(tree: exp.Expression, target: str) -> exp.Cast:
     return exp.Cast(this=tree, to=_type(target))
-
-
-def _matches(text: exp.Expression, pattern: str) -> exp.Expression:
-    return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(pattern))

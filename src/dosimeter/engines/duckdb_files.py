@@ -1,0 +1,205 @@
+"""Which files DuckDB is to read, and how: takes a path or glob and the options, gives the SQL that reads them.
+
+How a CSV is written is found out once, when it is opened. DuckDB's messages can quote cells, so none is passed on.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import gzip
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import duckdb
+from sqlglot import exp
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.files import find_kind, list_files
+from dosimeter.errors import DataError, OptionError
+
+# DuckDB's own; more would need an extension. Python knows the many names each goes by.
+_ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "ascii": "utf-8", "iso8859-1": "latin-1", "utf-16": "utf-16"}
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    kind: str
+    paths: tuple[str, ...]
+
+
+def find_files(source: str) -> Files:
+    kind = find_kind(
+        source,
+        "a .csv, .csv.gz or .parquet file or glob, duckdb:PATH, or a database URL: postgresql://user@host/database",
+    )
+    files = list_files(source)
+    if not files:
+        raise DataError(f"There is no file {source}.")
+    return Files(kind, files)
+
+
+def quote_text(text: str) -> str:
+    return exp.Literal.string(text).sql(dialect="duckdb")
+
+
+def quote_path(path: str) -> str:
+    """A file's name as a literal. DuckDB reads names as patterns, so what would be one is taken literally."""
+    return quote_text(re.sub(r"([*?\[])", r"[\1]", path))
+
+
+def quote_identifier(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
+
+
+def write_parquet_reader(files: Files) -> str:
+    return f"read_parquet([{', '.join(quote_path(path) for path in files.paths)}], union_by_name = true)"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvForm:
+    """How a CSV is written, found out once: afterwards nothing about it is guessed again."""
+
+    delimiter: str
+    columns: Mapping[str, str]
+    skipped: bool = False  # whether the first lines do not fit the rest
+
+
+def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: ReadOptions) -> CsvForm:
+    """The first file's form. Several are read by position, so each must name the same columns in the same order."""
+    settings = _csv_settings(options) | {"sample_size": "-1"}
+    if options.delimiter is not None:
+        settings["delim"] = quote_text(options.delimiter)
+    form = _as_table(_sniff_first(connection, files.paths[0], settings, options), options, files.paths[0])
+    settings |= {"delim": quote_text(form.delimiter), "sample_size": "1"}
+    for path in files.paths[1:]:
+        if list(_sniff_file(connection, path, settings).columns) != list(form.columns):
+            raise DataError(f"{path} does not have the same columns, in the same order, as {files.paths[0]}.")
+    return form
+
+
+def _sniff_first(
+    connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str], options: ReadOptions
+) -> CsvForm:
+    """The first file's form; where the sniffer gives up on it, by its first line, so that reading finds the bad row."""
+    try:
+        form = _sniff_file(connection, path, settings)
+    except duckdb.InvalidInputException:
+        if options.delimiter is None:
+            raise
+        return CsvForm(options.delimiter, _read_header(path, options.delimiter, options))
+    if not form.skipped:
+        return form
+    return CsvForm(form.delimiter, _read_header(path, form.delimiter, options))  # otherwise cells would be names
+
+
+def _read_header(path: str, delimiter: str, options: ReadOptions) -> dict[str, str]:
+    known = _read_encoding(options.encoding or "utf-8")
+    opening = gzip.open if path.lower().endswith(".gz") else open
+    names: list[str] = []
+    with (
+        contextlib.suppress(OSError, EOFError, ValueError, csv.Error),
+        opening(path, "rt", encoding="utf-8-sig" if known == "utf-8" else known, errors="replace") as text,
+    ):
+        names = next(csv.reader(text, delimiter=delimiter), [])
+    if not names:
+        raise DataError(f"{path} cannot be read as CSV. Its first line must name the columns.")
+    return dict.fromkeys(names, "VARCHAR")
+
+
+def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str]) -> CsvForm:
+    listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    found = connection.sql(f"SELECT Delimiter, Columns, SkipRows FROM sniff_csv({quote_path(path)}, {listed})")
+    delimiter, columns, skipped = found.fetchall()[0]
+    names = {str(column["name"]): str(column["type"]) for column in columns}
+    return CsvForm(str(delimiter), names, skipped=bool(skipped))
+
+
+def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
+    """Where a malformed row made the sniffer see one wide column, go by the header, so that reading finds the row."""
+    if len(form.columns) != 1:
+        return form
+    (header,) = form.columns
+    delimiter = max(",;\t|", key=header.count)
+    names = next(csv.reader([header], delimiter=delimiter), [])
+    if options.delimiter not in (None, delimiter) and len(names) > 1:
+        shown = "tabs" if delimiter == "\t" else repr(delimiter)
+        raise OptionError(
+            f"{path}, line 1: the columns are separated by {shown}, not by the --delimiter {options.delimiter!r} that "
+            "was given. Change it, or leave it out."
+        )
+    return CsvForm(delimiter, dict.fromkeys(names, "VARCHAR")) if len(names) > 1 else form
+
+
+def _csv_settings(options: ReadOptions) -> dict[str, str]:
+    settings = {"header": "true", "nullstr": quote_text(options.null or ""), "strict_mode": "true"}
+    settings |= {"quote": quote_text('"'), "escape": quote_text('"'), "dateformat": quote_text("%Y-%m-%d")}
+    if options.delimiter is not None and len(options.delimiter) != 1:
+        raise OptionError("--delimiter must be one character.")
+    if options.encoding is not None:
+        settings["encoding"] = quote_text(_read_encoding(options.encoding))
+    return settings
+
+
+def _read_encoding(name: str) -> str:
+    """DuckDB's name of an encoding, whatever alias it was given by."""
+    try:
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError):  # not a name, or one with a NUL
+        known = ""
+    if known not in _ENCODINGS:
+        raise OptionError(
+            f"--encoding {name} is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for "
+            "example with iconv."
+        )
+    return _ENCODINGS[known]
+
+
+def write_csv_reader(files: Files, options: ReadOptions, form: CsvForm, kinds: Mapping[str, str]) -> str:
+    settings = _csv_settings(options) | {
+        "auto_detect": "false",
+        "delim": quote_text(form.delimiter),
+        "columns": "{" + ", ".join(f"{quote_text(a)}: {quote_text(b)}" for a, b in kinds.items()) + "}",
+    }
+    listed = ", ".join(quote_path(path) for path in files.paths)
+    return f"read_csv([{listed}], {', '.join(f'{name} = {value}' for name, value in settings.items())})"
+
+
+def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
+    """Ours, from DuckDB's kind of error and the line number alone: its text can quote cells."""
+    text = str(error)
+    line = re.search(r"CSV Error on Line: (\d+)", text)
+    column = re.search(r'Error when converting column "([^"\n]{1,64})"', text)
+    fields = re.search(r"^Expected Number of Columns: (\d+) Found: (\d+)$", text, flags=re.MULTILINE)
+    if line:
+        what = "the row is malformed"
+        if column:
+            what = f"column {column.group(1)} does not have its declared type"
+        elif "This file is not utf-8 encoded" in text:
+            what = "the text is not UTF-8"
+        elif fields:
+            fewer = int(fields.group(2)) < int(fields.group(1))
+            what = f"the row has {'fewer' if fewer else 'more'} fields than the header, which has {fields.group(1)}"
+        elif "unterminated quote" in text:
+            what = "a quote is not closed"
+        return DataError(
+            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema, or say how it is "
+            "written with --delimiter, --encoding and --null."
+        )
+    match error:
+        case duckdb.ConversionException() | duckdb.OutOfRangeException():
+            return DataError(
+                f"{path}: a value does not have its declared type or range. Check with: dosimeter schema --check."
+            )
+        case duckdb.OutOfMemoryException():
+            return DataError(
+                f"{path}: not enough memory for this query. Group by fewer values or use a larger machine."
+            )
+        case duckdb.IOException() | duckdb.PermissionException():
+            return DataError(f"{path} cannot be read. Does it exist, and may this user read it?")
+        case _:
+            named = {"csv": "CSV", "parquet": "Parquet"}.get(kind, "data")
+            options = " If so, say how it is written with --delimiter, --encoding and --null." if kind == "csv" else ""
+            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?{options}")

@@ -1,0 +1,57 @@
+"""Which files a source names. Takes a path, glob or URI; gives the kind of data and the files of this machine.
+
+A source that looks like a database URL is refused here and never quoted: it can hold a password.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from pathlib import Path
+
+from dosimeter.errors import OptionError
+
+_CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+_PARQUET_ENDINGS = (".parquet", ".pq")
+_POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?:", re.IGNORECASE)
+_PASSWORD = re.compile(r":(?!//)[^@]*@")  # abfss://container@account is a place, and holds none
+
+
+def refuse_database_url(source: str) -> None:
+    """Anything that is no file and looks as if somebody meant a database, or wrote a password into a URI."""
+    named = _POSTGRES.match(source)
+    if named is None and (_PASSWORD.search(source) is None or Path(source).exists()):
+        return
+    if named is not None and source[named.end() :].startswith("//"):
+        raise OptionError(
+            "A database URL cannot be named here: the tables that a query joins are in one place. Name a table of the "
+            "same database, or a file beside a file."
+        )
+    raise OptionError(
+        "This looks like a database URL. One starts with postgresql://, as in postgresql://user@host/database. No "
+        "other source has a password in it."
+    )
+
+
+def find_kind(source: str, readable: str) -> str:
+    """``csv`` or ``parquet``, by the ending. ``readable`` says in the message what could be read."""
+    refuse_database_url(source)
+    lowered = source.lower().rstrip("/")
+    if lowered.endswith(_PARQUET_ENDINGS):
+        return "parquet"
+    if lowered.endswith(_CSV_ENDINGS):
+        return "csv"
+    raise OptionError(f"{source}: the kind of data is unknown. Give {readable}.")
+
+
+def list_files(source: str) -> tuple[str, ...]:
+    """The files of this machine that a path or glob names, as they are written there."""
+    is_pattern = any(mark in source for mark in "*?[") and not Path(source).exists()
+    paths = sorted(glob.glob(source, recursive=True)) if is_pattern else [source]  # noqa: PTH207 (absolute patterns)
+    return tuple(path for path in paths if Path(path).is_file())
+
+
+def name_table(path: str) -> str:
+    """What the table of a file is called: the file's name without its ending."""
+    stem = re.split(r"[/\\]", path.rstrip("/"))[-1]
+    return re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)

@@ -1,0 +1,177 @@
+"""Which CSV cells are values of a type: DuckDB and Spark read the same ones, as the same values, and refuse the rest.
+
+What is expected is written here by hand. The last test draws cells at random and asks both engines about all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import random
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlglot import exp
+
+from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter.engines.cells import read_cell
+from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.spark import open_spark
+from dosimeter.errors import DataError
+from dosimeter.model import ColumnType
+from dosimeter.schema import read_schema
+
+pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]
+OPENERS: list[Callable[..., Engine]] = [open_duckdb, open_spark]
+NATIVE = {"integer": "BIGINT", "decimal": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP"}
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+READ: dict[str, dict[str, Any]] = {
+    "integer": {
+        "12": 12, " 12 ": 12, "+5": 5, "-0": 0, "007": 7, "12.0": 12, "1.": 1, "-3.00": -3,
+        "9007199254740993": 9007199254740993, "9007199254740993.0": 9007199254740993,
+        "9223372036854775807": 9223372036854775807, "-9223372036854775808": -9223372036854775808,
+    },
+    "decimal": {
+        "1.5": 1.5, " 1.5 ": 1.5, ".5": 0.5, "5.": 5.0, "+.5e+1": 5.0, "-1.5E3": -1500.0, "1e-400": 0.0,
+        "1e400": float("inf"), "inf": float("inf"), "-Infinity": float("-inf"), "9007199254740993": 9007199254740992.0,
+    },
+    "boolean": {
+        "true": True, " true": True, "tRuE": True, "t": True, "YES": True, "y": True, "1": True,
+        "false": False, "F": False, "no ": False, "n": False, "0": False,
+    },
+    "date": {"2024-01-05": date(2024, 1, 5), "2024-1-5": date(2024, 1, 5), " 2024-01-05 ": date(2024, 1, 5),
+             "0001-01-01": date(1, 1, 1), "9999-12-31": date(9999, 12, 31), "1582-10-10": date(1582, 10, 10)},
+    "timestamp": {
+        "2024-01-05": moment("2024-01-05"), "2024-01-05 10:11": moment("2024-01-05 10:11"),
+        "2024-01-05T10:11Z": moment("2024-01-05 10:11"), "2024-01-05 10:11:12Z": moment("2024-01-05 10:11:12"),
+        "2024-1-5 10:11:12": moment("2024-01-05 10:11:12"), " 2024-01-05 10:11:12": moment("2024-01-05 10:11:12"),
+        "2024-01-05 10:11:12.5": moment("2024-01-05 10:11:12.500000"),
+        "2024-01-05 10:11:12.1234567": moment("2024-01-05 10:11:12.123456"),
+        "2024-01-05 23:59:59.9999999": moment("2024-01-05 23:59:59.999999"),
+        "2024-03-31 02:30:00": moment("2024-03-31 02:30:00"),
+    },
+}  # fmt: skip
+REFUSED: dict[str, Sequence[str]] = {
+    "integer": ["9007199254740992.4", "12.5", "1e1", "0.5e1", "1e-1", "1_0", "5L", "--5", " ", "1 2", "0x1F", "nan",
+                "9223372036854775808", ".0", "\t1", "12\n", "\uff11\uff12"],
+    "decimal": ["1_0.5", "1,5", "1d", "1e5f", "0x1p3", "1.2.3", "e5", ".", "-nan", "1.5\n", "1.5 kg"],
+    "boolean": ["on", "off", "2", "10", "+1", "wahr", "true\n", "ye\u017f"],
+    "date": ["2024-01-05 00:00:00", "2024-01-05T00:00", "24-01-05", "2024", "2024-01", "12024-01-01", "-2024-01-01",
+             "2024-02-30", "2024/01/05", "20240105", "2024-01-05Z", "05.01.2024"],
+    "timestamp": ["2024-01-01 24:00:00", "2024-01-01 00:00:60", "2024-01-01 00:00:00+00", "2024-01-01 00:00:00+02:00",
+                  "2024-01-01 00:00:00 UTC", "2024-01-01Z", "2024-01-01 1:00", "2024-01-01 00", "12:30",
+                  "2024-02-30 00:00", "2024-01-01t00:00z", "2024-01-01  00:00", "2024-01-01 00:00:00."],
+}  # fmt: skip
+
+
+def open_row(open_engine: Callable[..., Engine], folder: Path, kind: str, cells: Sequence[str]) -> Engine:
+    """A table of one row that has each of these cells in a column of its own."""
+    path = folder / "cells.csv"
+    names = [f"c{at}" for at in range(len(cells))]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([["last", *names], ["end", *cells]])
+    engine = open_engine(str(path), ReadOptions(delimiter=","))
+    engine.impose(read_schema({"table": "t", "columns": {name: {"type": kind} for name in names}}))
+    return engine
+
+
+@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("open_engine", OPENERS)
+def test_cells_that_are_read(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
+    with contextlib.closing(open_row(open_engine, tmp_path, kind, list(READ[kind]))) as engine:
+        row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
+    assert dict(zip(READ[kind], row.values(), strict=True)) == READ[kind]
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("open_engine", OPENERS)
+def test_cells_that_are_refused(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
+    """Each one, with a message that names its column and quotes nothing of it."""
+    taken, messages = {}, {}
+    with contextlib.closing(open_row(open_engine, tmp_path, kind, REFUSED[kind])) as engine:
+        for at, cell in enumerate(REFUSED[kind]):
+            try:
+                found = engine.fetch(exp.select(exp.column(f"c{at}")).from_(engine.relation()))
+            except DataError as error:
+                messages[f"column c{at} "] = str(error)
+            else:
+                taken[cell] = found.column(0).to_pylist()
+    assert taken == {}
+    assert all(name in message for name, message in messages.items())
+    assert len({message.replace(name, "") for name, message in messages.items()}) == 1  # whatever the cell
+
+
+def test_a_cell_that_is_nan(tmp_path: Path) -> None:
+    for open_engine in OPENERS:
+        with contextlib.closing(open_row(open_engine, tmp_path, "decimal", ["nan", "NaN"])) as engine:
+            row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
+        assert all(value != value for value in row.values())
+
+
+def test_the_row_of_the_first_cell_that_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("n,d\n" + "1,2.5\n" * 50 + "1,4711_0\n1,4711_0\n")
+    with contextlib.closing(open_duckdb(str(path))) as engine:
+        engine.impose(read_schema({"table": "t", "columns": {"d": {"type": "decimal"}}}))
+        with pytest.raises(
+            DataError, match=r"column d holds values that are not numbers \(1234\.5\), first in row 51 "
+        ) as caught:
+            engine.fetch(exp.select(exp.Max(this=exp.column("d"))).from_(engine.relation()))
+    assert "4711" not in str(caught.value)
+
+
+def test_types_are_drafted_as_by_duckdb(tmp_path: Path) -> None:
+    """What could be several types is the same one on both: 12.0 is a decimal, 1 no boolean, a day no moment."""
+    columns = {"a": ("12.0", "3.0"), "b": ("1", "0"), "c": ("true", "False"), "d": ("2024-01-05", "2024-12-31"),
+               "e": ("2024-01-05 10:00:00", "2024-12-31 11:00:00"), "f": ("yes", "no"), "g": ("1.5", "2"),
+               "h": ("y", "n"), "i": ("007", "008"), "j": ("007.5", "1.5"), "k": ("-0", "5"),
+               "l": (".5", "1e5")}  # fmt: skip
+    path = tmp_path / "t.csv"
+    rows = [list(columns), *zip(*columns.values(), strict=True)]
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    found = []
+    for open_engine in OPENERS:
+        with contextlib.closing(open_engine(str(path))) as engine:
+            found.append({name: str(kind) for name, kind in engine.describe().items()})
+    assert found[0] == found[1]
+    assert list(found[0].values()) == [
+        "decimal", "integer", "boolean", "date", "timestamp", "boolean", "decimal", "text", "text", "text",
+        "integer", "decimal",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NATIVE)
+def test_cells_at_random(kind: str, tmp_path: Path) -> None:
+    """Cells a few keystrokes away from a value: both engines take the same ones, for the same values."""
+    chance = random.Random(20240105)
+    seeds, keys = [*READ[kind], *REFUSED[kind]], "0123456789.eE+-_ :TZtfyn\t\n"
+    cells = set(seeds)
+    while len(cells) < 1500:
+        letters = list(chance.choice(seeds))
+        for _ in range(chance.choice([1, 1, 2])):
+            at = chance.randrange(len(letters) + 1)
+            letters[at : at + chance.randrange(2)] = chance.choice([*keys, ""])
+        cells.add("".join(letters) or "0")
+    path = tmp_path / "cells.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        writer.writerows([["n", "v"], *enumerate(sorted(cells))])
+    outcomes = []
+    for open_engine in OPENERS:
+        with contextlib.closing(open_engine(str(path), ReadOptions(delimiter=",", null="none"))) as engine:
+            columns = {"n": {"type": "integer"}, "v": {"type": "text"}}
+            engine.impose(read_schema({"table": "t", "columns": columns}))
+            value = read_cell(exp.column("v"), ColumnType(kind), exp.DataType.build(NATIVE[kind]))
+            query = exp.select("n", "v", exp.alias_(value, "value")).from_(engine.relation())
+            query = query.where("NOT v LIKE '%0000-%'")  # a year that Python does not have
+            outcomes.append({row["n"]: (row["v"], repr(row["value"])) for row in engine.fetch(query).to_pylist()})
+    assert len(outcomes[0]) > 1400
+    assert outcomes[0] == outcomes[1]
