@@ -548,3 +548,12 @@ def test_gaps_in_pandas_are_refused_with_a_remedy_that_works(
     engine = open_duckdb(pa.Table.from_pandas(table))
     engine.impose(only("age", kind))
     assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").null_count == 1
+
+
+def test_a_column_whose_name_has_a_line_break(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text('"a,\nb"\n1\n2\n')
+    engine = open_duckdb(str(path))
+    assert dict(engine.describe()) == {"a,\nb": ColumnType.INTEGER}
+    assert count_individuals(engine) == 2
+    engine.close()

@@ -123,7 +123,10 @@ def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
         return form
     (header,) = form.columns
     delimiter = max(",;\t|", key=header.count)
-    names = next(csv.reader([header], delimiter=delimiter), [])
+    try:
+        names = next(csv.reader([header], delimiter=delimiter), [])
+    except csv.Error:  # a line break within the name: it is one name
+        return form
     if options.delimiter not in (None, delimiter) and len(names) > 1:
         shown = "tabs" if delimiter == "\t" else repr(delimiter)
         raise OptionError(
