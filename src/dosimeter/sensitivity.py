@@ -128,8 +128,14 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
+    """One code for 0 and −0, which engines group together and Arrow tells apart."""
+    first: dict[Any, int] = {}
+    return np.array([first.setdefault(value, at) for at, value in enumerate(values)], dtype=np.int64)[codes]
+
+
 def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
-    stacked = np.stack([codes for codes, _ in columns], axis=1)
+    stacked = np.stack([_merge_equal(codes, values) for codes, values in columns], axis=1)
     distinct, index = np.unique(stacked, axis=0, return_inverse=True)
     keys = [tuple(_plain(values[code]) for code, (_, values) in zip(row, columns, strict=True)) for row in distinct]
     order = sorted(range(len(keys)), key=lambda at: [(value is None, value) for value in keys[at]])

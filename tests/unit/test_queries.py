@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError
 from dosimeter.expression import column_tree
 from dosimeter.model import Column, ColumnType, Contributions, Norm, QueryPlan, Schema
 from dosimeter.plan import PlanOptions, plan_query
 from dosimeter.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
+from dosimeter.schema import read_schema
 from dosimeter.sensitivity import count_individuals, find_contributions, measure_answer, measure_profile
 
 PEOPLE_COUNT = 20_000
@@ -178,3 +180,15 @@ def test_the_where_is_pushed_down_only_without_attributes() -> None:
     everybody = profile_query(plan, relation, {})
     assert everybody.find(exp.Where) is None
     assert INSIDE in everybody.named_selects
+
+
+def test_zero_and_minus_zero_are_one_observed_group() -> None:
+    """−1 // 2 is −0.0 in doubles, and each of the two zeros stands beside another value."""
+    schema = read_schema({"table": "t", "columns": {name: {"type": "integer", "bounds": [-5, 5]} for name in "xy"}})
+    engine = open_duckdb(pa.table({"x": [-1, 1, 0, 3], "y": [1, 2, 3, 4]}), ReadOptions(table="t"))
+    engine.impose(schema)
+    plan = plan_query("SELECT x // 2, SUM(y) FROM t GROUP BY x // 2", schema, PlanOptions(groups="observed"))
+    profile = measure_profile(plan, engine)
+    assert profile.keys == ((0,), (1,))
+    assert measure_answer(plan, engine, profile).values == ((6,), (4,))
+    assert measure_answer(plan, engine).values == ((6,), (4,))
