@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytest_plugins = ["pytester"]
+# What these modules assert explains itself as in a test.
+pytest.register_assert_rewrite("looking_documents", "recompute_tables", "release_stays", "small_shop", "unit_oracle")
 
 REPOSITORY = Path(__file__).parents[1]
 SLOW_MACHINE = [HealthCheck.too_slow]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Outcome, Run
+from small_shop import Shop
 
 from dosimeter.cli import main
 
@@ -78,3 +79,8 @@ def patients_schema(tmp_path: Path) -> Path:
     path = tmp_path / "patients.toml"
     path.write_text(PATIENTS_SCHEMA, encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shop:
+    return Shop(tmp_path, capsys)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_units import (
+from unit_oracle import (
     SLOTS,
     Aggregate,
     Condition,

@@ -1,0 +1,186 @@
+"""`dosimeter ledger`, and looking with a ledger: JSON to the letter, what people read, verify, export, plot."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_shop import COUNT, FIXED, SCHEMA, Shop, break_content
+
+# ---------------------------------------------------------------- the ledger
+
+
+def test_the_json_of_the_ledger_to_the_letter(shop: Shop) -> None:
+    _, released, _ = shop.release(COUNT, "--epsilon", "0.3", "--policy", "budget:0.35", "--json")
+    shop.release(COUNT, "--epsilon", "0.06")
+    status, out, _ = shop.run("ledger", str(shop.ledger), "--json")
+    assert status == 0
+    (account,) = json.loads(out)["datasets"]
+    assert list(json.loads(out)) == ["datasets"]
+    assert list(account) == ["dataset", "epsilon", "delta", "policy", "algorithm", "entries"]
+    first, second = account.pop("entries")
+    assert account == {"dataset": "shop", "epsilon": 0.3, "delta": 0.0, "policy": "budget:0.35", "algorithm": "fixed"}
+    names = ["id", "at", "status", "epsilon", "epsilon_svt", "delta", "charge", "reading", "query", "answer"]
+    assert list(first) == list(second) == [*names, "analyst", "purpose"]
+    assert len(first.pop("id")) == 16
+    assert first.pop("at").endswith("Z")
+    assert first == {
+        "status": "released", "epsilon": 0.3, "epsilon_svt": None, "delta": 0.0, "charge": 0.3, "reading": 0.3,
+        "query": COUNT, "answer": json.loads(released)["answer"], "analyst": None, "purpose": None,
+    }  # fmt: skip
+    assert (second["status"], second["charge"], second["reading"], second["answer"]) == ("denied", 0.0, 0.3, None)
+
+
+def test_the_ledger_for_people(shop: Shop) -> None:
+    shop.release(COUNT, "--epsilon", "0.3", "--policy", "budget:2", "--max-epsilon", "1")
+    status, out, _ = shop.run("ledger", str(shop.ledger))
+    assert status == 0
+    assert "shop: reading ε = 0.3" in out
+    assert "policy budget:2, algorithm fixed, at most 1 per query" in out
+    assert COUNT in out
+
+
+def test_verify_and_its_head(shop: Shop) -> None:
+    shop.release(COUNT, *FIXED)
+    status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--json")
+    document = json.loads(out)
+    assert status == 0
+    assert list(document) == ["intact", "records", "head"]
+    assert (document["intact"], document["records"]) == (True, 3)
+    shop.release(COUNT, "--epsilon", "0.7")
+    status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--head", document["head"])
+    assert status == 0
+    assert out.startswith("Intact: 5 records. Head ")
+    status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--json", "--head", "0" * 63 + "1")
+    assert status == 1
+    assert json.loads(out)["intact"] is False
+    assert shop.run("ledger", str(shop.ledger), "verify", "--head", "abc")[0] == 2
+    break_content(shop.ledger)
+    status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--json")
+    assert status == 1
+    assert json.loads(out)["first_bad"] == {"seq": 2, "reason": "its content does not match its digest"}
+    status, out, _ = shop.run("ledger", str(shop.ledger), "verify")
+    assert status == 1
+    assert out.startswith("Not intact: record 2")
+
+
+def test_export_to_a_file(shop: Shop) -> None:
+    shop.release(COUNT, *FIXED)
+    lines = shop.directory / "records.jsonl"
+    status, out, _ = shop.run("ledger", str(shop.ledger), "export", "-o", str(lines))
+    assert (status, out) == (0, "")
+    assert lines.read_text(encoding="utf-8") == shop.run("ledger", str(shop.ledger), "export")[1]
+    assert shop.run("ledger", str(shop.ledger), "export", "-o", str(shop.directory / "no" / "x"))[0] == 2
+
+
+def test_the_staircase(shop: Shop) -> None:
+    shop.release(COUNT, *FIXED)
+    shop.release(COUNT, "--epsilon", "0.7")
+    picture = shop.directory / "stairs.svg"
+    status, out, _ = shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--json")
+    assert status == 0
+    assert json.loads(out)["datasets"][0]["epsilon"] == 1.2
+    assert "1.2" in picture.read_text(encoding="utf-8")
+    shop.schema.write_text(SCHEMA.replace('"shop"', '"store"'), encoding="utf-8")
+    shop.write_data(last="1")
+    shop.release(COUNT.replace("shop", "store"), *FIXED)
+    status, _, err = shop.run("ledger", str(shop.ledger), "--plot", str(picture))
+    assert status == 2
+    assert "--dataset: shop, store" in err
+    status, out, _ = shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--dataset", "store", "--json")
+    assert status == 0
+    assert [account["dataset"] for account in json.loads(out)["datasets"]] == ["store"]
+    assert shop.run("ledger", str(shop.ledger), "--dataset", "other")[0] == 2
+    assert shop.run("ledger", str(shop.ledger), "--plot", str(shop.directory / "x.pdf"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("verify", "--plot", "x.svg"), ("show", "--head", "0"), ("show", "-o", "x"), ("verify", "--dataset", "x")]
+)
+def test_options_that_go_with_another_action(shop: Shop, words: tuple[str, ...]) -> None:
+    shop.release(COUNT, *FIXED)
+    status, out, err = shop.run("ledger", str(shop.ledger), *words)
+    assert (status, out) == (2, "")
+    assert "goes with" in err
+
+
+def test_the_books_for_people(shop: Shop) -> None:
+    shop.release(COUNT, "--epsilon", "0.9", "--policy", "budget:1", "--analyst", "Ada", "--purpose", "year report")
+    _, out, _ = shop.run("ledger", str(shop.ledger))
+    assert "0.9 of 1 spent, 0.1 left" in out
+    assert "Ada" in out
+    assert "year report" in out
+    entry = shop.books()[0]["entries"][0]
+    assert (entry["analyst"], entry["purpose"]) == ("Ada", "year report")
+
+
+# ---------------------------------------------------------------- looking with a ledger
+
+
+def test_looking_is_recorded_and_told(shop: Shop) -> None:
+    look = ("--schema", str(shop.schema), "--ledger", str(shop.ledger))
+    status, out, _ = shop.run("risk", str(shop.data), COUNT, *look, "--epsilon", "1", "--json")
+    assert status == 0
+    assert json.loads(out)["n"] == 30
+    other = COUNT.replace("20", "10")
+    status, out, _ = shop.run("find", str(shop.data), other, *look, "--prefer", "ratio:0.5", "--json")
+    assert (status, json.loads(out)["reading"], json.loads(out)["cut_off"]) == (0, 0.0, [])
+    assert shop.books() == []
+    for sql in (COUNT, other):
+        _, out, _ = shop.release(sql, "--epsilon", "0.2", "--policy", "budget:2", "--json")
+        assert json.loads(out)["guarantee"].endswith("was looked at before.")
+    _, out, _ = shop.release(COUNT.replace("20", "30"), "--epsilon", "0.2", "--json")
+    assert "before" not in json.loads(out)["guarantee"]
+
+
+def test_find_honours_the_account(shop: Shop) -> None:
+    look = ("--schema", str(shop.schema), "--ledger", str(shop.ledger), "--prefer", "ratio:0.4")
+    shop.release(COUNT, "--epsilon", "0.7", "--policy", "budget:1.2")
+    status, out, _ = shop.run("find", str(shop.data), COUNT, *look, "--json")
+    document = json.loads(out)
+    assert status == 0
+    assert (document["epsilon"], document["reading"]) == (0.5, 0.7)
+    assert document["cut_off"] == [*map(float, range(10, 0, -1)), 0.9, 0.8, 0.7, 0.6]
+    status, out, _ = shop.run("find", str(shop.data), COUNT, *look)
+    assert status == 0
+    assert "0.5" in out
+    shop.release(COUNT, "--epsilon", "0.5")
+    status, out, _ = shop.run("find", str(shop.data), COUNT, *look, "--json")
+    assert status == 1
+    assert (json.loads(out)["epsilon"], json.loads(out)["reading"]) == (None, 1.2)
+    status, out, _ = shop.run("find", str(shop.data), COUNT, *look)
+    assert status == 1
+    assert "Stopped by the odometer" in out
+    status, _, err = shop.run("find", str(shop.data), COUNT, "--ledger", str(shop.ledger), "--prefer", "ratio:0.4")
+    assert status == 2
+    assert "--schema" in err
+
+
+def test_the_risk_after_a_release(shop: Shop) -> None:
+    shop.release("SELECT city, AVG(paid) FROM shop GROUP BY city", "--epsilon", "2", "--policy", "paper")
+    entry = shop.books()[0]["entries"][0]["id"]
+    look = ("--schema", str(shop.schema), "--ledger", str(shop.ledger), "--release", entry)
+    sql = "SELECT city, AVG(paid) FROM shop GROUP BY city"
+    status, out, _ = shop.run("risk", str(shop.data), sql, *look, "--json")
+    document = json.loads(out)
+    assert status == 0
+    assert (document["release"], document["epsilon"], document["n"], document["k"]) == (entry, 2.0, 30, 6)
+    assert sum(line["people"] for line in document["classes"]) == 30
+    assert all(abs(line["loss"]) <= 2.0 * line["sensitivity"] / 2 + 1e-9 for line in document["classes"])  # P1, Δ = 2
+    assert document["loss"]["max"] == max(line["loss"] for line in document["classes"])
+    status, out, _ = shop.run("risk", str(shop.data), sql, *look)
+    assert status == 0
+    assert "ex-post loss" in out
+    for words, message in (
+        ((COUNT, *look), "another query"),
+        ((sql, *look[:-1], "0123456789abcdef"), "no entry"),
+        ((sql, *look, "--top", "3"), "Leave --top out"),
+        ((sql, *look[:2], *look[4:]), "--release goes with --ledger"),
+    ):
+        status, out, err = shop.run("risk", str(shop.data), *words)
+        assert (status, out) == (2, "")
+        assert message in err
+    shop.write_data(last="1")
+    status, _, err = shop.run("risk", str(shop.data), sql, *look)
+    assert status == 2
+    assert "other data" in err

@@ -1,0 +1,223 @@
+"""`dosimeter release`: JSON to the letter, what people read, and the dry run."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+from small_shop import COUNT, SCHEMA, Shop
+
+# ---------------------------------------------------------------- what the analyst gets
+
+
+def test_the_json_of_a_release_to_the_letter(shop: Shop) -> None:
+    sql = "SELECT city, COUNT(*) AS n FROM shop GROUP BY city"
+    status, out, err = shop.release(sql, "--epsilon", "1e9", "--policy", "budget:1e10", "--json")
+    assert (status, err) == (0, "")
+    assert out.count("\n") == 1
+    document = json.loads(out)
+    guarantee = document.pop("guarantee")
+    assert list(json.loads(out)) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "guarantee"]
+    assert document == {
+        "status": "released",
+        "answer": [{"city": "Bern", "n": 12}, {"city": "Rome", "n": 13}, {"city": "Ulm", "n": 0}],
+        "epsilon": 1e9,
+        "epsilon_svt": None,
+        "error_95": [0.0],
+    }
+    assert guarantee.startswith("This answer is 1000000000-differentially private for each of the 30 individuals")
+
+
+def test_the_json_of_algorithm_1(shop: Shop) -> None:
+    status, out, _ = shop.release(COUNT, "--prefer", "ratio:0.5", "--policy", "paper", "--json")
+    document = json.loads(out)
+    assert status == 0
+    assert list(document) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "guarantee"]
+    assert [document[name] for name in ("epsilon", "epsilon_svt", "error_95")] == [None, None, None]
+    assert type(document["answer"][0]["n"]) is int
+    assert "withheld" in document["guarantee"]
+
+
+def test_the_json_of_find_and_release(shop: Shop) -> None:
+    options = ("--svt", "2", "--variance", "5", "--candidates", "1,0.5", "--policy", "budget:9", "--json")
+    status, out, _ = shop.release(COUNT, *options)
+    document = json.loads(out)
+    assert status == 0
+    assert document["epsilon"] == 1.0  # τ = 5 holds of every variance; noise of 15 scales has p < 1e-6
+    assert document["epsilon_svt"] == 2.0
+    assert document["error_95"] == [3.0]
+    assert "3-differentially private" in document["guarantee"]
+
+
+@pytest.mark.parametrize("json_option", [(), ("--json",)])
+def test_a_denial_says_nothing(shop: Shop, json_option: tuple[str, ...]) -> None:
+    """Too expensive, or a NaN in a measured column: the same two words, and status 1."""
+    shop.release(COUNT, "--epsilon", "0.5", "--policy", "budget:1")
+    expensive = shop.release(COUNT, "--epsilon", "0.6", *json_option)
+    shop.write_data(weight="nan")
+    sql = "SELECT SUM(weight) FROM shop"
+    unusable = shop.release(sql, "--epsilon", "0.1", "--continue", *json_option)
+    shop.schema.write_text(SCHEMA.replace("individuals = 30", "individuals = 20"), encoding="utf-8")
+    crowded = shop.release(COUNT, "--epsilon", "0.1", "--continue", *json_option)
+    for status, out, _ in (expensive, unusable, crowded):
+        assert status == 1
+        assert out == ('{"status": "denied"}\n' if json_option else "Denied.\n")
+    assert expensive == unusable == crowded
+    (account,) = shop.books()
+    assert account["epsilon"] == 0.5
+    assert [entry["charge"] for entry in account["entries"]] == [0.5, 0.0, 0.0, 0.0]
+
+
+def test_what_people_read(shop: Shop) -> None:
+    sql = "SELECT city, COUNT(*) AS n, AVG(paid) AS mean FROM shop GROUP BY city"
+    status, out, err = shop.release(sql, "--epsilon", "1e9", "--policy", "budget:1e10")
+    assert (status, err) == (0, "")
+    assert "ε = 1000000000. 95 % error: n ± 0, mean ± " in out
+    assert "differentially private" in out
+    bern = next(line for line in out.splitlines() if line.startswith("Bern"))
+    assert bern.split() == ["Bern", "12", "11"]
+    status, out, _ = shop.release(f"{sql} HAVING COUNT(*) > 1000", "--epsilon", "1e9")
+    assert status == 0
+    assert "No group is left" in out
+
+
+def test_the_same_command_again(shop: Shop) -> None:
+    words = ("--epsilon", "0.5", "--policy", "budget:2", "--json")
+    first = shop.release(COUNT, *words)
+    assert shop.release(COUNT, *words) == first
+    assert shop.release(COUNT, "--epsilon", "0.5", "--json", "--analyst", "ada") == first
+    assert len(shop.books()[0]["entries"]) == 1
+    shop.release(COUNT, *words, "--again")
+    assert shop.books()[0]["epsilon"] == 1.0
+
+
+def test_who_and_what_for_are_on_record(shop: Shop) -> None:
+    shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--analyst", "Ada", "--purpose", "year report")
+    status, out, _ = shop.run("ledger", str(shop.ledger), "export")
+    assert status == 0
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["kind"] for line in lines] == ["account", "reserve", "settle"]
+    request = lines[1]["payload"]["request"]
+    assert (request["analyst"], request["purpose"], request["query"]) == ("Ada", "year report", COUNT)
+    assert lines[2]["payload"]["measured"] == [[str(lines[2]["payload"]["answer"]["rows"][0][0])]]
+
+
+def test_the_query_from_a_file_and_from_standard_input(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    (shop.directory / "q.sql").write_text(COUNT, encoding="utf-8")
+    options = ("--epsilon", "0.5", "--policy", "paper", "--json")
+    first = shop.release(f"@{shop.directory / 'q.sql'}", *options)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(COUNT))
+    assert shop.release("-", *options) == first  # the same query, from the ledger
+
+
+# ---------------------------------------------------------------- what the controller is told
+
+
+def test_the_controller_is_told_what_was_charged(shop: Shop) -> None:
+    """On standard error, for people only: standard output is the analyst's."""
+    assert shop.release(COUNT, "--epsilon", "0.5", "--policy", "budget:9")[2] == ""
+    status, _, err = shop.release(COUNT, "--epsilon", "0.5")
+    assert status == 0
+    assert "answered before" in err
+    assert "it cost nothing" in err
+    status, out, err = shop.release(COUNT, "--epsilon", "0.4")
+    assert status == 0
+    assert "with other settings" in err
+    assert "This is a new charge." in err
+    assert "other settings" not in out
+    assert shop.release(COUNT, "--epsilon", "0.4", "--again")[2] == ""
+    assert shop.release(COUNT, "--epsilon", "0.4", "--json")[2] == ""
+    assert shop.release(COUNT, "--epsilon", "0.3", "--json")[2] == ""
+    assert shop.books()[0]["epsilon"] == 1.6
+
+
+def test_round_numbers_are_written_out(shop: Shop) -> None:
+    """10 and 200, nowhere 1E+1 or 2E+2: for people, in messages and in the records."""
+    texts: list[str] = []
+    for words in (
+        ("--epsilon", "10", "--policy", "budget:200", "--max-epsilon", "100"),
+        ("--epsilon", "20", "--dry-run"),
+        ("--epsilon", "200", "--dry-run"),
+        ("--epsilon", "100", "--policy", "budget:300"),
+        ("--epsilon", "100", "--max-epsilon", "40"),
+        ("--epsilon", "100", "--candidates", "100,10"),
+        ("--epsilon", "100", "--again"),
+        ("--epsilon", "100", "--again", "--dry-run"),
+    ):
+        texts += shop.release(COUNT, *words)[1:]
+    for action in ([], ["export"], ["--json"]):
+        texts += shop.run("ledger", str(shop.ledger), *action)[1:]
+    shop.ledger.unlink()
+    searching = ("--svt", "20", "--variance", "50", "--candidates", "100,10", "--policy", "budget:300")
+    texts += shop.release(COUNT, *searching)[1:]
+    texts += shop.run("ledger", str(shop.ledger), "export")[1:]
+    for text in texts:
+        assert not re.search(r"\dE[+-]?\d", text)
+    assert any("110 of budget:200 is spent; this needs 100, 90 is left." in text for text in texts)
+
+
+# ---------------------------------------------------------------- the dry run
+
+
+def test_the_dry_run_in_json(shop: Shop) -> None:
+    options = ("--svt", "1", "--variance", "0.01", "--policy", "budget:20", "--dry-run", "--json")
+    status, out, _ = shop.release(COUNT, *options)
+    document = json.loads(out)
+    assert status == 0
+    assert document["dry_run"] is True
+    assert len(document["candidates"]) == 37
+    total = document["denial"] + sum(line["probability"] for line in document["candidates"])
+    assert total == pytest.approx(1.0)
+    assert shop.books() == []
+
+
+def test_the_dry_run_for_people(shop: Shop) -> None:
+    options = ("--svt", "1", "--variance", "0.01", "--policy", "budget:20", "--dry-run")
+    status, out, _ = shop.release(COUNT, *options)
+    assert status == 0
+    assert "nothing charged, nothing released" in out
+    assert "Denied with probability" in out
+    assert "e-" not in out.split("The released ε violates")[1].split("%")[0]  # no 8.3e-142 %
+    status, out, _ = shop.release(COUNT, "--epsilon", "3", "--policy", "budget:2", "--dry-run")
+    assert status == 1
+    assert "would be denied: 0 of budget:2 is spent; this needs 3, 2 is left." in out
+    assert shop.books() == []
+
+
+@pytest.mark.parametrize(
+    "way",
+    [("--epsilon", "0.5"), ("--prefer", "ratio:0.5"), ("--svt", "1", "--variance", "50", "--candidates", "0.5")],
+    ids=["fixed", "find", "find-and-release"],
+)
+def test_the_dry_run_of_what_was_answered(shop: Shop, way: tuple[str, ...]) -> None:
+    """Nothing is left of the budget, and it is granted all the same: it costs nothing."""
+    budget = {"--epsilon": "0.5", "--prefer": "1", "--svt": "1.5"}[way[0]]
+    _, released, _ = shop.release(COUNT, *way, "--policy", f"budget:{budget}", "--json")
+    status, out, _ = shop.release(COUNT, *way, "--dry-run", "--json")
+    document = json.loads(out)
+    assert (status, document["repeated"], document["cost"]["charge"]) == (0, True, 0.0)
+    assert document["analyst_sees"] == json.loads(released)
+    status, out, _ = shop.release(COUNT, *way, "--dry-run")
+    assert status == 0
+    assert "Already answered: the analyst gets the same numbers again, from the ledger. Cost: 0." in out
+    assert "denied" not in out
+    status, out, _ = shop.release(COUNT.replace("20", "10"), *way, "--dry-run", "--json")
+    assert status == 1
+    assert "0 is left" in json.loads(out)["reason"]
+
+
+def test_the_dry_run_says_that_it_leaves_a_mark(shop: Shop) -> None:
+    _, out, _ = shop.release(COUNT, "--epsilon", "1", "--policy", "budget:2", "--dry-run")
+    assert "That this was looked at is recorded and will stand in the guarantee of new answers to this query." in out
+    _, out, _ = shop.release(COUNT, "--prefer", "ratio:0.5", "--policy", "budget:2", "--dry-run")
+    assert "That this was looked at is recorded.\n" in out
+
+
+def test_a_dry_run_first_is_told_in_the_guarantee(shop: Shop) -> None:
+    shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--dry-run")
+    _, out, _ = shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--json")
+    assert json.loads(out)["guarantee"].endswith("was looked at before.")

@@ -1,0 +1,146 @@
+"""Exit statuses, interruptions, closed pipes, and what a terminal gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from command_line import Run
+from looking_documents import EAST, SUM
+
+import dosimeter
+from dosimeter.controller import Dataset
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version").out == f"dosimeter {dosimeter.__version__}\n"
+    for words in ([], ["--help"], ["risk", "--help"], ["find", "--help"], ["schema", "--help"], ["explain", "--help"]):
+        outcome = run(*words)
+        assert (outcome.status, outcome.err) == (0, "")
+        assert outcome.out.startswith("Usage: dosimeter")
+
+
+def test_python_dash_m() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "dosimeter", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert finished.stdout == f"dosimeter {dosimeter.__version__}\n"
+
+
+def test_a_bug_of_ours_is_status_3(run: Run, patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Ann is 30")
+
+    monkeypatch.setattr(Dataset, "assess", fail)
+    monkeypatch.delenv("DOSIMETER_DEBUG", raising=False)
+    outcome = run("risk", patients, SUM, "--json")
+    assert (outcome.status, outcome.out) == (3, "")
+    assert "a bug of ours (RuntimeError at " in outcome.err
+    assert "report" in outcome.err
+    assert "Ann" not in outcome.err
+    assert "Traceback" not in outcome.err
+    monkeypatch.setenv("DOSIMETER_DEBUG", "1")
+    assert "Traceback" in run("risk", patients, SUM).err
+
+
+def test_interrupted_is_status_130(run: Run, patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Dataset, "assess", interrupt)
+    outcome = run("risk", patients, SUM)
+    assert (outcome.status, outcome.out, outcome.err) == (130, "", "dosimeter: stopped.\n")
+
+
+READY = "import sys; from dosimeter.cli import main; sys.stderr.write('ready\\n'); sys.stderr.flush(); "
+COUNT_FOR_HOURS = (
+    READY
+    + """
+from sqlglot import exp
+from dosimeter.cli import looking
+from dosimeter.controller import Dataset
+def assess(self, *_, **__):
+    return self.engine.fetch(exp.select("MAX(HASH(range))").from_("RANGE(1000000000000)"))
+Dataset.assess = assess
+"""
+)
+
+
+@pytest.mark.parametrize("start", [READY, COUNT_FOR_HOURS], ids=["leaving records out", "a query of the engine"])
+def test_control_c_stops_the_work(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x\n" + "\n".join(str(value) for value in range(30_000)))
+    words = ["risk", path, "SELECT MEDIAN(x) FROM t", "--method", "recompute"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", start + "sys.exit(main(sys.argv[1:]))", *map(str, words)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert process.stderr.readline() == "ready\n"
+    time.sleep(1.5)
+    assert process.poll() is None, "the work was over before it could be interrupted"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "dosimeter: stopped.\n")
+
+
+def test_a_closed_pipe_is_no_error(patients: Path) -> None:
+    command = f"{sys.executable} -m dosimeter risk {patients} '{SUM}' --all | head -1; echo ${{PIPESTATUS[0]}}"
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    assert finished.stdout.splitlines() == [SUM, "0"]
+    assert finished.stderr == ""
+
+
+def read_from_terminal(words: list[str], environment: Mapping[str, str]) -> str:
+    """What a command prints on a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    settings = {**os.environ, "COLUMNS": "80", "LINES": "50", "TERM": "xterm-256color", **environment}
+    for name in {"NO_COLOR", "FORCE_COLOR"} - set(environment):
+        settings.pop(name, None)
+    with subprocess.Popen(
+        [sys.executable, "-m", "dosimeter", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=settings
+    ) as process:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not part:
+                break
+            parts.append(part)
+        assert process.wait(timeout=60) == 0
+    os.close(ours)
+    return b"".join(parts).decode()
+
+
+def test_a_terminal_gets_colours_unless_told_otherwise(patients: Path) -> None:
+    words = ["find", str(patients), EAST, "--prefer", "ratio:0.9"]
+    colour = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+    coloured, plain = read_from_terminal(words, {}), read_from_terminal(words, {"NO_COLOR": "1"})
+    assert colour.search(coloured)
+    assert not colour.search(plain)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in plain.splitlines()]
+    assert max(map(len, lines)) <= 80
+
+
+def test_output_survives_a_terminal_without_unicode(patients: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    words = [sys.executable, "-m", "dosimeter", "risk", str(patients)]
+    query = "SELECT COUNT(*) FROM patients WHERE ward = 'Œst'"
+    for extra in ([], ["--json"]):
+        finished = subprocess.run(
+            [*words, query, *extra], capture_output=True, text=True, check=True, timeout=60, env=environment
+        )
+        assert finished.stdout.isascii()
+    assert json.loads(finished.stdout)["query"] == query

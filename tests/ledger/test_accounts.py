@@ -1,0 +1,287 @@
+"""Accounts and entries: what goes into the ledger comes out of it, on both databases."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
+from raw_records import insert_raw
+
+from dosimeter.accounting import Charge
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Account, Continuation, Ledger, Reservation
+from dosimeter.ledger.records import seal_record
+
+
+def test_an_empty_ledger(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        assert ledger.describe() == {"datasets": []}
+        assert ledger.account("clinic") is None
+        assert ledger.entry("none") is None
+        assert ledger.find_answer("clinic", "request-1") is None
+        assert ledger.verify().describe() == {"intact": True, "records": 0, "head": "0" * 64}
+
+
+def test_a_release_from_reservation_to_answer(target: str) -> None:
+    clock = iter(datetime(2026, 11, 15, 11, minute, tzinfo=timezone(timedelta(hours=1))) for minute in range(60))
+    with Ledger.open(target, clock=lambda: next(clock)) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3", "budget:2.0"))
+        assert (entry.status, entry.epsilon, entry.charge, entry.reading) == (
+            "reserved",
+            Decimal("0.3"),
+            Decimal("0.3"),
+            Decimal("0.3"),
+        )
+        assert entry.answer is None
+        answer = [{"ward": "B", "count": 12}, {"ward": "A", "count": 7.5}]
+        settled = ledger.settle(
+            entry.id, status="released", answer=answer, guarantee="(0.3, 0)-DP", error_95=[9.5, None]
+        )
+        assert settled.answer == answer
+        assert [list(row) for row in settled.answer] == [["ward", "count"]] * 2  # columns keep their order
+        assert (settled.guarantee, settled.error_95) == ("(0.3, 0)-DP", (9.5, None))
+        assert ledger.entry(entry.id) == settled
+        second = ledger.reserve("clinic", decide_on("0.05", "budget:2.0"))
+        assert ledger.describe() == {
+            "datasets": [
+                {
+                    "dataset": "clinic",
+                    "epsilon": 0.35,
+                    "delta": 0.0,
+                    "policy": "budget:2",
+                    "algorithm": "fixed",
+                    "entries": [
+                        {
+                            "id": entry.id,
+                            "at": "2026-11-15T10:00:00Z",
+                            "status": "released",
+                            "epsilon": 0.3,
+                            "epsilon_svt": None,
+                            "delta": 0.0,
+                            "charge": 0.3,
+                            "reading": 0.3,
+                            "query": "SELECT COUNT(*) FROM clinic WHERE age = 25",
+                            "answer": answer,
+                            "analyst": None,
+                            "purpose": None,
+                        },
+                        {
+                            "id": second.id,
+                            "at": "2026-11-15T10:02:00Z",
+                            "status": "reserved",
+                            "epsilon": 0.05,
+                            "epsilon_svt": None,
+                            "delta": 0.0,
+                            "charge": 0.05,
+                            "reading": 0.35,
+                            "query": "SELECT COUNT(*) FROM clinic WHERE age = 25",
+                            "answer": None,
+                            "analyst": None,
+                            "purpose": None,
+                        },
+                    ],
+                }
+            ]
+        }
+    with Ledger.open(target, create=False) as again:
+        assert again.entry(entry.id) == settled
+        assert again.verify().records == 4
+
+
+def test_the_account_keeps_its_terms(target: str) -> None:
+    opening = make_opening("paper", "find-and-release", max_epsilon=Decimal("0.5"), delta_total=Decimal("2e-6"))
+    asked = make_request(
+        algorithm="find-and-release",
+        tau=Decimal("1e-5"),
+        selection="sharp",
+        analyst="Ada",
+        purpose="a study",
+        settings={"min_rows": 5},
+    )
+    charge = Charge(Decimal("0.2"), Decimal(1), Decimal("1e-6"))
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", lambda _: Reservation(request=asked, charge=charge, opening=opening))
+        account = ledger.account("clinic")
+        assert account is not None
+        assert (account.policy, account.algorithm, account.individuals) == (opening.policy, "find-and-release", 1000)
+        assert (account.delta_total, account.max_epsilon) == (Decimal("2e-6"), Decimal("0.5"))
+        assert account.is_of(SCHEMA, SOURCE)
+        assert (account.reading.epsilon, account.reading.delta) == (Decimal("1.2"), Decimal("1e-6"))
+        assert account.entries == (entry,)
+        assert entry.request == asked
+        assert (entry.epsilon_svt, entry.charge, entry.delta) == (1, Decimal("1.2"), Decimal("1e-6"))
+        account.check_terms(algorithm="find-and-release")
+        account.check_terms(algorithm="find-and-release", policy=opening.policy, max_epsilon=Decimal("0.50"))
+        for contradiction in (
+            {"policy": make_opening("budget:1").policy},
+            {"delta_total": Decimal(0)},
+            {"max_epsilon": Decimal(1)},
+        ):
+            with pytest.raises(LedgerError, match=next(iter(contradiction)).replace("_", "-")):
+                account.check_terms(algorithm="find-and-release", **contradiction)
+        with pytest.raises(LedgerError, match="one algorithm"):
+            account.check_terms(algorithm="find")
+
+
+def test_a_denial_after_the_noisy_test_costs_epsilon_svt(target: str) -> None:
+    asked = make_request(algorithm="find-and-release")
+
+    def deny(account: Account | None) -> Reservation:
+        opening = None if account else make_opening("paper", "find-and-release")
+        svt = Decimal(1) if account is None else Decimal(0)
+        return Reservation(request=asked, charge=Charge(Decimal(0), svt), status="denied", opening=opening)
+
+    with Ledger.open(target) as ledger:
+        tested, untested = ledger.reserve("clinic", deny), ledger.reserve("clinic", deny)
+        assert [(e.status, e.epsilon, e.charge, e.reading) for e in (tested, untested)] == [
+            ("denied", None, 1, 1),
+            ("denied", None, 0, 1),
+        ]
+        with pytest.raises(LedgerError, match="settled once"):
+            ledger.settle(tested.id, status="released", answer=[])
+
+
+def test_a_settled_denial_keeps_its_charge(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        denied = ledger.settle(entry.id, status="denied")
+        assert (denied.status, denied.charge, denied.answer) == ("denied", Decimal("0.3"), None)
+        account = ledger.account("clinic")
+        assert account is not None
+        assert account.reading.epsilon == Decimal("0.3")
+
+
+def test_an_overspent_delta_reads_infinity_and_null(tmp_path: Path) -> None:
+    """The ledger admits no such charge; a record of one, however it came there, must still be readable."""
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.reserve("clinic", decide_on("0.1", delta="1e-6"))
+        before = ledger.verify().head
+    with closing(sqlite3.connect(path)) as raw:
+        (payload,) = raw.execute("SELECT payload FROM dosimeter_ledger WHERE seq = 2").fetchone()
+        record = seal_record(
+            seq=3,
+            dataset="clinic",
+            kind="reserve",
+            at="2026-11-15T10:00:00Z",
+            entry="e",
+            payload=json.loads(payload),
+            previous=before,
+        )
+        insert_raw(raw, record)
+        raw.commit()
+    with Ledger.open(path) as ledger:
+        (dataset,) = ledger.describe()["datasets"]
+        assert dataset["epsilon"] is None
+        assert [entry["reading"] for entry in dataset["entries"]] == [0.1, None]
+        json.dumps(dataset, allow_nan=False)
+        with pytest.raises(LedgerError, match="does not admit"):
+            ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
+
+
+def test_the_latest_answer_to_the_same_request_is_found(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        for count in (1, 2):
+            entry = ledger.reserve("clinic", decide_on("0.1"))
+            ledger.settle(entry.id, status="released", answer=[{"count": count}])
+        ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
+        ledger.reserve("clinic", decide_on("0.1"))
+        ledger.reserve("clinic", decide_on("0.1", request=make_request("request-2")))
+        found = ledger.find_answer("clinic", "request-1")
+        assert found is not None
+        assert found.answer == [{"count": 2}]
+        assert ledger.find_answer("clinic", "request-2") is None
+        assert ledger.find_answer("other", "request-1") is None
+
+
+def test_views_are_remembered_and_recorded_with_the_charge(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        assert not ledger.viewed("clinic", "plan-1")
+        ledger.record_view("clinic", "plan-1", "risk")
+        ledger.record_view("clinic", "plan-1", "risk")
+        ledger.record_view("clinic", "plan-1", "dry-run")
+        assert ledger.verify().records == 2
+        assert ledger.viewed("clinic", "plan-1")
+        assert not ledger.viewed("clinic", "plan-2")
+        assert not ledger.viewed("other", "plan-1")
+        assert ledger.account("clinic") is None  # looking opens no account
+        assert ledger.reserve("clinic", decide_on("0.1")).viewed
+        assert not ledger.reserve(
+            "clinic", decide_on("0.1", request=make_request("request-2", plan_digest="plan-2"))
+        ).viewed
+        known = Reservation(
+            request=make_request("request-3", plan_digest="plan-3"), charge=Charge(Decimal("0.1")), viewed=True
+        )
+        assert ledger.reserve("clinic", lambda _: known).viewed
+
+
+def test_changed_data_never_open_a_fresh_account(target: str) -> None:
+    changed = make_request(source_digest="source-2")
+    charge = Charge(Decimal("0.1"))
+    with Ledger.open(target) as ledger:
+        ledger.reserve("clinic", decide_on("0.3"))
+        with pytest.raises(LedgerError, match="--continue"):
+            ledger.reserve("clinic", lambda _: Reservation(request=changed, charge=charge))
+        with pytest.raises(LedgerError, match="already"):
+            ledger.reserve(
+                "clinic",
+                lambda _: Reservation(request=changed, charge=charge, opening=make_opening(source_digest="source-2")),
+            )
+        assert ledger.verify().records == 2
+        agreed = Continuation(schema_digest=SCHEMA, source_digest="source-2", by="Ada")
+        entry = ledger.reserve("clinic", lambda _: Reservation(request=changed, charge=charge, continuation=agreed))
+        assert entry.reading == Decimal("0.4")
+        account = ledger.account("clinic")
+        assert account is not None
+        assert account.is_of(SCHEMA, "source-2")
+        with pytest.raises(LedgerError, match="--continue"):
+            ledger.reserve("clinic", decide_on("0.1"))  # the old data again
+
+
+def test_datasets_are_told_apart(target: str) -> None:
+    names = ["clinic", "Clinic", "clinic ", "Kliník", "a'b\"c;--"]
+    with Ledger.open(target) as ledger:
+        for name in names:
+            ledger.reserve(name, open_with(f"data of {name}"))
+        assert ledger.datasets() == tuple(names)
+        assert all(len(account.entries) == 1 for account in ledger.accounts())
+
+
+def open_with(source: str, epsilon: str = "0.9") -> Callable[[Account | None], Reservation]:
+    """Open an account on these data, or continue one with them."""
+
+    def decide(account: Account | None) -> Reservation:
+        request = make_request(source_digest=source)
+        agreed = Continuation(schema_digest=SCHEMA, source_digest=source)
+        charge = Charge(Decimal(epsilon))
+        if account is None:
+            return Reservation(request=request, charge=charge, opening=make_opening(source_digest=source))
+        return Reservation(request=request, charge=charge, continuation=agreed)
+
+    return decide
+
+
+def test_the_same_data_have_one_account(target: str) -> None:
+    """Neither opened nor continued under another name, nor after the first account went on with newer data."""
+    with Ledger.open(target) as ledger:
+        ledger.reserve("clinic", open_with("may", "0.1"))
+        ledger.reserve("clinic", open_with("june", "0.1"))
+        ledger.reserve("other", open_with("elsewhere", "0.1"))
+        before = ledger.verify()
+        for name in ("copy", "other"):
+            for source in ("may", "june"):
+                with pytest.raises(LedgerError, match=r"account 'clinic' in.*table = .clinic. in"):
+                    ledger.reserve(name, open_with(source, "0.1"))
+                with pytest.raises(LedgerError, match="same data have the account 'clinic'"):
+                    ledger.check_holder(name, source)
+        assert ledger.verify() == before
+        ledger.check_holder("clinic", "may")
+        ledger.check_holder("copy", "july")
+        ledger.reserve("clinic", open_with("may", "0.1"))  # its own data again

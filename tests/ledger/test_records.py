@@ -1,0 +1,181 @@
+"""The ledger's records: their digests and JSON, kinds that are not known, and triggers against accidents."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from decimal import Decimal
+from hashlib import sha256
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_worker import decide_on, make_request
+from raw_records import insert_raw
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Ledger, Record
+from dosimeter.ledger.records import write_canonical_json
+
+# ---------------------------------------------------------------- records
+
+
+def test_the_export_can_be_verified_by_others(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        ledger.record_view("clinic", "request-1", "risk")
+        entry = ledger.reserve(
+            "clinic", decide_on("0.30", delta="1e-7", request=make_request(analyst='Zoë "Z" 雪\u2028'))
+        )
+        ledger.settle(entry.id, status="released", answer=[{"count": 1.5, "a": "é"}], guarantee="ε")
+        stream = io.StringIO()
+        ledger.export(stream)
+        head = ledger.verify().head
+    lines = [json.loads(line) for line in stream.getvalue().rstrip("\n").split("\n")]
+    assert [line["kind"] for line in lines] == ["view", "account", "reserve", "settle"]
+    assert lines[2]["payload"]["charge"] == {"epsilon": "0.3", "epsilon_svt": "0", "delta": "1E-7"}
+    previous = "0" * 64
+    for line in lines:
+        payload = json.dumps(line["payload"], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        parts = [
+            "dosimeter-ledger-record",
+            line["seq"],
+            line["dataset"],
+            line["kind"],
+            line["version"],
+            line["at"],
+            line["entry"],
+            payload,
+            previous,
+        ]
+        digest = sha256(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+        assert (line["previous"], line["digest"]) == (previous, digest)
+        previous = digest
+    assert previous == head
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(json_values)
+def test_canonical_json_comes_back_and_stays(value: object) -> None:
+    text = write_canonical_json(value)
+    assert json.loads(text) == value
+    assert write_canonical_json(json.loads(text)) == text
+
+
+def test_answers_may_hold_dates_decimals_and_numpy_numbers(tmp_path: Path) -> None:
+    import numpy as np
+
+    answer = [
+        {
+            "day": datetime(2026, 1, 2, tzinfo=UTC).date(),
+            "sum": Decimal("-1.50"),
+            "n": np.int64(3),
+            "x": np.float32(0.5),
+        }
+    ]
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.1"))
+        settled = ledger.settle(entry.id, status="released", answer=answer)
+        assert settled.answer == [{"day": "2026-01-02", "sum": "-1.50", "n": 3, "x": 0.5}]
+        assert ledger.entry(entry.id) == settled
+
+
+@pytest.mark.parametrize("change", [{"kind": "transfer"}, {"version": 2}])
+def test_unknown_kinds_and_newer_versions_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+        head = ledger.verify().head
+    values = {
+        "seq": 3,
+        "dataset": "clinic",
+        "kind": "view",
+        "version": 1,
+        "at": "2027-01-01T00:00:00Z",
+        "entry": "",
+        "payload": "{}",
+        "previous": head,
+        "digest": "",
+        **change,
+    }
+    record = Record(**{**values, "digest": Record(**values).compute_digest()})  # type: ignore[arg-type]
+    with closing(sqlite3.connect(path)) as raw:
+        insert_raw(raw, record)
+        raw.commit()
+    with Ledger.open(path) as ledger:
+        for call in (
+            ledger.verify,
+            ledger.describe,
+            lambda: ledger.account("other"),
+            lambda: ledger.reserve("clinic", decide_on("0.1")),
+        ):
+            with pytest.raises(LedgerError, match="newer one"):
+                call()
+
+
+# ---------------------------------------------------------------- accidents
+
+
+COPY = "SELECT {} FROM dosimeter_ledger WHERE seq = 2"
+ACCIDENTS = [
+    "UPDATE dosimeter_ledger SET payload = '{}'",
+    "UPDATE dosimeter_ledger SET payload = '{}' WHERE seq = 2",
+    "DELETE FROM dosimeter_ledger",
+    "DELETE FROM dosimeter_ledger WHERE seq = 2",
+    "INSERT INTO dosimeter_ledger " + COPY.format("7, dataset, kind, version, at, entry, payload, digest, 'd'"),
+    "INSERT INTO dosimeter_ledger " + COPY.format("3, dataset, kind, version, at, entry, payload, 'p', 'd'"),
+    "UPDATE dosimeter_ledger_format SET version = 2",
+    "DELETE FROM dosimeter_ledger_format",
+]
+SQLITE_ACCIDENTS = [
+    "REPLACE INTO dosimeter_ledger " + COPY.format("seq, dataset, kind, version, at, entry, '{}', previous, digest"),
+    "REPLACE INTO dosimeter_ledger " + COPY.format("3, dataset, kind, version, at, entry, '{}', previous, digest"),
+    "UPDATE OR REPLACE dosimeter_ledger SET seq = 1 WHERE seq = 2",
+    "INSERT INTO dosimeter_ledger_format VALUES (9)",
+]
+POSTGRES_ACCIDENTS = [
+    "TRUNCATE dosimeter_ledger",
+    "TRUNCATE dosimeter_ledger_format",
+    f"INSERT INTO dosimeter_ledger {COPY.format('*')} ON CONFLICT (seq) DO UPDATE SET payload = 'x'",
+    "INSERT INTO dosimeter_ledger_format VALUES (9)",
+]
+
+
+@pytest.mark.parametrize("accident", ACCIDENTS + SQLITE_ACCIDENTS)
+def test_triggers_prevent_accidents_on_sqlite(tmp_path: Path, accident: str) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+        before = ledger.verify()
+        with closing(sqlite3.connect(path)) as raw, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            raw.execute(accident)
+        assert ledger.verify() == before
+
+
+def test_triggers_prevent_accidents_on_postgresql(create_database: Callable[[], str]) -> None:
+    url = create_database()
+    with Ledger.open(url) as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+        before = ledger.verify()
+        for accident in ACCIDENTS + POSTGRES_ACCIDENTS:
+            with psycopg.connect(url) as raw, pytest.raises(psycopg.errors.RaiseException, match="append-only"):
+                raw.execute(accident)
+        assert ledger.verify() == before

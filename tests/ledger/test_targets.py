@@ -1,0 +1,243 @@
+"""Where a ledger is kept: files and servers that can be used, and one clear error for those that cannot."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+import sqlalchemy
+from ledger_worker import NOBODY, decide_on
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Account, Ledger, Reservation
+
+
+def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    before = os.umask(0)
+    try:
+        with Ledger.open(path) as ledger:
+            ledger.reserve("clinic", decide_on("0.1"))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_odd_file_names(tmp_path: Path) -> None:
+    for name in ("a?b#c.db", "ä %20.db", ":memory:"):
+        with Ledger.open(tmp_path / name) as ledger:
+            ledger.reserve("clinic", decide_on("0.1"))
+        with Ledger.open(str(tmp_path / name), create=False) as ledger:
+            assert ledger.verify().records == 2
+        assert (tmp_path / name).is_file()
+
+
+def write_other_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("CREATE TABLE patients (name TEXT)")
+
+
+def write_newer_ledger(path: Path) -> None:
+    Ledger.open(path).close()
+    with closing(sqlite3.connect(path)) as raw:
+        raw.executescript(
+            "DROP TRIGGER dosimeter_ledger_format_no_update; UPDATE dosimeter_ledger_format SET version = 2"
+        )
+
+
+def write_half_ledger(path: Path) -> None:
+    Ledger.open(path).close()
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("DROP TABLE dosimeter_ledger")
+
+
+def write_damaged_ledger(path: Path) -> None:
+    with Ledger.open(path) as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * 3996 + content[4096:])
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda path: path.write_text("name,age\nAda,36\n" * 100), "is not a ledger"),
+        (lambda path: path.write_bytes(b"x"), "is not a ledger"),
+        (write_other_database, "not a ledger"),
+        (write_newer_ledger, "format 2"),
+        (write_half_ledger, "not a whole ledger"),
+        (write_damaged_ledger, "damaged"),
+        (lambda path: path.mkdir(), "is a directory"),
+    ],
+)
+def test_files_that_are_no_ledger(tmp_path: Path, prepare: Callable[[Path], None], message: str) -> None:
+    path = tmp_path / "ledger.db"
+    prepare(path)
+    content = path.read_bytes() if path.is_file() else b""
+    for create in (True, False):
+        with pytest.raises(LedgerError, match=message):
+            Ledger.open(path, create=create)
+    assert not path.is_file() or path.read_bytes() == content
+
+
+def test_a_missing_ledger_is_created_only_on_purpose(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="no ledger at"):
+        Ledger.open(tmp_path / "ledger.db", create=False)
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(LedgerError, match="is not a ledger"):
+        Ledger.open(tmp_path / "empty.db", create=False)
+    with pytest.raises(LedgerError, match="no directory"):
+        Ledger.open(tmp_path / "missing" / "ledger.db")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["empty.db"]
+
+
+@pytest.mark.parametrize("target", ["", "mysql://u:secret@h/d", "sqlite:///x.db", "a\0b"])
+def test_other_targets_are_refused(target: str) -> None:
+    with pytest.raises(LedgerError, match="path of a file") as caught:
+        Ledger.open(target)
+    assert "secret" not in str(caught.value)
+
+
+def reserve_often(ledger: Ledger) -> None:
+    for _ in range(100):
+        ledger.reserve("clinic", decide_on("0.001"))
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger.open(path).close()
+
+    def limit(connection: sqlite3.Connection, record: object) -> None:
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", limit)
+    try:
+        with Ledger.open(path) as ledger, pytest.raises(LedgerError, match="disk is full"):
+            reserve_often(ledger)
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", limit)
+    with Ledger.open(path) as ledger:
+        assert ledger.verify().intact
+        ledger.reserve("clinic", decide_on("0.001"))
+
+
+Worker = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits on file sizes are POSIX")
+def test_a_file_that_may_not_grow(tmp_path: Path, run_worker: Worker) -> None:
+    path = tmp_path / "ledger.db"
+    result = run_worker("try", str(path), "fill")
+    assert result.stdout.startswith("refused: The disk "), result
+    assert "Traceback" not in result.stderr
+    with Ledger.open(path) as ledger:
+        assert ledger.verify().intact
+
+
+@pytest.mark.parametrize("read_only", ["file", "directory", "both"])
+def test_what_may_only_be_read_can_be_read(open_directory: Path, run_worker: Worker, read_only: str) -> None:
+    """Root may write anything: then another user tries."""
+    path = open_directory / "ledger.db"
+    with Ledger.open(path) as ledger:
+        ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
+    as_nobody: tuple[str, ...] = ()
+    if os.geteuid() == 0:
+        for item in (path, open_directory):
+            os.chown(item, NOBODY, NOBODY)
+        as_nobody = (str(NOBODY),)
+    path.chmod(0o600 if read_only == "directory" else 0o400)
+    open_directory.chmod(0o700 if read_only == "file" else 0o500)
+    shown = run_worker("try", str(path), "show", *as_nobody)
+    assert shown.stdout == "intact True ok\n", shown
+    written = run_worker("try", str(path), "reserve", *as_nobody)
+    assert written.stdout.startswith("refused: "), written
+    assert "must both be writable" in written.stdout
+    elsewhere = run_worker("try", str(open_directory / "new.db"), "reserve", *as_nobody)
+    if read_only != "file":
+        assert "permissions" in elsewhere.stdout, elsewhere
+
+
+def test_what_may_not_even_be_read(open_directory: Path, run_worker: Worker) -> None:
+    path = open_directory / "ledger.db"
+    Ledger.open(path).close()
+    as_nobody = (str(NOBODY),) if os.geteuid() == 0 else ()
+    path.chmod(0o600 if as_nobody else 0)
+    refused = run_worker("try", str(path), "show", *as_nobody)
+    assert "check the permissions" in refused.stdout, refused
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql://ada:hunter2@127.0.0.1:1/ledger", "cannot be reached"),
+        ("postgresql://ada:hunter2@nowhere.invalid/ledger", "cannot be reached"),
+        ("postgresql://ada:hun@ter2@127.0.0.1/ledger", "%40"),
+        ("postgresql://ada:hunter2@127.0.0.1:port/ledger", "cannot be read"),
+        ("postgresql://127.0.0.1:1/ledger?password=hunter2", "cannot be reached"),
+        ("postgresql://127.0.0.1:1/ledger?nonsense=hunter2", "cannot be reached"),
+    ],
+)
+def test_servers_that_cannot_be_reached(url: str, message: str) -> None:
+    with pytest.raises(LedgerError, match=message) as caught:
+        Ledger.open(url, busy_timeout=2)
+    assert "hunter2" not in str(caught.value)
+    assert "ter2" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None  # nor in a traceback
+
+
+def test_databases_that_cannot_be_used(create_database: Callable[[], str]) -> None:
+    url = create_database()
+    with pytest.raises(LedgerError, match="no such database"):
+        Ledger.open(url.replace("/ledger_", "/missing_"))
+    with pytest.raises(LedgerError, match="is not a ledger"):
+        Ledger.open(url, create=False)
+    with Ledger.open(url) as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute("CREATE ROLE reader LOGIN")
+        raw.execute("CREATE ROLE writer LOGIN")
+        raw.execute("GRANT SELECT ON dosimeter_ledger, dosimeter_ledger_format TO writer, reader")
+        raw.execute("GRANT INSERT ON dosimeter_ledger TO writer")
+        raw.execute("CREATE ROLE stranger LOGIN")
+        raw.execute("ALTER ROLE reader SET default_transaction_read_only = on")
+    with Ledger.open(url.replace("postgres@", "writer@")) as ledger:  # needs no more than SELECT and INSERT
+        ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
+    with Ledger.open(url.replace("postgres@", "reader@")) as ledger:
+        assert ledger.verify().intact
+        with pytest.raises(LedgerError, match="read-only"):
+            ledger.reserve("clinic", decide_on("0.1"))
+    with pytest.raises(LedgerError, match="may not read"):
+        Ledger.open(url.replace("postgres@", "stranger@"))
+    with pytest.raises(LedgerError, match="cannot be reached"):
+        Ledger.open(url.replace("postgres@", "nobody@"))
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute("DROP TRIGGER dosimeter_ledger_format_no_change ON dosimeter_ledger_format")
+        raw.execute("UPDATE dosimeter_ledger_format SET version = 2")
+    with pytest.raises(LedgerError, match="format 2"):
+        Ledger.open(url)
+
+
+def test_a_lost_connection_is_one_clear_error(create_database: Callable[[], str]) -> None:
+    url = create_database()
+
+    def cut_off(account: Account | None) -> Reservation:
+        with psycopg.connect(url, autocommit=True) as raw:
+            raw.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dosimeter ledger'"
+            )
+        return decide_on("0.1")(account)
+
+    with Ledger.open(url) as ledger:
+        with pytest.raises(LedgerError, match="ledger"):
+            ledger.reserve("clinic", cut_off)
+        assert ledger.verify().records == 0

@@ -1,0 +1,227 @@
+"""What comes out when ε is found privately (V3, V4): its distribution and accuracy, by integration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise, product
+
+import mpmath
+import numpy as np
+import pytest
+from selection_problems import (
+    LAPLACE,
+    METHODS,
+    ZCDP,
+    make_problem,
+    precise_normalised,
+    precise_variance,
+    varied_problem,
+)
+
+from dosimeter import selection
+from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.selection import (
+    Method,
+    SelectionProblem,
+    accuracy,
+    difference_tail,
+    normalised_variance,
+    outcome_distribution,
+    violation_probability,
+    violation_share,
+)
+
+# ---------------------------------------------------------------- V3: the outcome's distribution
+
+
+def precise_outcome(problem: SelectionProblem, method: Method) -> list[mpmath.mpf]:
+    """V3's integral in mpmath, from the definitions; the last entry is the denial."""
+    n = problem.n
+    unit = mpmath.mpf(n - 1) / n**2
+    ratio = mpmath.mpf(2) ** (mpmath.mpf(2) / 3)
+    first = unit * (1 + ratio) / mpmath.mpf(problem.epsilon_svt)
+    second = 2 * unit * (1 + ratio) / ratio / mpmath.mpf(problem.epsilon_svt)
+    gaps = []
+    for epsilon in problem.candidates:
+        normalised = precise_normalised(problem, epsilon)
+        q, tau = precise_variance(normalised, problem.counts.tolist()), mpmath.mpf(problem.threshold)
+        if method == "sharp":
+            edges = precise_normalised(replace_values(problem), epsilon)
+            q, tau = q / (edges[1] - edges[0]) ** 2, tau / (edges[1] - edges[0]) ** 2
+        gaps.append(q - tau)
+
+    def above(x: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.exp(-x / second) / 2 if x >= 0 else 1 - mpmath.exp(x / second) / 2
+
+    def integrand(j: int, r: mpmath.mpf) -> mpmath.mpf:
+        value = mpmath.exp(-abs(r) / first) / (2 * first)
+        for gap in gaps[:j]:
+            value *= 1 - above(gap + r)
+        return value * (above(gaps[j] + r) if j < len(gaps) else 1)
+
+    reach = 60 * first
+    inner = [point for point in [0, *(-gap for gap in gaps)] if -reach < point < reach]
+    marks = sorted({*inner, *(reach * i / 15 for i in range(-15, 16))})
+    return [mpmath.quad(lambda r, j=j: integrand(j, r), marks) for j in range(len(gaps) + 1)]
+
+
+def replace_values(problem: SelectionProblem) -> SelectionProblem:
+    """The same query with one slot at PIS 0 and one at Δ: the ends of the interval of normalised RDRs."""
+    return replace(problem, n=2, values=np.array([0.0, problem.sensitivity]), counts=np.array([1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "method", "threshold", "epsilon_svt"),
+    [(LAPLACE, "paper", 0.03, 1.0), (ZCDP, "paper", 0.03, 1.0), (ZCDP, "sharp", 0.003, 0.1)],
+)
+def test_outcome_of_the_sparse_vector_in_high_precision(
+    mechanism: Mechanism, method: Method, threshold: float, epsilon_svt: float
+) -> None:
+    problem = make_problem(
+        [0.0] * 150 + [0.5] * 20 + [1.0] * 30,
+        mechanism,
+        candidates=(6.0, 2.0, 0.7, 0.2),
+        threshold=threshold,
+        epsilon_svt=epsilon_svt,
+    )
+    outcome = outcome_distribution(problem, method=method)
+    with mpmath.workdps(25):
+        expected = [float(chance) for chance in precise_outcome(problem, method)]
+    assert [*outcome.probabilities, outcome.denial] == pytest.approx(expected, abs=1e-8)
+    assert max(expected) < 0.98
+
+
+def test_outcome_of_one_number_is_the_laplace_distribution() -> None:
+    problem = make_problem([0.0] * 150 + [1.0] * 50, candidates=(6.0, 2.0, 0.7, 0.2), threshold=0.03, epsilon_svt=0.1)
+    outcome = outcome_distribution(problem, method="sharp")
+    with mpmath.workdps(40):
+        scale = mpmath.mpf(199) / 200**2 / mpmath.mpf(0.1)
+        level = mpmath.mpf(150 * 50) / 200**2
+        below = [mpmath.mpf(0)]
+        for epsilon in problem.candidates:
+            x = (problem.threshold * (1 + 1 / mpmath.mpf(epsilon)) ** 2 - level) / scale
+            below.append(mpmath.exp(x) / 2 if x < 0 else 1 - mpmath.exp(-x) / 2)
+        expected = [float(b - a) for a, b in pairwise(below)]
+    assert list(outcome.probabilities) == pytest.approx(expected, abs=1e-8)
+    assert outcome.denial == pytest.approx(float(1 - below[-1]), rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("count", [1, 2, 37, 120])
+def test_probabilities_add_up(mechanism: Mechanism, method: Method, count: int) -> None:
+    """Chances and denial are integrated separately; at |E| = 120 the product of factors is at its steepest."""
+    candidates = tuple(float(x) for x in np.geomspace(10.0, 0.001, count))
+    for threshold, epsilon_svt in product((1e-7, 1e-3, 0.3), (0.01, 1.0, 50.0)):
+        problem = make_problem(
+            [0.0] * 95 + [1.0] * 5, mechanism, candidates=candidates, threshold=threshold, epsilon_svt=epsilon_svt
+        )
+        outcome = outcome_distribution(problem, method=method)
+        assert min(outcome.probabilities) >= 0.0
+        assert math.fsum((*outcome.probabilities, outcome.denial)) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_quadrature_has_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = make_problem([0.0] * 95 + [1.0] * 5, candidates=paper_candidates(), threshold=0.002)
+    coarse = outcome_distribution(problem, method="paper")
+    monkeypatch.setattr(selection, "_NODES", 48)
+    fine = outcome_distribution(problem, method="paper")
+    assert coarse.probabilities == pytest.approx(fine.probabilities, abs=1e-14)
+
+
+def test_violations_are_the_chances_of_candidates_above_the_threshold() -> None:
+    problem = make_problem([0.0] * 90 + [1.0] * 10, candidates=(5.0, 1.0, 0.5, 0.1), threshold=0.015)
+    outcome = outcome_distribution(problem, method="paper")
+    slots = np.array([0.0] * 90 + [1.0] * 10)
+    bad = sum(
+        chance
+        for epsilon, chance in zip(problem.candidates, outcome.probabilities, strict=True)
+        if np.var((slots + 1 / epsilon) / (1 + 1 / epsilon)) > 0.015
+    )
+    assert violation_probability(problem, outcome) == pytest.approx(bad, rel=1e-12)
+    assert violation_share(problem, outcome) == pytest.approx(bad / (1 - outcome.denial), rel=1e-9)
+    assert 0.1 < bad < 0.9
+
+
+# ---------------------------------------------------------------- V4: accuracy
+
+
+@pytest.mark.parametrize(("first", "second"), [(1.0, 1.0), (2.0, 2.0), (1.0, 1.5), (2.6, 3.26), (1.0, 1.0 + 1e-7)])
+@pytest.mark.parametrize("distance", [0.0, 0.5, 3.0, 20.0])
+def test_tail_of_a_difference_by_convolution(first: float, second: float, distance: float) -> None:
+    with mpmath.workdps(30):
+
+        def survival(y: mpmath.mpf) -> mpmath.mpf:  # P(X > y), X of the first scale
+            return mpmath.exp(-y / first) / 2 if y >= 0 else 1 - mpmath.exp(y / first) / 2
+
+        def integrand(y: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.exp(-abs(y) / second) / (2 * second) * survival(distance + y)
+
+        marks = sorted({-60 * second, -distance - 5 * first, -distance, 0, 5 * second, 60 * second})
+        expected = 2 * mpmath.quad(integrand, marks)
+    assert difference_tail(distance, first, second) == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_tail_of_a_difference_by_simulation() -> None:
+    """n = 1,000,000, α = 1e-4 each (two-sided normal bound, 3.9 deviations), seeded."""
+    generator = np.random.default_rng(7)
+    n = 1_000_000
+    for first, second in ((1.0, 1.0), (2.587, 3.26)):
+        spread = np.abs(generator.laplace(scale=first, size=n) - generator.laplace(scale=second, size=n))
+        for distance in (1.0, 5.0, 12.0):
+            p = difference_tail(distance, first, second)
+            assert abs((spread > distance).mean() - p) < 3.9 * math.sqrt(p * (1 - p) / n)
+
+
+def test_accuracy_of_the_paper() -> None:
+    problem = varied_problem(LAPLACE, 1)
+    result = accuracy(problem, 0.05, method="paper")
+    n = problem.n
+    assert result.paper_alpha == pytest.approx(6 / n * math.log(2 * 37 / 0.05))
+    unit, ratio = (n - 1) / n**2, 2 ** (2 / 3)
+    with mpmath.workdps(30):
+        b1, b2 = unit * (1 + ratio), 2 * unit * (1 + ratio) / ratio
+
+        def tail(a: mpmath.mpf) -> mpmath.mpf:
+            return (b1**2 * mpmath.exp(-a / b1) - b2**2 * mpmath.exp(-a / b2)) / (b1**2 - b2**2)
+
+        expected = mpmath.findroot(lambda a: mpmath.log(37 * tail(a) / 0.05), result.paper_alpha / 2)
+    assert result.exact_alpha == pytest.approx(float(expected), rel=1e-12)
+    assert result.exact_alpha < result.paper_alpha
+    assert result.by_candidate == (result.exact_alpha,) * 37
+    assert result.warning
+
+
+def test_accuracy_of_the_sharp_method() -> None:
+    problem = varied_problem(LAPLACE, 1)
+    result = accuracy(problem, 0.05)
+    scale = (problem.n - 1) / problem.n**2
+    assert result.exact_alpha == pytest.approx(scale * math.log(20) * (10 / 11) ** 2, rel=1e-12)
+    assert result.by_candidate[-1] == pytest.approx(scale * math.log(20) * (0.001 / 1.001) ** 2, rel=1e-12)
+    assert result.warning
+    assert not accuracy(replace(problem, threshold=1e-3), 0.05).warning
+
+
+@pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("matching", [1, 20, 60, 100])
+def test_accuracy_holds_in_the_exact_distribution(mechanism: Mechanism, method: Method, matching: int) -> None:
+    """V4's two promises, checked with V3's probabilities."""
+    beta = 0.1
+    for threshold in (1e-4, 0.01, 0.05):
+        problem = make_problem(
+            [1.0] * matching + [0.0] * (200 - matching),
+            mechanism,
+            candidates=paper_candidates(),
+            threshold=threshold,
+            epsilon_svt=0.7,
+        )
+        alphas = accuracy(problem, beta, method=method).by_candidate
+        outcome = outcome_distribution(problem, method=method)
+        spreads = [normalised_variance(problem, epsilon) for epsilon in problem.candidates]
+        rows = list(zip(outcome.probabilities, spreads, alphas, strict=True))
+        too_large = sum(chance for chance, q, alpha in rows if q > threshold + alpha)
+        safe = next((j for j, (_, q, alpha) in enumerate(rows) if q < threshold - alpha), None)
+        passed_over = 0.0 if safe is None else sum(outcome.probabilities[safe + 1 :]) + outcome.denial
+        assert too_large + passed_over <= beta

@@ -1,0 +1,102 @@
+"""What cannot be found privately is refused, and private values do not show."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from selection_problems import make_problem
+
+from dosimeter.errors import DataError, OptionError, QueryError
+from dosimeter.model import Measure, MeasureKind, QueryPlan, Schema
+from dosimeter.selection import accuracy, outcome_distribution, prepare_test, require_additive, select_epsilon
+
+
+def plan_of(*kinds: MeasureKind) -> QueryPlan:
+    measures = tuple(
+        Measure(kind, None, f"M{i}(x)", Fraction(1), Fraction(1), 1.0, 1.0) for i, kind in enumerate(kinds)
+    )
+    return QueryPlan(
+        sql="",
+        table="t",
+        columns=(),
+        where=None,
+        groups=(),
+        arguments=(),
+        measures=measures,
+        estimates=(),
+        outputs=(),
+        having=None,
+        order=(),
+        limit=None,
+        declared=True,
+        hand_sensitivity=None,
+        schema=Schema("t", {}),
+        digest="",
+    )
+
+
+@pytest.mark.parametrize("kind", list(MeasureKind))
+def test_only_additive_queries_pass(kind: MeasureKind) -> None:
+    plan = plan_of(MeasureKind.COUNT, kind)
+    if plan.additive:
+        require_additive(plan)
+        return
+    with pytest.raises(QueryError, match=r"M1\(x\)") as caught:
+        require_additive(plan)
+    assert caught.value.clause == "M1(x)"
+    assert "--epsilon" in str(caught.value)
+    advice = "GROUP BY CASE" if kind in (MeasureKind.QUANTILE, MeasureKind.COUNT_DISTINCT) else "--min-rows"
+    assert advice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"threshold": 0.0},
+        {"threshold": math.nan},
+        {"epsilon_svt": 0.0},
+        {"epsilon_svt": math.inf},
+        {"candidates": ()},
+        {"candidates": (0.1, 1.0)},
+        {"candidates": (1.0, 1.0)},
+        {"candidates": (1.0, -1.0)},
+        {"k": 0},
+        {"sensitivity": 0.0},
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        make_problem([0.0, 1.0], **changes)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    problem = make_problem([0.0, 1.0])
+    for function in (select_epsilon, outcome_distribution, accuracy):
+        with pytest.raises(OptionError, match="sharp or paper"):
+            function(problem, method="blunt")  # type: ignore[operator]
+
+
+def test_data_that_contradicts_the_declaration_is_refused() -> None:
+    with pytest.raises(DataError):
+        make_problem([0.0, 1.0], n=3)
+    with pytest.raises(DataError):
+        make_problem([0.0, 1.5])
+    with pytest.raises(DataError):
+        make_problem([0.0, math.nan])
+    with pytest.raises(OptionError):
+        make_problem([0.0])
+
+
+def test_private_values_do_not_show() -> None:
+    problem = make_problem([0.0, 0.625])
+    for private in (problem, prepare_test(problem, method="sharp"), outcome_distribution(problem, method="paper")):
+        assert "redacted" in repr(private)
+        assert "0.625" not in repr(private)
+
+
+def test_tiny_candidates_do_not_overflow() -> None:
+    outcome = outcome_distribution(make_problem([0.0, 1.0, 1.0], candidates=(1e-200,)), method="sharp")
+    assert outcome.probabilities == (1.0,)

@@ -1,0 +1,95 @@
+"""Small tables to leave records out of, for plans and for studies, and what their vectors must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.model import Contributions, FloatArray, Norm, QueryPlan, Schema
+from dosimeter.recompute import recompute_contributions
+from dosimeter.schema import read_schema
+from dosimeter.sensitivity import find_contributions, measure_profile
+
+
+def open_table(columns: dict[str, Any], schema: Schema) -> DuckDBEngine:
+    engine = open_duckdb(pa.table(columns), ReadOptions(table=schema.table))
+    engine.impose(schema)
+    return engine
+
+
+def list_vectors(contributions: Contributions) -> FloatArray:
+    """Everybody's vector, one row each, in an order that does not depend on how they were grouped."""
+    dense = np.zeros((len(contributions.people), contributions.k))
+    for row in range(len(contributions.people)):
+        owned = slice(contributions.starts[row], contributions.starts[row + 1])
+        dense[row, contributions.cells[owned]] = contributions.changes[owned]
+    everybody = np.repeat(dense, contributions.people, axis=0)
+    return everybody[np.lexsort(np.round(everybody, 6).T)]
+
+
+def assert_same(found: Contributions, expected: Contributions | FloatArray) -> None:
+    wanted = list_vectors(expected) if isinstance(expected, Contributions) else expected
+    scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+    np.testing.assert_allclose(list_vectors(found), wanted, rtol=1e-9, atol=1e-9 * scale)
+
+
+def assert_equals_closed_form(plan: QueryPlan, engine: DuckDBEngine, n: int, norms: Sequence[Norm] = (1, 2)) -> None:
+    profile = measure_profile(plan, engine)
+    for norm in norms:
+        found = recompute_contributions(plan, engine, n, norm, processes=1)
+        assert found.n == n
+        assert_same(found, find_contributions(profile, n, norm))
+
+
+# ---------------------------------------------------------------- people, for plans
+
+
+SMALL_SCHEMA = read_schema(
+    {
+        "table": "people",
+        "individuals": 40,
+        "columns": {
+            "team": {"type": "category", "values": ["a", "b", "c", "nobody"]},
+            "score": {"type": "integer", "bounds": [Decimal(-5), Decimal(9)]},
+            "pay": {"type": "decimal", "bounds": [Decimal(-2), Decimal(10)], "resolution": Decimal("0.25")},
+        },
+    }
+)
+
+
+def draw_people(seed: int, rows: int) -> dict[str, Any]:
+    """NULLs, values out of bounds and off the grid, a team nobody declared, groups of one."""
+    random = Random(seed)
+    return {
+        "team": pa.array(random.choices(["a", "b", "c", "undeclared", None], [9, 5, 1, 1, 1], k=rows), pa.string()),
+        "score": pa.array([random.choice([None, -7, -5, 0, 1, 1, 2, 3, 9, 12]) for _ in range(rows)], pa.int64()),
+        "pay": pa.array([random.choice([None, -3.0, 0.1, 0.125, 2.4, 7.75, 10.2]) for _ in range(rows)], pa.float64()),
+    }
+
+
+# ---------------------------------------------------------------- rows of a group and two numbers, for studies
+
+
+Rows = list[tuple[str, float, float]]
+STUDY_SCHEMA = read_schema(
+    {
+        "table": "t",
+        "columns": {
+            "g": {"type": "text"},
+            "x": {"type": "decimal"},
+            "y": {"type": "integer"},
+        },
+    }
+)
+
+
+def open_rows(rows: Rows) -> DuckDBEngine:
+    columns = {"g": [g for g, _, _ in rows], "x": [x for _, x, _ in rows], "y": [int(y) for _, _, y in rows]}
+    return open_table(columns, STUDY_SCHEMA)

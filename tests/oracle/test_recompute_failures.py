@@ -1,0 +1,132 @@
+"""When leaving records out goes wrong: refused data, lost and interrupted processes."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+from recompute_tables import SMALL_SCHEMA, STUDY_SCHEMA, draw_people, open_rows, open_table
+
+from dosimeter import recompute
+from dosimeter.errors import DataError, OptionError
+from dosimeter.plan import plan_query
+from dosimeter.recompute import recompute_contributions, recompute_study
+from dosimeter.study import plan_study
+
+
+def test_more_people_than_declared_is_refused() -> None:
+    plan = plan_query("SELECT COUNT(*) FROM people", SMALL_SCHEMA)
+    with pytest.raises(DataError, match="holds 7 individuals and the schema declares 6"):
+        recompute_contributions(plan, open_table(draw_people(0, 7), SMALL_SCHEMA), 6, 1)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_values_that_are_no_numbers_are_refused_where_they_are_read(bad: float) -> None:
+    columns = {"team": ["a", "b"], "score": [1, 2], "pay": [1.0, bad]}
+    engine = open_table(columns, SMALL_SCHEMA)
+    study_engine = open_rows([("a", 1.0, 1), ("b", bad, 2)])
+    for where, refused in (("", True), (" WHERE team = 'a'", False), (" WHERE team = 'b'", True)):
+        plan = plan_query(f"SELECT MAX(pay) FROM people{where}", SMALL_SCHEMA)
+        study = plan_study(f"SELECT STDDEV_SAMP(x) FROM t{where.replace('team', 'g')}", STUDY_SCHEMA, 1.0)
+        if not refused:
+            assert recompute_contributions(plan, engine, 2, 1).n == 2
+            assert recompute_study(study, study_engine, 2, 1).n == 2
+            continue
+        with pytest.raises(DataError, match=r"\(pay\) holds NaN or infinite"):
+            recompute_contributions(plan, engine, 2, 1)
+        with pytest.raises(DataError, match=r"\(x\) holds NaN or infinite"):
+            recompute_study(study, study_engine, 2, 1)
+
+
+def test_processes_must_be_positive() -> None:
+    plan = plan_query("SELECT COUNT(*) FROM people", SMALL_SCHEMA)
+    with pytest.raises(OptionError, match="at least 1"):
+        recompute_contributions(plan, open_table(draw_people(0, 3), SMALL_SCHEMA), 40, 1, processes=0)
+
+
+def test_progress_can_stop_the_work() -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise Enough
+
+    plan = plan_query("SELECT SUM(score) FROM people", SMALL_SCHEMA)
+    with pytest.raises(Enough):
+        recompute_contributions(plan, open_table(draw_people(0, 30), SMALL_SCHEMA), 40, 1, processes=1, progress=stop)
+
+
+def test_a_worker_reports_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def __init__(self, *_: object) -> None:
+            raise ArithmeticError("Could not convert string 'Ada Lovelace' to INT64")
+
+    monkeypatch.setattr(recompute, "DeletionTable", Broken)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    ours, theirs = Pipe()
+    ours.send((None, None, None))
+    recompute._serve(theirs)
+    with pytest.raises(DataError, match="ArithmeticError") as caught:
+        recompute._receive(ours)
+    assert "Ada" not in str(caught.value)
+
+
+def test_a_lost_worker_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recompute, "_serve", Connection.close)  # a process that leaves without a word
+    plan = plan_query("SELECT SUM(score) FROM people", SMALL_SCHEMA)
+    with pytest.raises(DataError, match="ended before its time"):
+        recompute_contributions(plan, open_table(draw_people(0, 30), SMALL_SCHEMA), 40, 1, processes=2)
+
+
+INTERRUPTED = """
+import multiprocessing, sys, time
+import pyarrow as pa
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.recompute import recompute_study
+from dosimeter.schema import read_schema
+from dosimeter.study import plan_study
+
+def show(done, total):
+    if done:
+        sys.stdout.write(" ".join(str(child.pid) for child in multiprocessing.active_children()) + "\\n")
+        sys.stdout.flush()
+
+if __name__ == "__main__":
+    schema = read_schema({"table": "t", "columns": {"x": {"type": "integer"}, "y": {"type": "integer"}}})
+    rows = pa.table({"x": list(range(60000)), "y": [at * at % 977 for at in range(60000)]})
+    engine = open_duckdb(rows, ReadOptions(table="t"))
+    engine.impose(schema)
+    study = plan_study("SELECT MEDIAN(x), CORR(x, y) FROM t", schema, 1.0)
+    try:
+        recompute_study(study, engine, 60000, 1, processes=2, progress=show)
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process groups are sent signals on POSIX")
+def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
+    script = tmp_path / "study.py"
+    script.write_text(INTERRUPTED)
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        assert run.stdout is not None
+        workers = [int(word) for word in run.stdout.readline().split()]
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all of them
+        _, errors = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert errors == ""
+    assert len(workers) == 2
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)

@@ -1,0 +1,181 @@
+"""The dry run: what a release would cost, give and refuse, with exact probabilities and at no charge."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, schema_of
+
+from dosimeter import Dataset, Ledger
+from dosimeter.errors import LedgerError, OptionError
+from dosimeter.model import Mechanism
+from dosimeter.selection import SelectionProblem, outcome_distribution
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
+def test_a_dry_run_charges_nothing_and_is_recorded(stays: Dataset, ledger: Ledger, way: dict[str, Any]) -> None:
+    sql = "SELECT COUNT(*) FROM stays WHERE urgent"
+    document = preview(stays, ledger, sql, policy="budget:30", **way)
+    assert document["dry_run"] is True
+    assert ledger.accounts() == ()
+    digest = stays.plan(sql).digest
+    assert ledger.viewed("stays", digest)
+    assert ledger.verify().records == 1
+    answer = stays.release(sql, ledger=ledger, policy="budget:30", **way)
+    assert account_of(ledger).entries[0].viewed
+    if answer.status == "released" and "prefer" not in way:
+        assert answer.guarantee is not None
+        assert answer.guarantee.endswith("looked at before.")
+    other = stays.release("SELECT COUNT(*) FROM stays", ledger=ledger, **way)
+    assert not account_of(ledger).entries[1].viewed
+    assert "before." not in (other.guarantee or "")
+
+
+def test_a_dry_run_refuses_what_the_release_would_refuse(stays: Dataset, ledger: Ledger) -> None:
+    sql = "SELECT COUNT(*) FROM stays"
+    with pytest.raises(OptionError, match="--policy"):
+        preview(stays, ledger, sql, epsilon=0.1)
+    stays.release(sql, ledger=ledger, epsilon=0.1, policy="budget:1")
+    with pytest.raises(LedgerError, match="cannot be changed"):
+        preview(stays, ledger, sql, epsilon=0.1, policy="paper")
+    with Dataset.open(make_table(nights=[1] * ROWS), schema=schema_of()) as changed:
+        with pytest.raises(LedgerError, match="--continue"):
+            preview(changed, ledger, sql, epsilon=0.1)
+        assert preview(changed, ledger, sql, epsilon=0.1, continued=True)["granted"]
+
+
+@pytest.mark.parametrize("selection", ["sharp", "paper"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_a_dry_run_tells_the_exact_probabilities(
+    stays: Dataset, ledger: Ledger, selection: Any, mechanism: Any
+) -> None:
+    """Against the selection's own distribution, from sensitivities counted by hand, with the reading's cut."""
+    import numpy as np
+
+    sql = "SELECT COUNT(*) FROM stays WHERE urgent"
+    if selection == "paper":  # part of the budget is spent: only candidates of 4 and less are left
+        first = stays.release(
+            "SELECT COUNT(*) FROM stays", ledger=ledger, svt=1.0, variance=50.0, candidates=[5.0],
+            policy="budget:11", mechanism=mechanism,
+        )  # fmt: skip
+        assert first.status == "released"
+    document = preview(
+        stays, ledger, sql, svt=1.0, variance=0.01, selection=selection, mechanism=mechanism, policy="budget:11"
+    )
+    urgent = sum(COLUMNS["urgent"])
+    candidates = tuple(line["epsilon"] for line in document["candidates"])
+    assert max(candidates) == (4.0 if selection == "paper" else 10.0)
+    problem = SelectionProblem(
+        n=40, k=1, sensitivity=1.0,
+        mechanism=Mechanism("laplace") if mechanism == "laplace" else Mechanism("gaussian", 1 / 1600, "zcdp"),
+        values=np.array([0.0, 1.0]), counts=np.array([40 - urgent, urgent]),
+        candidates=candidates, threshold=0.01, epsilon_svt=1.0,
+    )  # fmt: skip
+    outcome = outcome_distribution(problem, method=selection)
+    assert [line["probability"] for line in document["candidates"]] == list(outcome.probabilities)
+    assert document["denial"] == outcome.denial
+    assert math.fsum([document["denial"], *outcome.probabilities]) == pytest.approx(1.0)
+    violating = [line["probability"] for line in document["candidates"] if line["variance"] > 0.01]
+    assert document["violation"] == pytest.approx(math.fsum(violating))
+    for line in document["candidates"]:
+        share = urgent / 40 * (1 - urgent / 40)
+        if mechanism == "laplace":
+            assert line["variance"] == pytest.approx(share * (line["epsilon"] / (line["epsilon"] + 1)) ** 2)
+        before = 6.0 if selection == "paper" else 0.0
+        assert line["cost"]["reading_after"] == pytest.approx(before + line["epsilon"] + 1.0)
+
+
+def test_a_dry_run_of_a_fixed_epsilon_tells_its_cost(stays: Dataset, ledger: Ledger) -> None:
+    sql = "SELECT COUNT(*) FROM stays"
+    document = preview(stays, ledger, sql, epsilon=0.3, policy="budget:1")
+    assert document["cost"] == {"charge": 0.3, "reading": 0.0, "reading_after": 0.3}
+    assert document["analyst_sees"]["status"] == "released"
+    assert not document["repeated"]
+    stays.release(sql, ledger=ledger, epsilon=0.3, policy="budget:1")
+    assert preview(stays, ledger, sql, epsilon=0.3)["repeated"]
+    denied = preview(stays, ledger, sql, epsilon=0.8)
+    assert denied["analyst_sees"] == {"status": "denied"}
+    assert denied["cost"] is None
+    assert not denied["granted"]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
+def test_a_dry_run_of_what_was_answered_shows_that_answer(stays: Dataset, ledger: Ledger, way: dict[str, Any]) -> None:
+    """Whatever is left of the budget: a repeat needs none of it."""
+    sql = "SELECT COUNT(*) FROM stays WHERE urgent"
+    options = {**way, "candidates": [1.0, 0.5]} | ({"variance": 50.0} if "svt" in way else {})
+    answer = stays.release(sql, ledger=ledger, policy="budget:2", **options)
+    assert answer.status == "released"
+    reading = float(account_of(ledger).reading.epsilon)
+    document = preview(stays, ledger, sql, **options)
+    assert (document["repeated"], document["granted"], document["reason"]) == (True, True, None)
+    assert document["analyst_sees"] == answer.describe()
+    assert document["cost"] == {"charge": 0.0, "reading": reading, "reading_after": reading}
+    assert len(account_of(ledger).entries) == 1
+    assert not preview(stays, ledger, sql, again=True, **options)["repeated"]
+
+
+def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, tmp_path: Path) -> None:
+    sql, other = "SELECT COUNT(*) FROM stays", "SELECT COUNT(*) FROM stays WHERE urgent"
+    for epsilon in (0.4, 0.5):
+        stays.release(sql, ledger=ledger, epsilon=epsilon, policy="budget:1", max_epsilon=0.8)
+    for options, reason in (
+        ({"epsilon": 0.3}, "0.9 of budget:1 is spent; this needs 0.3, 0.1 is left."),
+        ({"epsilon": 10.0}, "ε = 10 is above the account's cap of 0.8 for one query (--max-epsilon)."),
+    ):
+        document = preview(stays, ledger, other, **options)
+        assert (document["reason"], document["granted"]) == (reason, False)
+        assert document["analyst_sees"] == {"status": "denied"}
+        assert stays.release(other, ledger=ledger, again=True, **options).status == "denied"
+    with Ledger.open(tmp_path / "paper.db") as books:
+        stays.release(
+            sql, ledger=books, epsilon=0.5, policy="paper", mechanism="gaussian", delta=1e-3, delta_total=1e-3
+        )
+        assert preview(stays, books, other, epsilon=0.5)["reason"] == (
+            "Under the policy paper ε must be larger than the reading, which is 0.5; 0.5 is not."
+        )
+        assert preview(stays, books, other, epsilon=2.0, mechanism="gaussian")["reason"].startswith(
+            "0.001 of the account's δ_g = 0.001 is spent; this needs 0.000625 more"
+        )
+
+
+def test_a_dry_run_of_a_search_says_why_it_would_be_denied(stays: Dataset, tmp_path: Path) -> None:
+    sql, other = "SELECT COUNT(*) FROM stays WHERE urgent", "SELECT COUNT(*) FROM stays WHERE nights = 7"
+    with Ledger.open(tmp_path / "find.db") as books:
+        reason = preview(stays, books, sql, prefer="ratio:0.99999", policy="budget:1")["reason"]
+        assert reason.startswith("No candidate meets the preference")
+        assert "The largest ε that does is 0.00001" in reason  # k/(k + ε) ≥ 0.99999
+        stays.release(sql, ledger=books, prefer="ratio:0.5", policy="budget:1")
+        reason = preview(stays, books, other, prefer="ratio:0.4", candidates=[1.0, 0.25])["reason"]
+        assert reason.endswith("admits none of them. 1 of budget:1 is spent; this needs 0.25, 0 is left.")
+    with Ledger.open(tmp_path / "svt.db") as books:
+        document = preview(stays, books, sql, svt=1.0, variance=0.1, candidates=[1.0, 0.25], policy="budget:1.2")
+        assert document["reason"] == (
+            "0 of budget:1.2 is spent; this needs 1.25 (ε = 0.25 and 1 for finding it), 1.2 is left."
+        )
+        assert (document["denial"], document["cost"]) == (1.0, None)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
+def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(ledger: Ledger, way: dict[str, Any]) -> None:
+    with Dataset.open(make_table(), schema=schema_of(individuals=ROWS - 1)) as crowded:
+        document = preview(crowded, ledger, "SELECT COUNT(*) FROM stays", policy="budget:20", **way)
+    assert (
+        document["reason"]
+        == "The data holds 30 individuals and the schema declares 29. Correct individuals in the schema."
+    )
+    assert document["analyst_sees"] == {"status": "denied"}
+    assert ledger.accounts() == ()
+
+
+def test_a_dry_run_of_algorithm_1_names_the_epsilon(stays: Dataset, ledger: Ledger) -> None:
+    sql = "SELECT COUNT(*) FROM stays WHERE urgent"
+    document = preview(stays, ledger, sql, prefer="ratio:0.5", policy="paper")
+    assert document["epsilon"] == 1.0
+    stays.release(sql, ledger=ledger, prefer="ratio:0.5", policy="paper")
+    second = preview(stays, ledger, sql, prefer="ratio:0.4", policy="paper")  # at most 1.5, so 1 again: spent
+    assert second["epsilon"] is None
+    assert second["analyst_sees"] == {"status": "denied"}

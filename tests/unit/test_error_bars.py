@@ -1,0 +1,94 @@
+"""The 95 % error of an answer follows from the noisy numbers and the rows that are shown."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, preview, rows_of, schema_of
+
+from dosimeter import Dataset, Ledger
+from dosimeter.model import Mechanism
+from dosimeter.release import add_noise_to
+
+
+def test_an_error_bar_follows_from_the_noisy_numbers_alone(stays: Dataset, ledger: Ledger) -> None:
+    """The error of an average depends on the noisy count: it is worked out again from what the ledger holds."""
+    from dosimeter.mechanism import noise_scale
+    from dosimeter.postprocess import error_95
+
+    sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward"
+    seen = set()
+    for _ in range(5):
+        answer = stays.release(sql, ledger=ledger, epsilon=2.0, policy="budget:100", again=True)
+        entry = account_of(ledger).entries[-1]
+        assert entry.measured is not None
+        noisy = [[Fraction(text) for text in row] for row in entry.measured]
+        plan = stays.plan(sql)
+        scale = noise_scale(Mechanism("laplace"), plan.sensitivity(1), 2.0)
+        assert answer.error_95 == error_95(plan, Mechanism("laplace"), scale, noisy)
+        seen.add(answer.error_95)
+    assert len(seen) > 1
+
+
+def test_other_data_and_the_same_noisy_numbers_give_the_same_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dosimeter import releasing
+
+    def same_numbers(plan: Any, keys: Any, values: Any, noise: Any) -> Any:
+        noisy = add_noise_to(plan, keys, values, noise)
+        return type(noisy)(noisy.keys, tuple((Fraction(12), Fraction(-3)) for _ in noisy.keys))
+
+    monkeypatch.setattr(releasing, "add_noise_to", same_numbers)
+    answers = []
+    for number, nights in enumerate((COLUMNS["nights"], [9] * ROWS)):
+        with (
+            Dataset.open(make_table(nights=nights), schema=schema_of()) as dataset,
+            Ledger.open(tmp_path / f"{number}.db") as ledger,
+        ):
+            answer = dataset.release("SELECT AVG(nights) FROM stays", ledger=ledger, epsilon=1.0, policy="paper")
+            answers.append(answer.describe())
+    assert answers[0] == answers[1]
+
+
+def test_an_error_bar_is_of_the_rows_that_are_shown(stays: Dataset, ledger: Ledger) -> None:
+    """The average of a group of hardly anybody is far off; where HAVING takes it out, its error does not count."""
+    from dosimeter.mechanism import noise_scale
+    from dosimeter.postprocess import error_95
+
+    sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward HAVING COUNT(nights) > 5 LIMIT 2"
+    answer = stays.release(sql, ledger=ledger, epsilon=20.0, policy="budget:100")
+    assert [row["ward"] for row in rows_of(answer)] == WARDS[:2]  # 10 people each; nobody has 0, at noise of 0.1
+    (entry,) = account_of(ledger).entries
+    assert entry.measured is not None
+    noisy = [[Fraction(text) for text in row] for row in entry.measured]
+    plan, laplace = stays.plan(sql), Mechanism("laplace")
+    scale = noise_scale(laplace, plan.sensitivity(1), 20.0)
+    assert answer.error_95 is not None
+    assert answer.error_95[0] == max(error_95(plan, laplace, scale, [row])[0] for row in noisy[:2])  # type: ignore[type-var]
+    assert answer.error_95 != error_95(plan, laplace, scale, noisy)
+    none_left = stays.release(f"{sql.split(' HAVING')[0]} HAVING COUNT(*) > 1000", ledger=ledger, epsilon=20.0)
+    assert (none_left.answer, none_left.error_95) == ([], (None,))
+
+
+def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger) -> None:
+    """COUNT, SUM and arithmetic have no range to stay in; AVG and MAX have 9, a variance 4.5², a deviation 4.5."""
+    sql = (
+        "SELECT COUNT(*), SUM(nights), AVG(nights), MAX(nights), VAR_POP(nights), STDDEV_POP(nights), 2 * AVG(nights) "
+        "FROM stays"
+    )
+    options: dict[str, Any] = {"ledger": ledger, "epsilon": 0.01, "policy": "budget:1"}
+    free = stays.release(sql, **options).error_95
+    clamped = stays.release(sql, clamp=True, **options).error_95
+    assert free is not None
+    assert clamped is not None
+    ranges = (math.inf, math.inf, 9.0, 9.0, 20.25, 4.5, math.inf)
+    for plain, capped, width in zip(free, clamped, ranges, strict=True):
+        assert capped == (plain if width == math.inf else min(math.inf if plain is None else plain, width))
+    assert free[3] is not None
+    assert free[3] > 9.0
+    assert preview(stays, ledger, sql, epsilon=0.02, clamp=True)["analyst_sees"]["error_95"][3] == 9.0
