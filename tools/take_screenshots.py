@@ -84,6 +84,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         if everything:
             take_variants(browser, demo, carol.url, folder)
         carol.click("text=Approve at ε")
+        carol.fill("[name=reason]", "The stock of a rare medicine depends on it")
         take(carol, folder, "web-confirm")
         carol.click("main button.primary")
         carol.wait_for_selector("text=Answered")
@@ -91,6 +92,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         carol.click("text=Seal Island")
         settle(carol)
         carol.click("text=Approve at ε")
+        carol.fill("[name=reason]", "Yearly report")
         carol.click("main button.primary")
         carol.wait_for_selector("text=Answered")
         carol.goto("/accounts/clinic")

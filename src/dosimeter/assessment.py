@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dosimeter.choose import (
+    Found,
     Limit,
     build_candidate,
     exact_limit,
@@ -196,20 +197,33 @@ class Risk:
         filters = self._check_filters(preference)
         sensitivities = self._summarise(self._contributions_by(filters)) if filters else self.sensitivities
         rdrs = [self._rdr(sensitivities, epsilon) for epsilon in epsilons]
-        allowed = set(epsilons if available is None else available(epsilons))
         everywhere = find_epsilon(zip(epsilons, rdrs, strict=True), preference)
-        found = keep_available(everywhere, allowed)
-        limit = self._limit(preference, sensitivities)
+        found = keep_available(everywhere, set(epsilons if available is None else available(epsilons)))
         verdicts = dict(everywhere.tested)
+        lines = tuple(self._candidate(r, verdicts[r.epsilon]) for r in rdrs)
+        return self.conclude(preference, found, lines, sensitivities=sensitivities, filters=filters.values())
+
+    def conclude(
+        self,
+        preference: Preference,
+        found: Found,
+        lines: tuple[Candidate, ...],
+        *,
+        sensitivities: Sensitivities | None = None,
+        filters: Iterable[exp.Expression] = (),
+    ) -> Choice:
+        """What was found for a preference, with its exact limit and everything the controller should know of it."""
+        classes = self.sensitivities if sensitivities is None else sensitivities
+        limit = self._limit(preference, classes)
         notes = write_notes(
-            sensitivities,
+            classes,
             self.mechanism,
             sensitivity=self.sensitivity,
             indicator=self.indicator,
             grids=self.plan.grids(self.mechanism.norm),
             measures=[measure.kind for measure in self.plan.measures],
             groups=self.k // len(self.plan.measures),
-            epsilons=epsilons,
+            epsilons=[line.epsilon for line in lines],
             preference=preference,
             found=found,
             limit=limit,
@@ -218,8 +232,8 @@ class Risk:
             preference=preference.text,
             epsilon=found.epsilon,
             limit=limit.value,
-            candidates=tuple(self._candidate(r, verdicts[r.epsilon]) for r in rdrs),
-            notes=tuple(dict.fromkeys((*self._literal_notes(filters.values()), *self.notes, *notes))),
+            candidates=lines,
+            notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes))),
         )
 
     def _limit(self, preference: Preference, sensitivities: Sensitivities) -> Limit:

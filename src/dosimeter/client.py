@@ -7,28 +7,24 @@ answer.status, answer.rows
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import quote, urlsplit
 
-from dosimeter.errors import DosimeterError, OptionError, QueryError
+from dosimeter.errors import OptionError, QueryError, ServerError
 
 if TYPE_CHECKING:
     import httpx
 
+__all__ = ["Client", "ServerError", "Submitted"]
+
 Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
-
-
-class ServerError(DosimeterError):
-    """The server refused, or does not answer. ``code`` is the server's word for it."""
-
-    exit_code = 2
-
-    def __init__(self, message: str, *, code: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +47,17 @@ class Submitted:
         return self.client.query(self.id)
 
     def wait(self, timeout: float | None = None, *, every: float = 2.0) -> Submitted:
-        """Ask again and again until it is decided. With a timeout in seconds, TimeoutError once it has passed."""
+        """Ask again and again until it is decided. With a timeout in seconds, TimeoutError once it has passed.
+
+        It looks once more when the time is up, so that a short timeout waits as long as it says.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         current = self.refresh()
         while current.status == "waiting":
-            if deadline is not None and time.monotonic() + every > deadline:
+            left = every if deadline is None else deadline - time.monotonic()
+            if left <= 0:
                 raise TimeoutError(f"Query {self.id} is still waiting. Call wait() again, or look with refresh().")
-            time.sleep(every)
+            time.sleep(min(every, left))
             current = current.refresh()
         return current
 
@@ -66,16 +66,24 @@ class Client:
     """One server, one analyst's token. A context manager."""
 
     def __init__(
-        self, url: str, token: str, *, timeout: float = 30.0, transport: httpx.BaseTransport | None = None
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = 30.0,
+        insecure: bool = False,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
+        """``insecure``: send the token over http:// to another machine, where everybody on the way can read it."""
         try:
             import httpx
         except ImportError:
             raise OptionError("The client needs httpx: pip install 'dosimeter[web]'.") from None
-        if not url.startswith(("http://", "https://")):
-            raise OptionError("The server's address begins with https:// (or http:// on your own machine).")
+        self.url = _check_address(url, insecure=insecure)
+        if not re.fullmatch(r"[!-~]+", token):
+            raise OptionError("The token holds characters that no token has. Copy it again from the page “You”.")
         self._http = httpx.Client(
-            base_url=url.rstrip("/") + "/api/v1",
+            base_url=f"{self.url}/api/v1",
             headers={"Authorization": f"Bearer {token}"},
             timeout=timeout,
             transport=transport,
@@ -93,16 +101,20 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({str(self._http.base_url)!r})"
+        return f"Client({self.url!r})"
 
     def datasets(self) -> list[dict[str, Any]]:
         """The datasets and what is publicly known of them."""
-        found: list[dict[str, Any]] = self._call("GET", "/datasets")
+        found = self._call("GET", "/datasets")
+        if not isinstance(found, list):
+            raise _not_ours()
         return found
 
     def check(self, sql: str, *, dataset: str | None = None) -> dict[str, Any]:
         """Whether this could be answered; asks nothing."""
-        checked: dict[str, Any] = self._call("POST", "/check", {"dataset": self._dataset(dataset), "sql": sql})
+        checked = self._call("POST", "/check", {"dataset": self._dataset(dataset), "sql": sql})
+        if not isinstance(checked, dict):
+            raise _not_ours()
         return checked
 
     def submit(
@@ -125,36 +137,44 @@ class Client:
         return self._read(self._call("POST", "/queries", document))
 
     def query(self, query_id: str) -> Submitted:
-        return self._read(self._call("GET", f"/queries/{query_id}"))
+        if query_id in ("", ".", ".."):
+            raise OptionError("This is no query's id.")
+        return self._read(self._call("GET", f"/queries/{quote(query_id, safe='')}"))
 
     def queries(self, *, limit: int = 50) -> list[Submitted]:
         """Your queries, newest first."""
-        return [self._read(document) for document in self._call("GET", f"/queries?limit={limit}")["queries"]]
+        found = self._call("GET", f"/queries?limit={int(limit)}")
+        with _expecting_ours():
+            return [self._read(document) for document in found["queries"]]
 
     def _dataset(self, name: str | None) -> str:
         if name is not None:
             return name
-        names = [str(dataset["name"]) for dataset in self.datasets()]
+        with _expecting_ours():
+            names = [str(dataset["name"]) for dataset in self.datasets()]
         if len(names) != 1:
             raise OptionError(f"Say which dataset: {', '.join(names)}.")
         return names[0]
 
     def _read(self, document: Mapping[str, Any]) -> Submitted:
-        query = Submitted(
-            id=document["id"],
-            dataset=document["dataset"],
-            sql=document["sql"],
-            status=document["status"],
-            message=document["message"],
-            rows=None,
-            epsilon=None,
-            epsilon_svt=None,
-            error_95=None,
-            guarantee=None,
-            client=self,
-        )
-        answer = document["answer"]
-        return query if answer is None else replace(query, **answer)
+        with _expecting_ours():
+            query = Submitted(
+                id=document["id"],
+                dataset=document["dataset"],
+                sql=document["sql"],
+                status=document["status"],
+                message=document["message"],
+                rows=None,
+                epsilon=None,
+                epsilon_svt=None,
+                error_95=None,
+                guarantee=None,
+                client=self,
+            )
+            answer = document["answer"]
+            if answer is None:
+                return query
+            return replace(query, **{name: answer[name] for name in _ANSWER})
 
     def _call(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
         import httpx
@@ -163,12 +183,61 @@ class Client:
             response = self._http.request(method, path, json=document)
         except httpx.HTTPError as error:
             raise ServerError(f"The server does not answer ({type(error).__name__}).", code="unreachable") from None
-        if response.is_success:
-            return response.json()
         try:
-            problem = response.json()["error"]
-        except (ValueError, KeyError, TypeError):
-            raise ServerError(f"The server answers with status {response.status_code}.", code="unknown") from None
-        if problem["code"] == "not_answerable":
-            raise QueryError(problem["message"], clause=problem["clause"])
-        raise ServerError(problem["message"], code=problem["code"])
+            found = response.json()
+        except ValueError:
+            found = None
+        if response.is_success:
+            if found is None:
+                raise _not_ours()
+            return found
+        problem = found.get("error") if isinstance(found, dict) else None
+        if not isinstance(problem, dict) or not isinstance(problem.get("message"), str):
+            raise ServerError(
+                f"The server answers with status {response.status_code}, and not as a Dosimeter server does.",
+                code="unknown",
+            )
+        if problem.get("code") == "not_answerable":
+            raise QueryError(problem["message"], clause=problem.get("clause"))
+        raise ServerError(problem["message"], code=str(problem.get("code", "unknown")))
+
+
+_ANSWER = ("rows", "epsilon", "epsilon_svt", "error_95", "guarantee")
+
+
+def _check_address(url: str, *, insecure: bool) -> str:
+    """The address without a name or password in it: those would end up in logs, and the server takes a token."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise OptionError("The server's address begins with https:// (or http:// on your own machine).")
+    if parts.username is not None or parts.password is not None:
+        raise OptionError("Leave name and password out of the server's address: the token says who you are.")
+    if parts.query or parts.fragment:
+        raise OptionError("The server's address ends before any ? or #.")
+    if parts.scheme == "http" and not insecure and not _is_this_machine(parts.hostname):
+        raise OptionError(
+            "Over http:// everybody on the way can read the token. Use https://, or say insecure=True if that is meant."
+        )
+    return url.rstrip("/")
+
+
+def _is_this_machine(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _not_ours() -> ServerError:
+    return ServerError("The server does not answer as a Dosimeter server does. Is the address right?", code="unknown")
+
+
+@contextmanager
+def _expecting_ours() -> Iterator[None]:
+    """Whatever is missing or of another shape, the answer is not a Dosimeter server's."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError):
+        raise _not_ours() from None

@@ -7,7 +7,9 @@
     │   ├── QueryError            SQL that does not parse or cannot be analysed; knows the clause
     │   ├── PreferenceError       a preference that is not a condition on the RDRs
     │   ├── DataError             data that cannot be read, or contradicts the schema; private to the controller
-    │   └── LedgerError           a ledger that is unclear, newer, full, busy, or belongs to other data
+    │   ├── LedgerError           a ledger that is unclear, newer, full, busy, or belongs to other data
+    │   ├── LimitError            more at a time than one user may have; later, or fewer
+    │   └── ServerError           a server that refuses, or does not answer as a Dosimeter server does; knows its code
     └── Interrupted           exit 130: the user pressed Ctrl-C
 
 Messages never quote a cell of the data. ``DataError`` is the only branch whose *occurrence* depends on
@@ -55,6 +57,18 @@ class DataError(InputError):
 
 class LedgerError(InputError):
     """The ledger cannot be used: unclear, newer, busy, not writable, or of other data."""
+
+
+class LimitError(InputError):
+    """More at a time than one user may have. It works later, or with fewer."""
+
+
+class ServerError(InputError):
+    """The server refused, or does not answer. ``code`` is the server's word for it."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Interrupted(DosimeterError):

@@ -108,9 +108,6 @@ def add_noise_to(
 # ---------------------------------------------------------------- what may be promised
 
 
-LOOKED_BEFORE = " The ledger records that the risk or a dry run of this query was looked at before."
-
-
 def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool) -> str:
     """G0."""
     return (

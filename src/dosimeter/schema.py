@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Context, Decimal
@@ -410,8 +410,3 @@ def _column_facts(column: Column) -> list[Any]:
 def _normal(value: Any) -> Any:
     """1.50 and 1.5 are one number, and so are -0 and 0."""
     return Decimal(0) if value == 0 else value.normalize(_EXACT) if isinstance(value, Decimal) else value
-
-
-def mask_columns(schema: Schema) -> Iterable[str]:
-    """The columns that identify people, masked wherever records are shown."""
-    return (column.name for column in schema.columns.values() if column.identifying)

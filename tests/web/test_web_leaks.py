@@ -162,6 +162,7 @@ def test_stored_secrets_stay_behind(status: str, phrase: str | None, secret: str
     row |= {
         "id": "a", "dataset": "clinic", "sql": "SELECT 1", "purpose": "p", "priority": "low", "wanted_error": None,
         "status": status, "created_at": "t", "changed_at": secret, "phrase": phrase, "analyst_id": secret,
+        "withdrawal": False,
     }  # fmt: skip
     assert set(row) == {column.name for column in QUERIES.columns}
     shown = show_query(fake_row(row), None)

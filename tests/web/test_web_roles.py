@@ -14,6 +14,7 @@ GETS = {
     "/sign-in": (200, 303, 303),
     "/me": (303, 200, 200),
     "/ask": (303, 200, 403),
+    "/ask/schema": (303, 404, 403),
     "/queries": (303, 200, 403),
     "/queries/{query_id}": (303, 200, 403),
     "/queries/{query_id}/status": (303, 200, 403),
@@ -24,6 +25,9 @@ GETS = {
     "/jobs/{job_id}": (303, 403, 404),
     "/decide/{query_id}": (303, 403, 200),
     "/decide/{query_id}/live": (303, 403, 200),
+    "/decide/{query_id}/confirm": (303, 403, 200),
+    "/decide/{query_id}/deny": (303, 403, 200),
+    "/decide/{query_id}/changes": (303, 403, 200),
     "/decide/{query_id}/people": (303, 403, 200),
     "/decide/{query_id}/groups": (303, 403, 200),
     "/decide/{query_id}/others": (303, 403, 200),
@@ -33,7 +37,12 @@ GETS = {
     "/health": (200, 200, 200),
     "/static/vega.js": (200, 200, 200),
 }
-QUERY_STRINGS = {"people": "?epsilon=0.05", "groups": "?column=sex&epsilon=0.05", "others": "?epsilon=0.05"}
+QUERY_STRINGS = {
+    "people": "?epsilon=0.05",
+    "confirm": "?epsilon=0.05",
+    "groups": "?column=sex&epsilon=0.05",
+    "others": "?epsilon=0.05",
+}
 POSTS = {
     "/sign-in": (403, 403, 403),  # a session's token is not the sign-in page's
     "/sign-out": (303, 303, 303),
@@ -46,11 +55,13 @@ POSTS = {
     "/queries/{query_id}/withdraw": (303, 303, 403),
     "/settings": (303, 403, 422),
     "/jobs/{job_id}/cancel": (303, 403, 404),
+    "/jobs/{job_id}/again": (303, 403, 404),
+    "/accounts/{name}/people": (303, 403, 200),
     "/decide/{query_id}/look": (303, 403, 303),
     "/decide/{query_id}/reveal": (303, 403, 422),
     "/decide/{query_id}/approve": (303, 403, 422),
     "/decide/{query_id}/repeat": (303, 403, 409),
-    "/decide/{query_id}/deny": (303, 403, 303),
+    "/decide/{query_id}/deny": (303, 403, 422),
     "/decide/{query_id}/changes": (303, 403, 422),
 }
 VISITORS = ("nobody", "analyst", "controller")
@@ -104,7 +115,7 @@ def test_nobody_is_sent_to_sign_in(visitors: dict[str, Guest]) -> None:
     for path in GETS:
         response = visitors["nobody"].get(fill(path, "x"))
         if response.status_code == 303:
-            assert response.headers["location"] == "/sign-in"
+            assert response.headers["location"].partition("?")[0] == "/sign-in"
 
 
 def test_analysts_do_not_see_each_other(site: Site, anna: Guest) -> None:

@@ -122,6 +122,12 @@ class Clay:
     def progress(self) -> float | None:
         return 12.0
 
+    def renew(self) -> str:
+        return "clay"
+
+    def refresh(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -164,7 +170,8 @@ def test_work_can_be_cancelled_while_it_runs_and_while_it_waits(bench: Bench) ->
     assert (running.state, queued.state) == ("cancelled", "cancelled")
     assert bench.dataset.engine.interrupts >= 1  # type: ignore[attr-defined]
     go_on.set()
-    assert bench.ask("next", "next", lambda _d, _m: 1, wait=5).result == 1
+    assert bench.ask("next", "next", lambda _d, _m: 1, wait=5).state == "cancelled"  # until somebody asks on purpose
+    assert bench.ask("next", "next", lambda _d, _m: 1, wait=5, revive=True).result == 1
 
 
 def test_bug_in_a_job_is_not_shown(bench: Bench) -> None:
@@ -180,7 +187,11 @@ def test_bug_in_a_job_is_not_shown(bench: Bench) -> None:
 def test_one_dataset_computes_while_another_page_works(start_site: Callable[..., Site], tmp_path: Path) -> None:
     other = tmp_path / "other.toml"
     other.write_text(CLINIC.read_text().replace('table = "clinic"', 'table = "other"'))
-    site = start_site(datasets={"clinic": clinic_settings(), "other": clinic_settings(schema=other)})
+    data = tmp_path / "other.csv"
+    data.write_text(CLINIC.with_name("clinic.csv").read_text().replace("Harbour", "Northgate", 1))
+    site = start_site(
+        datasets={"clinic": clinic_settings(), "other": clinic_settings(data=str(data), schema=other)}
+    )  # fmt: skip
     office = site.server.config.app._application.state.office  # type: ignore[union-attr]
     stop = threading.Event()
 
@@ -232,8 +243,8 @@ def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pyt
         exhibit = prepare_many(dataset)
         assert exhibit.many
         preference = parse_preference(text)
-        assert exhibit.is_quick(preference)
-        quick = exhibit.choose(preference)
+        quick = exhibit.recall(preference)
+    assert quick is not None
     assert quick.epsilon == whole.epsilon
     assert quick.limit == pytest.approx(whole.limit)
     assert [line.satisfied for line in quick.candidates] == [line.satisfied for line in whole.candidates]
@@ -387,7 +398,8 @@ def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site
     assert carol.approve(query_id, "0.06").status_code == 409
     assert carol.approve(query_id, "0.055").status_code == 422
     assert carol.approve(query_id, "").status_code == 422
-    assert "Approve at ε = 0.02?" in carol.approve(query_id, "0.02", confirmed="0.05").text  # another ε than agreed to
+    asked = read_text(carol.approve(query_id, "0.02", confirmed="0.05").text)
+    assert "Approve at ε = 0.02?" in asked.replace("&nbsp;", " ")  # another ε than agreed to
     assert carol.approve(query_id, "0.02").status_code == 200
     with Ledger.open(site.settings.database, create=False) as ledger:
         account = ledger.account("clinic")
@@ -416,7 +428,7 @@ def test_changed_data_must_be_confirmed(start_site: Callable[..., Site], tmp_pat
         lines = data.read_text().splitlines()
         data.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")  # the same people in another order
         query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        assert "The people are the same" in carol.get(f"/decide/{query_id}").text
+        assert "The people are the same" in carol.get(f"/decide/{query_id}/confirm?epsilon=0.01").text
         page = carol.approve(query_id, "0.01")
         assert "belongs to other data" in page.text  # nothing charged, decide again
         assert "Answered" in carol.approve(query_id, "0.01", continued="true").text
@@ -450,3 +462,14 @@ def test_errors_of_the_package_are_not_shown(site: Site, anna: Guest, monkeypatc
     response = anna.get("/queries")
     assert response.status_code == 503
     assert "4711" not in response.text
+
+
+@pytest.mark.parametrize("reason", ["", "  \n "])
+def test_a_decision_needs_a_reason(site: Site, anna: Guest, carol: Guest, reason: str) -> None:
+    query_id = anna.ask()
+    assert carol.approve(query_id, reason=reason).status_code == 422
+    assert carol.act(f"/decide/{query_id}/deny", reason=reason).status_code == 422
+    assert "waiting" in anna.get(f"/queries/{query_id}").text
+    assert carol.approve(query_id, reason="agreed with the board").status_code == 200
+    assert "agreed with the board" in carol.get(f"/decide/{query_id}").text
+    assert "agreed with the board" not in anna.get(f"/queries/{query_id}").text

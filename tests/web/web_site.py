@@ -98,7 +98,7 @@ class Guest(httpx.Client):
     def approve(
         self, query_id: str, epsilon: str = "0.05", preference: str = "ratio:0.95", **more: str
     ) -> httpx.Response:
-        fields = {"epsilon": epsilon, "preference": preference, "confirmed": epsilon} | more
+        fields = {"epsilon": epsilon, "preference": preference, "confirmed": epsilon, "reason": "agreed"} | more
         return self.act(f"/decide/{query_id}/approve", **fields)
 
 
@@ -133,7 +133,8 @@ class Site:
         self.thread.join(20)
 
     def guest(self, name: str | None = None, **options: Any) -> Guest:
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=30, **options)
+        headers = {"Sec-Fetch-Site": "same-origin"}  # as a browser says where a page of ours led here
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=30, headers=headers, **options)
         if name is not None:
             response = guest.sign_in(name)
             assert response.status_code == 200

@@ -118,7 +118,7 @@ def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int
 
 @users.command("reset")
 def reset(name: UserName, config: Config, json: o.Json = False) -> int:
-    """A new password; every session of theirs ends, and a disabled user is enabled again."""
+    """A new password; every session and token of theirs ends, and a disabled user is enabled again."""
     from dosimeter.web.auth import reset_password
 
     with _open(config) as database:

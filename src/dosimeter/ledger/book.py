@@ -109,10 +109,10 @@ class Ledger:
         with self._store.reading() as transaction:
             _check_holder(_Pages.read(transaction), dataset, source_digest)
 
-    def viewed(self, dataset: str, request_digest: str) -> bool:
-        """Whether risk or a dry run was looked at for this request (G1)."""
+    def viewed(self, dataset: str, plan_digest: str) -> bool:
+        """Whether risk or a dry run of this plan was looked at (G1)."""
         with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).has_view(request_digest)
+            return _Pages.read(transaction).of(dataset).has_view(plan_digest)
 
     def describe(self) -> dict[str, Any]:
         """Readings and entries as JSON values. An infinite reading is null: JSON has no infinity."""
@@ -177,9 +177,7 @@ class Ledger:
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
-                "viewed": reservation.viewed
-                or page.has_view(request.request_digest)
-                or page.has_view(request.plan_digest),
+                "viewed": reservation.viewed or page.has_view(request.plan_digest),
             }
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)
@@ -223,16 +221,16 @@ class Ledger:
             _Writer(transaction, pages, entry.dataset, self._now()).append("settle", payload, entry_id)
             return _require_entry(pages, entry_id)
 
-    def record_view(self, dataset: str, request_digest: str, what: View) -> None:
-        """Note that risk or a dry run was looked at for this request. The first time counts; later ones add nothing."""
+    def record_view(self, dataset: str, plan_digest: str, what: View) -> None:
+        """Note that risk or a dry run of this plan was looked at. The first time counts; later ones add nothing."""
         check_text(dataset, "A dataset's name")
-        check_text(request_digest, "request_digest")
+        check_text(plan_digest, "plan_digest")
         if what not in ("risk", "dry-run"):
             raise LedgerError("What was viewed is risk or dry-run.")
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
-            if not pages.of(dataset).has_view(request_digest, what):
-                payload = {"request_digest": request_digest, "what": what}
+            if not pages.of(dataset).has_view(plan_digest, what):
+                payload = {"request_digest": plan_digest, "what": what}  # the field's name is on record: it stays
                 _Writer(transaction, pages, dataset, self._now()).append("view", payload)
 
     def _now(self) -> str:

@@ -123,9 +123,9 @@ class DatasetReplay:
         """Whether the account was ever agreed to be of these data."""
         return source_digest in self._sources
 
-    def has_view(self, request_digest: str, what: str | None = None) -> bool:
+    def has_view(self, plan_digest: str, what: str | None = None) -> bool:
         """Whether risk or a dry run was looked at for this request; with ``what``, that one of them."""
-        return any(request_digest == viewed and what in (None, looked_at) for viewed, looked_at in self._views)
+        return any(plan_digest == viewed and what in (None, looked_at) for viewed, looked_at in self._views)
 
 
 def _read_measured(payload: Any) -> tuple[tuple[str, ...], ...] | None:

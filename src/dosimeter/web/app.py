@@ -11,10 +11,12 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from dosimeter.errors import DosimeterError
+from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
+from dosimeter.web.checking import CheckRoom
 from dosimeter.web.deciding import reconcile
 from dosimeter.web.office import Office
 from dosimeter.web.pages import NotSignedIn, Refused, check_csrf, make_environment, refuse, send_to_sign_in
@@ -29,6 +31,7 @@ _WORDS = {
     404: "There is no such page.",
     405: "This cannot be done here.",
 }
+RETRY_AFTER = 2  # seconds
 BROKEN = "Something went wrong on our side. It is in the server's log."
 
 
@@ -46,17 +49,22 @@ def build_app(office: Office) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.vega.prepare()
         yield
+        checks.close()
         office.close()
 
-    app = FastAPI(title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    checks = CheckRoom()
+    app = FastAPI(
+        title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
+    )  # fmt: skip
     app.state.office = office
+    app.state.checks = checks
     app.state.templates = make_environment()
     app.state.vega = VegaBundle()
     for module in (session, analyst, queue, decision, verdicts, accounts):
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
     app.add_api_route("/static/vega.js", show_vega, methods=["GET"])
-    interface = api.make_api(office)
+    interface = api.make_api(office, checks)
     for handled in (app, interface):
         _handle_errors(handled)
     app.mount("/api/v1", interface)
@@ -65,13 +73,15 @@ def build_app(office: Office) -> FastAPI:
 
 
 def show_health(request: Request) -> Response:
-    """Whether the database answers and every dataset's thread is there. Says nothing about the data."""
+    """Whether the database answers, and every dataset's thread is there. Says nothing about the data."""
     office: Office = request.app.state.office
     try:
         with office.database.reading() as connection:
             connection.execute(sa.text("SELECT 1"))
     except sa.exc.SQLAlchemyError:
         return JSONResponse({"status": "no database"}, status_code=503)
+    if not all(desk.bench.is_there for desk in office.desks.values()):
+        return JSONResponse({"status": "a dataset's thread ended"}, status_code=503)
     return JSONResponse({"status": "ok"})
 
 
@@ -80,10 +90,23 @@ def show_vega(request: Request) -> Response:
     return Response(content, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
 
+def _name_fields(error: RequestValidationError) -> str:
+    """Which fields cannot be used; places in a text (a number) are not fields."""
+    problems = error.errors()
+    if any(part["type"] == "json_invalid" for part in problems):
+        return "The request is not valid JSON."
+    fields = sorted({part["loc"][-1] for part in problems if part["loc"] and isinstance(part["loc"][-1], str)})
+    named = [name for name in fields if name != "body"]
+    if not named:
+        return "The request cannot be used: send the fields that /api/v1/openapi.json describes."
+    said = dict.fromkeys(str(part["ctx"]["error"]) for part in problems if part["type"] == "value_error")
+    return " ".join([f"The request cannot be used. Look at: {', '.join(named)}.", *said])  # our own words, no values
+
+
 def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def _refused(request: Request, error: Refused) -> Response:
-        return refuse(request, error.status, error.code, error.message, error.clause)
+        return await run_in_threadpool(refuse, request, error.status, error.code, error.message, error.clause)
 
     @app.exception_handler(NotSignedIn)
     async def _not_signed_in(request: Request, error: NotSignedIn) -> Response:
@@ -91,8 +114,13 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _unusable(request: Request, error: RequestValidationError) -> Response:
-        fields = sorted({str(part["loc"][-1]) for part in error.errors() if part["loc"]})
-        return refuse(request, 422, "unusable", f"The request cannot be used. Look at: {', '.join(fields)}.")
+        return await run_in_threadpool(refuse, request, 422, "unusable", _name_fields(error))
+
+    @app.exception_handler(LimitError)
+    async def _too_many(request: Request, error: LimitError) -> Response:
+        response = await run_in_threadpool(refuse, request, 429, "too_many", str(error))
+        response.headers["Retry-After"] = str(RETRY_AFTER)
+        return response
 
     @app.exception_handler(DosimeterError)
     async def _ours(request: Request, error: DosimeterError) -> Response:
@@ -103,7 +131,7 @@ def _handle_errors(app: FastAPI) -> None:
     async def _http(request: Request, error: HTTPException) -> Response:
         status = error.status_code
         words = _WORDS.get(status, "The request cannot be answered.")
-        response = refuse(request, status, _CODES.get(status, "refused"), words)
+        response = await run_in_threadpool(refuse, request, status, _CODES.get(status, "refused"), words)
         response.headers.update(error.headers or {})
         return response
 

@@ -1,11 +1,16 @@
 """Who somebody is: users, sessions, API tokens, and how often a password may be tried. Knows no pages.
 
 Only digests of session and token keys are stored; passwords as Argon2id. A session's id is new at every sign-in.
+An attempt is counted before its password is looked at, and taken back when it was right, so that many at once are no
+way around the limit; and few passwords are hashed at a time, since each takes much memory.
 """
 
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal, get_args
@@ -13,7 +18,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
-from dosimeter.web.database import Database
+from dosimeter.web.audit import NOBODY, OPERATOR, write_audit
+from dosimeter.web.database import COUNTING, Database
 from dosimeter.web.keys import digest_key, make_identifier, make_key, make_password
 from dosimeter.web.tables import ATTEMPTS, SESSIONS, TOKENS, USERS, later, write_time
 
@@ -24,6 +30,7 @@ Role = Literal["analyst", "controller"]
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 200
 TOKEN_PREFIX = "dsm_"
 PER_ADDRESS = 6  # an address may fail this many times as often as one account from it
+MOST_HASHED, MOST_WAITING = 3, 16  # passwords that are hashed at a time, and that may wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,27 @@ def _nobodys_password() -> str:
     return _hasher().hash(make_password())
 
 
+class Gate:
+    """Few passwords at a time; beyond those that may wait, whoever comes is sent away at once."""
+
+    def __init__(self, running: int, waiting: int) -> None:
+        self._running = threading.Semaphore(running)
+        self._waiting = threading.Semaphore(running + waiting)
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        if not self._waiting.acquire(blocking=False):
+            raise Crowded
+        try:
+            with self._running:
+                yield
+        finally:
+            self._waiting.release()
+
+
+_GATE = Gate(MOST_HASHED, MOST_WAITING)
+
+
 # ---------------------------------------------------------------- users
 
 
@@ -70,15 +98,20 @@ def add_user(database: Database, name: str, role: str, password: str | None = No
     try:
         with database.writing() as connection:
             connection.execute(USERS.insert().values(row))
+            write_audit(connection, OPERATOR, "added a user", detail=f"{row['name']}, {role}")
     except sa.exc.IntegrityError:
         raise OptionError(f"There is a user {name} already.") from None
     return chosen
 
 
 def hash_password(password: str) -> str:
+    _check_length(password)
+    return _hasher().hash(password)
+
+
+def _check_length(password: str) -> None:
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         raise OptionError(f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters.")
-    return _hasher().hash(password)
 
 
 def list_users(database: Database) -> list[dict[str, object]]:
@@ -88,43 +121,61 @@ def list_users(database: Database) -> list[dict[str, object]]:
 
 
 def reset_password(database: Database, name: str) -> str:
-    """A new password; the user is enabled again, and every session of theirs ends."""
+    """A new password; the user is enabled again, and every session and token of theirs ends."""
     password = make_password()
-    _change_user(database, name, {"password": hash_password(password), "disabled": False})
+    _change_user(database, name, {"password": hash_password(password), "disabled": False}, "reset a password")
     return password
 
 
 def disable_user(database: Database, name: str) -> None:
     """No more sign-ins; sessions and tokens end at once. Queries and records stay."""
-    user_id = _change_user(database, name, {"disabled": True})
-    with database.writing() as connection:
-        connection.execute(
-            TOKENS.update()
-            .where(TOKENS.c.user_id == user_id, TOKENS.c.revoked_at.is_(None))
-            .values(revoked_at=write_time())
-        )
+    _change_user(database, name, {"disabled": True}, "disabled a user")
 
 
-def _change_user(database: Database, name: str, values: dict[str, object]) -> str:
+def _change_user(database: Database, name: str, values: dict[str, object], action: str) -> None:
     with database.writing() as connection:
-        row = connection.execute(sa.select(USERS.c.id).where(USERS.c.name == name.lower())).first()
+        row = connection.execute(sa.select(USERS.c.id).where(USERS.c.name == name.lower()).with_for_update()).first()
         if row is None:
             raise OptionError(f"There is no user {name}. See: dosimeter user list")
         connection.execute(USERS.update().where(USERS.c.id == row.id).values(values))
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == row.id))
-        return str(row.id)
+        _revoke_all(connection, row.id)
+        write_audit(connection, OPERATOR, action, detail=name.lower())
 
 
-def change_password(database: Database, user: User, current: str, fresh: str) -> bool:
-    """Every other session ends. False when the current password is wrong."""
-    with database.reading() as connection:
-        stored = connection.execute(sa.select(USERS.c.password).where(USERS.c.id == user.id)).scalar_one()
-    if not _matches(stored, current):
-        return False
-    hashed = hash_password(fresh)
+def _revoke_all(connection: sa.Connection, user_id: str) -> None:
+    connection.execute(
+        TOKENS.update()
+        .where(TOKENS.c.user_id == user_id, TOKENS.c.revoked_at.is_(None))
+        .values(revoked_at=write_time())
+    )
+
+
+def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> bool:
+    """Whether the user still has this stored password and is not disabled. Until the transaction ends, it stays so."""
+    query = sa.select(USERS.c.password, USERS.c.disabled).where(USERS.c.id == user_id).with_for_update()
+    row = connection.execute(query).first()
+    return row is not None and row.password == password and not row.disabled
+
+
+def change_password(database: Database, user: User, current: str, fresh: str, limits: Limits) -> bool:
+    """Every other session and every token ends. False when the current password is wrong; raises Throttled."""
+    _check_length(fresh)
+    with _GATE.enter():
+        attempt = _count_attempt(database, user.name, limits)
+        with database.reading() as connection:
+            stored = connection.execute(sa.select(USERS.c.password).where(USERS.c.id == user.id)).scalar_one()
+        right = _matches(stored, current)
+        hashed = hash_password(fresh) if right else ""
     with database.writing() as connection:
+        if not right or not _is_unchanged(connection, user.id, stored):
+            write_audit(connection, user.name, "failed to change the password", detail=limits.address)
+            return False
+        _take_back(database, connection, attempt)
         connection.execute(USERS.update().where(USERS.c.id == user.id).values(password=hashed))
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id, SESSIONS.c.digest != user.session))
+        _revoke_all(connection, user.id)
+        write_audit(connection, user.name, "changed the password")
     return True
 
 
@@ -144,27 +195,42 @@ class Throttled(Exception):
     """Too many wrong passwords for this account from this address, or from this address at all."""
 
 
+class Crowded(Exception):
+    """Too many passwords are being looked at just now. In a moment it works again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How often a password may be wrong from one address, and for how many minutes it is remembered."""
+
+    address: str
+    allowed: int
+    minutes: int
+
+    def keys(self, account: str) -> dict[str, int]:
+        return {f"{account}|{self.address}": self.allowed, f"|{self.address}": self.allowed * PER_ADDRESS}
+
+
 def clean_name(name: str) -> str:
     """A name as it was typed, in the shape that names have; what no name contains becomes a question mark."""
     return re.sub(r"[^a-z0-9._@-]", "?", name.strip().lower()[:64])
 
 
-def sign_in(
-    database: Database, name: str, password: str, address: str, *, allowed: int, minutes: int, hours: int
-) -> str | None:
-    """The key of a new session, or None. Raises Throttled before the password is even looked at."""
+def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> str | None:
+    """The key of a new session, or None. Raises Throttled or Crowded before the password is even looked at."""
     account = clean_name(name)
-    limits = {f"{account}|{address}": allowed, f"|{address}": allowed * PER_ADDRESS}
-    _require_open(database, limits)
-    with database.reading() as connection:
-        found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
-    right = _matches(found["password"] if found is not None else _nobodys_password(), password)
-    if found is None or found["disabled"] or not right:
-        _count_failure(database, limits, minutes)
-        return None
+    with _GATE.enter():
+        attempt = _count_attempt(database, account, limits)
+        with database.reading() as connection:
+            found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
+        right = _matches(found["password"] if found is not None else _nobodys_password(), password)
     key = make_key()
     with database.writing() as connection:
-        connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.key == f"{account}|{address}"))
+        who = NOBODY if found is None else account
+        if found is None or not right or not _is_unchanged(connection, found["id"], found["password"]):
+            write_audit(connection, who, "failed to sign in", detail=limits.address)
+            return None
+        _take_back(database, connection, attempt)
         connection.execute(SESSIONS.delete().where(SESSIONS.c.expires_at < write_time()))
         connection.execute(
             SESSIONS.insert().values(
@@ -172,32 +238,57 @@ def sign_in(
                 user_id=found["id"],
                 created_at=write_time(),
                 expires_at=later(hours=hours),
-                address=address[:64],
+                address=limits.address[:64],
             )
         )
+        write_audit(connection, account, "signed in", detail=limits.address)
     return key
 
 
-def _require_open(database: Database, limits: dict[str, int]) -> None:
-    with database.reading() as connection:
-        query = sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(limits), ATTEMPTS.c.until > write_time())
-        rows = connection.execute(query).mappings().all()
-    if any(row["failures"] >= limits[row["key"]] for row in rows):
-        raise Throttled
+def _count_attempt(database: Database, account: str, limits: Limits) -> dict[str, int]:
+    """Count it as a failure, in the transaction that looks whether there were too many. Gives the keys it counts for.
 
-
-def _count_failure(database: Database, limits: dict[str, int], minutes: int) -> None:
-    """A run of failures is forgotten once none was added for so many minutes."""
+    A run of failures is forgotten once none was added for so many minutes. That an address was turned away is on
+    record once per run, so that nobody can fill the log.
+    """
+    keys = limits.keys(account)
     with database.writing() as connection:
+        database.take_turn(connection, COUNTING)
         connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.until <= write_time()))
-        for key in limits:
-            updated = connection.execute(
+        rows = connection.execute(sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys))).mappings().all()
+        failures = {row["key"]: row["failures"] for row in rows}
+        full = [key for key, most in keys.items() if failures.get(key, 0) >= most]
+        for key in keys if not full else [key for key in full if failures[key] == keys[key]]:
+            _set_failures(connection, key, failures.get(key), None if full else limits.minutes)
+        if any(failures[key] == keys[key] for key in full):
+            known = connection.execute(sa.select(USERS.c.name).where(USERS.c.name == account)).scalar()
+            write_audit(connection, known or NOBODY, "was throttled", detail=limits.address)
+    if full:
+        raise Throttled
+    return keys
+
+
+def _set_failures(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
+    """One more than there were. Without minutes the run is not prolonged."""
+    until = {} if minutes is None else {"until": later(minutes=minutes)}
+    if known is None:
+        connection.execute(ATTEMPTS.insert().values(key=key, failures=1, **until))
+    else:
+        connection.execute(ATTEMPTS.update().where(ATTEMPTS.c.key == key).values(failures=known + 1, **until))
+
+
+def _take_back(database: Database, connection: sa.Connection, keys: dict[str, int]) -> None:
+    """The password was right: the account's run of failures ends, and the address has one less."""
+    database.take_turn(connection, COUNTING)
+    for key in keys:
+        if key.startswith("|"):
+            connection.execute(
                 ATTEMPTS.update()
-                .where(ATTEMPTS.c.key == key)
-                .values(failures=ATTEMPTS.c.failures + 1, until=later(minutes=minutes))
+                .where(ATTEMPTS.c.key == key, ATTEMPTS.c.failures > 0)
+                .values(failures=ATTEMPTS.c.failures - 1)
             )
-            if updated.rowcount == 0:
-                connection.execute(ATTEMPTS.insert().values(key=key, failures=1, until=later(minutes=minutes)))
+        else:
+            connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.key == key))
 
 
 def find_session(database: Database, key: str) -> User | None:
@@ -215,20 +306,33 @@ def find_session(database: Database, key: str) -> User | None:
 def end_session(database: Database, user: User) -> None:
     with database.writing() as connection:
         connection.execute(SESSIONS.delete().where(SESSIONS.c.digest == user.session))
+        write_audit(connection, user.name, "signed out")
 
 
-def end_all_sessions(database: Database, user: User) -> None:
+def end_everything(database: Database, user: User) -> None:
+    """Every session and every token of theirs."""
     with database.writing() as connection:
+        connection.execute(sa.select(USERS.c.id).where(USERS.c.id == user.id).with_for_update())
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
+        _revoke_all(connection, user.id)
+        write_audit(connection, user.name, "signed out everywhere")
 
 
 # ---------------------------------------------------------------- API tokens
+
+
+class SessionEnded(Exception):
+    """The session was ended by somebody else between the request and what it asks for."""
 
 
 def make_token(database: Database, user: User, name: str) -> str:
     """A token, shown once. Only analysts have them."""
     key = TOKEN_PREFIX + make_key()
     with database.writing() as connection:
+        connection.execute(sa.select(USERS.c.id).where(USERS.c.id == user.id).with_for_update())
+        still = connection.execute(sa.select(SESSIONS.c.digest).where(SESSIONS.c.digest == user.session)).first()
+        if user.session and still is None:
+            raise SessionEnded
         connection.execute(
             TOKENS.insert().values(
                 id=make_identifier(), digest=digest_key(key), user_id=user.id, name=name, created_at=write_time()

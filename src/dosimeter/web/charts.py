@@ -12,6 +12,7 @@ from typing import Any
 
 from dosimeter.model import Candidate
 from dosimeter.numerals import (
+    Axis,
     even_axis,
     format_epsilon,
     format_errors,
@@ -23,6 +24,7 @@ from dosimeter.numerals import (
     relative_range,
 )
 from dosimeter.plots import Bin
+from dosimeter.web.figures import count_decimals, write_bins
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 MEETS_WORDS, FAILS_WORDS, PLAIN_WORDS = "meets the preference", "does not meet it", "no preference"
@@ -50,7 +52,7 @@ def range_rows(lines: Sequence[Candidate], *, raw: bool, remaining: Sequence[flo
                 "share": format_percent(line.rdr["ratio"]),
                 "error": format_errors(line),
                 "state": state,
-                "left": "still available" if line.epsilon in allowed else "used up by the odometer",
+                "left": "available" if line.epsilon in allowed else "not left by the account",
                 "open": line.epsilon in allowed,
             }
         )
@@ -60,7 +62,7 @@ def range_rows(lines: Sequence[Candidate], *, raw: bool, remaining: Sequence[flo
 def range_spec(rows: Sequence[dict[str, Any]], *, raw: bool, reading: float) -> dict[str, Any]:
     """The first picture: from the least to the most exposed person at each ε. ``selected`` is a parameter."""
     spans = [float(row[end]) for row in rows for end in ("low", "high")]
-    axis = ratio_axis([*spans, 1.0]) if not raw else _raw_axis(rows, spans)
+    axis = ratio_axis([*spans, 1.0]) if not raw else find_raw_axis(rows)
     drawn = [{**row, "low": max(row["low"], axis.low), "high": max(row["high"], axis.low)} for row in rows]
     order = [row["epsilon"] for row in rows]
     sign = "" if raw else " + ' ×'"
@@ -76,7 +78,8 @@ def range_spec(rows: Sequence[dict[str, Any]], *, raw: bool, reading: float) -> 
         "scale": {"type": "log" if axis.logarithmic else "linear", "domain": [axis.low, axis.high], "nice": False,
                   **({} if axis.logarithmic else {"zero": False})},
         "axis": {
-            "title": "RDR" if raw else "× the average person (log scale)", "values": list(axis.ticks), "grid": True,
+            "title": ("RDR" if raw else "× the average person") + (" (log scale)" if axis.logarithmic else ""),
+            "values": list(axis.ticks), "grid": True,
             "labelExpr": f"format(datum.value, datum.value >= 1000 ? ',.0f' : '.6~g'){sign}", "labelOverlap": True,
         },
     }  # fmt: skip
@@ -90,7 +93,7 @@ def range_spec(rows: Sequence[dict[str, Any]], *, raw: bool, reading: float) -> 
         {"field": name, "type": "nominal", "title": title}
         for name, title in (
             ("epsilon", "ε"), ("least", "least exposed"), ("most", "most exposed"), ("share", "least ÷ most"),
-            ("error", "95 % error"), ("state", "preference"), ("left", "odometer"),
+            ("error", "95 % error"), ("state", "preference"), ("left", "account"),
         )
     ]  # fmt: skip
     layers: list[dict[str, Any]] = [
@@ -117,14 +120,15 @@ def range_spec(rows: Sequence[dict[str, Any]], *, raw: bool, reading: float) -> 
         )
     layers += _reading_layers(rows, reading, y)
     return {
-        "$schema": SCHEMA, "width": "container", "height": {"step": 17}, "autosize": FITTING,
+        "$schema": SCHEMA, "width": "container", "height": round(17 * (len(rows) + 0.2)), "autosize": FITTING,
         "params": [{"name": "selected", "value": ""}],
         "data": {"name": "candidates", "values": drawn}, "layer": layers, "config": CONFIG,
     }  # fmt: skip
 
 
-def _raw_axis(rows: Sequence[dict[str, Any]], spans: Sequence[float]) -> Any:
-    """Linear from 0 while the shortest bar can still be seen there (R8)."""
+def find_raw_axis(rows: Sequence[dict[str, Any]]) -> Axis:
+    """Linear from 0 while the shortest bar can still be seen there (R8); otherwise logarithmic, as its title says."""
+    spans = [float(row[end]) for row in rows for end in ("low", "high")]
     shortest = min(row["high"] - row["low"] for row in rows)
     return even_axis(0.0, max(spans)) if shortest > 0.02 * max(spans) else ratio_axis(spans)
 
@@ -152,21 +156,38 @@ def _reading_layers(rows: Sequence[dict[str, Any]], reading: float, y: dict[str,
 
 
 def bin_rows(bins: Sequence[Bin]) -> list[dict[str, Any]]:
-    """The histogram's data; the tail carries its words."""
-    tail = bins[-1]
-    tallest = max(bins, key=lambda held: held.people)
-    return [
-        {
-            "start": held.start, "end": held.end, "people": held.people, "level": math.log10(held.people + 1),
-            "words": held.words,
-            "label": held.words if held is tail or held is tallest else "",
-            "align": "right" if held is tail and len(bins) > 1 else "left",
-        }
-        for held in bins
-    ]  # fmt: skip
+    """The histogram's data. The last bin carries its words, and the tallest one too where both can be read.
+
+    The last bin's words stand to its left, so they are raised above whatever bars are there.
+    """
+    words = write_bins(bins)
+    tallest = max(range(len(bins)), key=lambda place: bins[place].people)
+    middle = (bins[0].start + bins[-1].end) / 2
+    under = max(held.people for held in bins if held.end > middle)
+    apart = math.log10(bins[tallest].people + 1) - math.log10(under + 1) > 0.15 * math.log10(bins[tallest].people + 1)
+    rows = []
+    for place, held in enumerate(bins):
+        last = place == len(bins) - 1
+        shown = last or (place == tallest and apart and bins[tallest].end < middle)
+        right = last and len(bins) > 1
+        raised = under if right else held.people
+        rows.append(
+            {
+                "start": held.start, "end": held.end, "people": held.people, "level": math.log10(held.people + 1),
+                "words": words[place], "label": words[place] if shown else "",
+                "align": "right" if right else "left", "place": held.end if right else held.start,
+                "top_people": raised, "top_level": math.log10(raised + 1),
+            }
+        )  # fmt: skip
+    return rows
 
 
-def histogram_spec(rows: Sequence[dict[str, Any]], *, people: int, log_counts: bool) -> dict[str, Any]:
+def bin_digits(bins: Sequence[Bin]) -> int:
+    """Decimals of the histogram's axis, so that no two ticks read the same."""
+    return count_decimals(bins[0].start, bins[-1].end)
+
+
+def histogram_spec(rows: Sequence[dict[str, Any]], *, people: int, log_counts: bool, digits: int = 4) -> dict[str, Any]:
     """How many people carry how much at one ε. Its data are exchanged when the slider moves; its height stays."""
     powers = [10**power for power in range(len(str(people)))]
     y: dict[str, Any] = {
@@ -183,7 +204,10 @@ def histogram_spec(rows: Sequence[dict[str, Any]], *, people: int, log_counts: b
         }  # fmt: skip
     x = {
         "field": "start", "type": "quantitative", "scale": {"zero": False, "nice": True, "padding": 6},
-        "axis": {"title": "× the average person", "format": ".4~g", "grid": False, "tickCount": 8},
+        "axis": {
+            "title": "× the average person", "grid": False, "tickCount": 6, "labelOverlap": True,
+            "labelExpr": "format(datum.value, datum.value >= 100 ? ',.0f' : '.' + digits + '~f') + ' ×'",
+        },
     }  # fmt: skip
     bars = {
         "mark": {"type": "bar", "color": "MUTED", "stroke": "MUTED", "strokeWidth": 1},
@@ -192,27 +216,28 @@ def histogram_spec(rows: Sequence[dict[str, Any]], *, people: int, log_counts: b
             "tooltip": [{"field": "words", "type": "nominal", "title": "who"}],
         },
     }  # fmt: skip
-    layers: list[dict[str, Any]] = [bars]
-    for align, field in (("left", "start"), ("right", "end")):
-        layers.append(
-            {
-                "transform": [{"filter": f"datum.label != '' && datum.align == '{align}'"}],
-                "mark": {
-                    "type": "text", "align": align, "baseline": "bottom", "dy": -4, "color": "INK", "fontSize": 11.5,
-                    "fontWeight": "bold",
-                },
-                "encoding": {"x": {**x, "field": field}, "y": y, "text": {"field": "label"}},
-            }
-        )  # fmt: skip
+    names = {
+        "transform": [{"filter": "datum.label != ''"}],
+        "mark": {
+            "type": "text", "align": {"expr": "datum.align"}, "baseline": "bottom", "dy": -4, "color": "INK",
+            "fontSize": 11.5, "fontWeight": "bold",
+        },
+        "encoding": {
+            "x": {**x, "field": "place"}, "y": {**y, "field": f"top_{y['field']}"}, "text": {"field": "label"},
+        },
+    }  # fmt: skip
     return {
         "$schema": SCHEMA, "width": "container", "height": 200, "autosize": FITTING,
-        "data": {"name": "bins", "values": list(rows)}, "layer": layers, "config": CONFIG,
+        "params": [{"name": "digits", "value": digits}],
+        "data": {"name": "bins", "values": list(rows)}, "layer": [bars, names], "config": CONFIG,
     }  # fmt: skip
 
 
-def staircase_spec(steps: Sequence[tuple[str, float]]) -> dict[str, Any]:
-    """The reading after each entry; an infinite one goes to the top (O1)."""
+def staircase_spec(steps: Sequence[tuple[str, float]], budget: float | None = None) -> dict[str, Any]:
+    """The reading after each entry; an infinite one goes to the top (O1). The budget is a line, unless far above."""
     finite = max((reading for _, reading in steps if math.isfinite(reading)), default=1.0) or 1.0
+    line = budget if budget is not None and finite / 1.3 <= budget <= 12 * finite else None
+    finite = max(finite, line or 0.0)
     top = finite * (1.3 if any(math.isinf(reading) for _, reading in steps) else 1.15)
     places = list(range(1, len(steps) + 1, 1 + len(steps) // 20))
     rows = [{"place": 0, "reading": 0.0, "text": ""}]
@@ -229,10 +254,22 @@ def staircase_spec(steps: Sequence[tuple[str, float]]) -> dict[str, Any]:
         "field": "reading", "type": "quantitative", "scale": {"domain": [0, top], "nice": False},
         "axis": {"title": "reading, ε", "tickCount": 5},
     }  # fmt: skip
+    limits: list[dict[str, Any]] = []
+    if line is not None:
+        limit = {"values": [{"reading": line, "text": f"budget {format_number(line, 4)}"}]}
+        limits = [
+            {"data": limit, "mark": {"type": "rule", "color": "INK", "strokeDash": [5, 3], "strokeWidth": 1.2},
+             "encoding": {"y": y}},
+            {"data": limit,
+             "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -3, "dx": -2, "color": "INK",
+                      "fontSize": 11},
+             "encoding": {"y": y, "x": {"value": "width"}, "text": {"field": "text"}}},
+        ]  # fmt: skip
     return {
         "$schema": SCHEMA, "width": "container", "height": 220, "autosize": FITTING,
         "data": {"values": rows}, "config": CONFIG,
         "layer": [
+            *limits,
             {"mark": {"type": "area", "interpolate": "step-after", "color": "MEETS", "opacity": 0.14},
              "encoding": {"x": x, "y": y}},
             {"mark": {"type": "line", "interpolate": "step-after", "color": "MEETS", "strokeWidth": 2.5},

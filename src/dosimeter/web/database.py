@@ -21,6 +21,7 @@ from dosimeter.ledger import Ledger
 
 WAIT = 30.0
 _SERVERS = 0x646F7369776562  # the advisory lock's number: "dosiweb"
+MIGRATING, COUNTING = 1, 2  # turns beside it
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -41,15 +42,21 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.target, timeout=WAIT, isolation_level=None, check_same_thread=False)
-        for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def close(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-        self.engine.dispose()
-        self.ledger.close()
+        try:
+            if self._lock is not None:
+                self._lock.close()
+        finally:
+            self.engine.dispose()
+            self.ledger.close()
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -69,6 +76,11 @@ class Database:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
+    def take_turn(self, connection: sa.Connection, number: int) -> None:
+        """Until the transaction ends, nobody else has this turn. On SQLite only one transaction writes anyway."""
+        if not self.is_sqlite:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + number})
+
     def migrate(self) -> None:
         """Bring the web's tables to this version, in one transaction."""
         from alembic import command
@@ -80,18 +92,15 @@ class Database:
         config.set_main_option("path_separator", "os")
         try:
             with self.writing() as connection:
-                if not self.is_sqlite:
-                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + 1})
+                self.take_turn(connection, MIGRATING)
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
         except CommandError:
             raise LedgerError(
                 "The web's tables were made by another version of dosimeter. Use that version, or a newer one."
             ) from None
-        except sa.exc.DBAPIError:
-            raise LedgerError(
-                "The web's tables cannot be made: the database user needs CREATE on the schema."
-            ) from None
+        except sa.exc.DBAPIError as error:
+            raise LedgerError(f"The web's tables cannot be made: {_explain(error)}") from None
 
     def lock_out_others(self) -> None:
         """Refuse to be the second server on this database; the lock goes when the process does."""
@@ -110,3 +119,17 @@ class Database:
             connection.close()
             raise taken
         self._lock = connection
+
+
+def _explain(error: sa.exc.DBAPIError) -> str:
+    """What keeps the database from being changed, as far as the driver tells, with what helps."""
+    state, text = getattr(error.orig, "sqlstate", None), str(error.orig).lower()
+    if "locked" in text or "busy" in text or state in ("55P03", "57014"):
+        return "the database is in use by another program. Stop it, and start again."
+    if "readonly" in text or "read-only" in text or state == "25006":
+        return "the database is read-only. Give this user the right to write it."
+    if "full" in text or state == "53100":
+        return "the disk is full."
+    if state == "42501":
+        return "the database user needs CREATE on the schema."
+    return f"the database refuses ({type(error.orig).__name__}{'' if state is None else f' {state}'})."

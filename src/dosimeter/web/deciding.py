@@ -4,6 +4,7 @@ A decision claims the query by comparing and setting its status in one transacti
 was first. An approval's claim is the reference that the ledger's entry carries, so that after a crash at any instant
 ``reconcile`` finds what became of it: no entry, nothing was charged and the query waits again; a settled entry, the
 query is what the entry says; a reservation without an answer, it is charged and says so, and may be answered again.
+The same is done when a claimed query is opened whose release has ended without saying so.
 """
 
 from __future__ import annotations
@@ -16,21 +17,24 @@ import sqlalchemy as sa
 
 from dosimeter.accounting import exact_decimal, write_decimal
 from dosimeter.controller import Dataset
-from dosimeter.errors import DosimeterError
+from dosimeter.errors import DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry
 from dosimeter.releasing import ReleaseOrder, release
+from dosimeter.web.audit import SERVER, write_audit
 from dosimeter.web.auth import User
-from dosimeter.web.inbox import Row, find_query, write_audit
+from dosimeter.web.inbox import Row, find_query
 from dosimeter.web.keys import make_identifier
 from dosimeter.web.models import PHRASES
 from dosimeter.web.office import Desk, Office
 from dosimeter.web.tables import QUERIES, write_time
+from dosimeter.web.trouble import report_bug
 
 UNDECIDED = ("waiting", "interrupted")
 NOT_GRANTED = (
     "The approval could not be granted and nothing was charged: the account no longer admits this ε, or the data "
     "contradict the schema. Decide again."
 )
+BROKEN = "The release failed: a bug of ours. It is in the server's log. Nothing was charged: decide again."
 BACK = "The approval was interrupted before anything was charged. Decide again."
 CHARGED = "The approval was interrupted after the charge: it counts, and there is no answer. Answer again, or deny."
 
@@ -92,36 +96,73 @@ def claim_query(office: Office, desk: Desk, row: Row, user: User, approval: Appr
     }
     shown = "ε by the noisy test" if approval.epsilon is None else f"ε = {approval.epsilon:g}"
     detail = f"{shown}; {approval.preference or 'no preference'}" + (f"; {approval.reason}" if approval.reason else "")
-    _compare_and_set(office, row, user, values, action="approved", detail=detail)
+    office.begin_claim(claim)
+    try:
+        _compare_and_set(office, row, user, values, action="approved", detail=detail)
+    except BaseException:
+        office.end_claim(claim)
+        raise
     return claim, order
 
 
 def run_release(office: Office, desk: Desk, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset) -> str:
     """Release, then write down what became of it, by what the ledger holds. Gives the query's new status."""
-    problem: DosimeterError | None = None
     try:
-        release(dataset, row["sql"], desk.look, order, office.database.ledger)
-    except DosimeterError as error:
-        problem = error
-    office.forget(desk.name)
-    return settle_claim(office, desk.name, str(row["id"]), claim, problem)
+        problem = _try_release(office, desk, row, claim, order, dataset)
+        office.forget(desk.name)
+        return settle_claim(office, desk.name, str(row["id"]), claim, problem)
+    finally:
+        office.end_claim(claim)
+
+
+def _try_release(
+    office: Office, desk: Desk, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
+) -> DosimeterError | None:
+    """What kept it from being released, if anything did. Nobody stops a release, so a stop was meant for another."""
+    for again in (True, False):
+        try:
+            release(dataset, row["sql"], desk.look, order, office.database.ledger)
+        except Interrupted as error:
+            if not again or find_claimed(office, desk.name, claim) is not None:
+                return error
+        except DosimeterError as error:
+            return error
+        except BaseException as error:  # noqa: BLE001 - whatever happened, the ledger knows what was charged
+            report_bug("Releasing", error)
+            return DosimeterError(BROKEN)
+        else:
+            break
+    return None
+
+
+def settle_left(office: Office, row: Row) -> Row:
+    """A claimed query whose release has ended without a word, because the database was away: settled when it is seen.
+
+    Gives the query as it is now.
+    """
+    if row["status"] != "approving" or office.is_claimed(row["claim"]):
+        return row
+    settle_claim(office, row["dataset"], row["id"], row["claim"])
+    return find_query(office.database, row["id"]) or row
 
 
 def settle_claim(office: Office, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None) -> str:
     """Bring the query in line with the ledger's entry of this claim."""
     entry = find_claimed(office, dataset, claim)
-    values = _outcome(entry, problem)
     with office.database.writing() as connection:
+        wish = sa.select(QUERIES.c.withdrawal).where(QUERIES.c.id == query_id).with_for_update()
+        values = _outcome(entry, problem)
+        if values["status"] != "released" and connection.execute(wish).scalar():
+            values["status"] = "withdrawn"  # its analyst wished so meanwhile
         changed = connection.execute(
             QUERIES.update()
             .where(QUERIES.c.id == query_id, QUERIES.c.claim == claim, QUERIES.c.status == "approving")
             .values(changed_at=write_time(), **values)
         )
         if changed.rowcount:
-            action = {"released": "released", "denied": "denied", "interrupted": "interrupted"}.get(
-                values["status"], "not granted"
-            )
-            write_audit(connection, "server", action, dataset=dataset, query_id=query_id, detail=values["note"] or "")
+            known = ("released", "denied", "interrupted", "withdrawn")
+            action = values["status"] if values["status"] in known else "not granted"
+            write_audit(connection, SERVER, action, dataset=dataset, query_id=query_id, detail=values["note"] or "")
     return str(values["status"])
 
 
@@ -186,7 +227,7 @@ def deny_query(office: Office, row: Row, user: User, reason: str) -> None:
 def ask_for_changes(office: Office, row: Row, user: User, phrase: str, reason: str) -> None:
     """In fixed phrases about SQL or purpose, so that nothing of the data can slip into words."""
     if phrase not in PHRASES:
-        raise DosimeterError("Choose one of the phrases.")
+        raise OptionError("Choose one of the phrases.")
     values = {"status": "changes", "phrase": phrase, "reason": reason or None, "note": None}
     _compare_and_set(office, row, user, values, action="asked for changes", detail=phrase)
 

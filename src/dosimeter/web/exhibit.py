@@ -1,25 +1,29 @@
 """Everything a controller looks at for one query, computed once. For the controller's eyes only.
 
 Measured on the dataset's bench; what follows, the slider and most preferences, is arithmetic on distinct values and
-may run in any thread. Where there are many distinct values, the picture is drawn from a few thousand classes of them
-(its ends stay exact), and what a preference needs is kept per candidate.
+may run in any thread: ``recall``. What passes over everybody again is for the bench: ``choose``. Where there are many
+distinct values, the picture is drawn from a few thousand classes of them (its ends stay exact), and what a preference
+needs is kept per candidate.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from dosimeter.assessment import Risk
-from dosimeter.choose import Found, Limit, exact_limit, write_notes
+from dosimeter.choose import Found
 from dosimeter.controller import Dataset
-from dosimeter.errors import Interrupted
+from dosimeter.engines.base import EngineInFront
+from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import Candidate, Choice, Output, Sensitivities
 from dosimeter.plots import Bin, bin_people
-from dosimeter.postprocess import assemble_answer
+from dosimeter.postprocess import assemble_answer, error_95, needs_values
 from dosimeter.preference import Preference, Verdict, parse_preference
 from dosimeter.preference_terms import is_met
 from dosimeter.releasing import Prepared
@@ -29,6 +33,8 @@ from dosimeter.web.jobs import Meter
 MANY = 20_000  # distinct values above which nothing is computed over all of them while somebody waits
 CELLS = 4_096
 KEPT_EXACT = 200
+MOST_CHOICES = 200
+CHANGED = "The data changed since they were measured for this page. Load the page again."
 
 _RATIO, _VARIANCE = parse_preference("ratio:0.5"), parse_preference("variance:0.5")
 
@@ -44,7 +50,9 @@ class Exhibit:
     drawn: Sensitivities
     difference: tuple[float, bool]
     exact: dict[str, tuple[float, ...]]
+    groups: tuple[Mapping[str, Any], ...]
     fingerprint: str
+    _bench: int = field(default_factory=threading.get_ident)  # the thread that measured it, and may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -60,29 +68,44 @@ class Exhibit:
 
     # ------------------------------------------------------------ preferences
 
-    def is_quick(self, preference: Preference) -> bool:
-        """Whether the preference can be evaluated while somebody waits."""
-        if preference.filters:
-            return preference.text in self._choices
-        return not self.many or preference.text in self._choices or self._is_kept(preference)
+    def recall(self, preference: Preference) -> Choice | None:
+        """The preference at every candidate, as far as it can be said while somebody waits; otherwise None."""
+        with self._guard:
+            known = self._choices.get(preference.text)
+        if known is not None:
+            return known
+        if preference.filters or (self.many and not self._is_kept(preference)):
+            return None
+        return self._remember(preference)
+
+    def choose(self, preference: Preference) -> Choice:
+        """The preference at every candidate, whatever the odometer leaves. Remembered by its text."""
+        known = self.recall(preference)
+        if known is not None:
+            return known
+        if preference.filters and threading.get_ident() != self._bench:
+            raise DosimeterError("A preference with FILTER reads the data, and only the dataset's own thread may.")
+        return self._remember(preference)
+
+    def _remember(self, preference: Preference) -> Choice:
+        choice = self._choose_quickly(preference) if self._is_kept(preference) else self.risk.find(preference)
+        with self._guard:
+            while len(self._choices) > MOST_CHOICES:
+                del self._choices[next(iter(self._choices))]
+            self._choices[preference.text] = choice
+        return choice
 
     def _is_kept(self, preference: Preference) -> bool:
         """Whether the numbers kept per candidate decide the preference, and its exact limit takes no search."""
         plain = self.risk.indicator == "bound" and self.risk.mechanism.kind == "laplace"
         return preference.kind == "ratio" or (preference.kind == "variance" and plain)
 
-    def choose(self, preference: Preference) -> Choice:
-        """The preference at every candidate, whatever the odometer leaves. Remembered by its text."""
-        with self._guard:
-            known = self._choices.get(preference.text)
-        if known is not None:
-            return known
-        choice = self._choose_quickly(preference) if self._is_kept(preference) else self.risk.find(preference)
-        with self._guard:
-            while len(self._choices) > 200:
-                del self._choices[next(iter(self._choices))]
-            self._choices[preference.text] = choice
-        return choice
+    def require_data(self, digest: str) -> None:
+        """On the bench, before the data are read once more: they must be those that were measured."""
+        if digest != self.fingerprint:
+            raise DataError(CHANGED)
+        if isinstance(self.risk.engine, EngineInFront):
+            self.risk.engine.forget()  # what it knew of joined tables went when their snapshot did
 
     def _choose_quickly(self, preference: Preference) -> Choice:
         """F1 from the kept ratios and variances: what Risk.find would give, without passing over everybody again."""
@@ -96,22 +119,11 @@ class Exhibit:
             for line in self.candidates
         )
         found = Found(max((e for e, verdict in tested if verdict.satisfied), default=None), tested)
-        risk = self.risk
-        grids = risk.plan.grids(risk.mechanism.norm)
-        limit: Limit = exact_limit(
-            preference, risk.sensitivities, risk.mechanism,
-            sensitivity=risk.sensitivity, indicator=risk.indicator, grids=grids,
-        )  # fmt: skip
-        notes = write_notes(
-            risk.sensitivities, risk.mechanism, sensitivity=risk.sensitivity, indicator=risk.indicator, grids=grids,
-            measures=[measure.kind for measure in risk.plan.measures], groups=risk.k // len(risk.plan.measures),
-            epsilons=risk.candidates, preference=preference, found=found, limit=limit,
-        )  # fmt: skip
         lines = tuple(
             Candidate(line.epsilon, line.noise_scale, line.error_95, line.rdr, verdict.value, verdict.satisfied)
             for line, (_, verdict) in zip(self.candidates, tested, strict=True)
         )
-        return Choice(preference.text, found.epsilon, limit.value, lines, tuple(dict.fromkeys((*risk.notes, *notes))))
+        return self.risk.conclude(preference, found, lines)
 
     # ------------------------------------------------------------ one ε
 
@@ -138,6 +150,21 @@ class Exhibit:
             return None
         return lee_clifton(self.risk.n, epsilon, self.risk.sensitivity, self.difference[0])
 
+    def most_exposed(self, epsilon: float) -> tuple[int, float]:
+        """How many people carry the most, and how many times the average that is."""
+        values, counts = self.risk.sensitivities.values, self.risk.sensitivities.counts
+        line = self.candidate(epsilon).rdr
+        people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
+        return people, line["max"] / line["mean"] if line["mean"] > 0.0 else 1.0
+
+    def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
+        """The 95 % errors of the first groups, each by itself, in the order of ``groups``."""
+        risk, scale = self.risk, self.risk.noise_scale(epsilon)
+        if not needs_values(risk.plan):
+            return [error_95(risk.plan, risk.mechanism, scale, None)] * min(most, len(self.groups))
+        rows = risk.measured().values[:most]
+        return [error_95(risk.plan, risk.mechanism, scale, [row]) for row in rows]
+
     def posterior(self, charge: float, prior: float) -> float | None:
         """P3, pure differential privacy only."""
         return posterior_odds(prior, charge) if self.risk.mechanism.kind == "laplace" else None
@@ -147,7 +174,7 @@ def prepare_exhibit(dataset: Dataset, prepared: Prepared, meter: Meter) -> Exhib
     """Measure, then pass over everybody once per candidate. On the bench."""
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
-    exact = _read_exact(risk)
+    exact, groups = _read_exact(risk)
     lines: list[Candidate] = []
     ratios: dict[float, float | None] = {}
     variances: dict[float, float | None] = {}
@@ -168,17 +195,28 @@ def prepare_exhibit(dataset: Dataset, prepared: Prepared, meter: Meter) -> Exhib
         drawn=compress_classes(sensitivities),
         difference=largest_difference(risk.contributions, risk.mechanism.norm),
         exact=exact,
-        fingerprint=dataset.engine.fingerprint(),
+        groups=groups,
+        fingerprint=_require_same(dataset, meter.digest),
     )
 
 
-def _read_exact(risk: Risk) -> dict[str, tuple[float, ...]]:
-    """The exact numbers per column of the answer, to set errors in relation. Never released."""
+def _require_same(dataset: Dataset, digest: str) -> str:
+    """The digest of the data that were measured from beginning to end."""
+    if not digest:
+        return dataset.engine.fingerprint()
+    if not dataset.engine.is_still(digest):
+        raise DataError("The data changed while they were measured. Load the page again.")
+    return digest
+
+
+def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
+    """The exact numbers per column of the answer, to set errors in relation, and by group. Never released."""
     measured = risk.measured()
     plain = replace(risk.plan, having=None, order=(), limit=None)
     rows = assemble_answer(plain, measured.keys, measured.values)
     names = [output.name for output in plan_outputs(risk)]
-    return {name: tuple(float(row[name]) for row in rows if isinstance(row[name], (int, float))) for name in names}
+    exact = {name: tuple(float(row[name]) for row in rows if isinstance(row[name], (int, float))) for name in names}
+    return exact, tuple(rows) if risk.plan.groups else ()
 
 
 def plan_outputs(risk: Risk) -> list[Output]:

@@ -1,8 +1,9 @@
 """What adds up per person: the sum of everybody's own guarantees (P1) over an account's answers. Controller only.
 
 RDRs are never added up. For every charged entry everybody is profiled by the columns that any of the queries uses, so
-that people with the same record can be followed from one query to the next. Where an individual has several rows, or
-records are too many, the largest of each query is added instead: a bound. Runs on the dataset's bench.
+that people with the same record can be followed from one query to the next. Where an individual has several rows, a
+query joins other tables, or records are too many, the largest of each query is added instead: a bound. Runs on the
+dataset's bench.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from dosimeter.aftermath import recall_look
 from dosimeter.controller import Dataset
-from dosimeter.errors import DosimeterError
+from dosimeter.errors import InputError, SchemaError
 from dosimeter.expression import column_tree
 from dosimeter.ledger import Entry
-from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism, QueryPlan
+from dosimeter.model import FloatArray, IntArray, QueryPlan
 from dosimeter.plan import plan_query
 from dosimeter.risk import own_epsilon, per_row_norms
 from dosimeter.sensitivity import find_contributions, measure_profile
@@ -54,7 +55,7 @@ def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: Meter) -> 
     columns = sorted({column for plan in plans.values() for column in plan.columns})
     joined: dict[tuple[Any, ...], list[float]] = {}
     svt = float(sum(float(entry.epsilon_svt or 0) for entry in charged))
-    single = dataset.schema.unit == "row"
+    single = dataset.schema.unit == "row" and not any(plan.joins for plan in plans.values())
     worst = svt
     for done, entry in enumerate(charged):
         meter(done, len(charged))
@@ -99,36 +100,28 @@ def _summarise(joined: dict[tuple[Any, ...], list[float]], everybody: int, total
 
 
 def _plan(dataset: Dataset, entry: Entry) -> QueryPlan:
-    rows = entry.request.settings.get("min_rows")
-    look = Look(min_rows=int(rows) if rows is not None else None)
     try:
-        return plan_query(entry.query, dataset.schema, look.plan_options())
-    except DosimeterError:
-        raise DosimeterError("The schema changed since: an earlier query cannot be followed any more.") from None
-
-
-def _mechanism_of(dataset: Dataset, entry: Entry) -> Mechanism:
-    gaussian = entry.request.mechanism == "gaussian"
-    look = Look(mechanism="gaussian" if gaussian else "laplace", delta=str(entry.delta) if entry.delta else None)
-    return look.build_mechanism(dataset.n)
+        return plan_query(entry.query, dataset.schema, recall_look(entry).plan_options())
+    except InputError:
+        raise SchemaError(
+            "The schema changed since: an earlier query cannot be followed any more. Serve the schema it was asked by."
+        ) from None
 
 
 def _largest_guarantee(dataset: Dataset, entry: Entry, plan: QueryPlan) -> float:
     """P1 of the most exposed alone: where people cannot be followed from one query to the next."""
     assert entry.epsilon is not None
-    mechanism = _mechanism_of(dataset, entry)
-    look = Look(mechanism=mechanism.kind, delta=mechanism.delta or None)
-    risk = dataset.assess_plan(plan, look)
+    risk = dataset.assess_plan(plan, recall_look(entry))
     return float(risk.absolute(float(entry.epsilon))["own_epsilon"])
 
 
 def _own_guarantees(
     dataset: Dataset, entry: Entry, plan: QueryPlan, columns: Sequence[str]
-) -> tuple[Any, Any, list[tuple[Any, ...]]]:
+) -> tuple[FloatArray, IntArray, list[tuple[Any, ...]]]:
     assert entry.epsilon is not None
-    mechanism = _mechanism_of(dataset, entry)
+    mechanism = recall_look(entry).build_mechanism(dataset.n)
     attributes = {f"x{at}": column_tree(name) for at, name in enumerate(columns)}
-    profile = measure_profile(plan, dataset.engine, attributes)
+    profile = measure_profile(plan, dataset.engine_for(plan), attributes)
     contributions = find_contributions(profile, dataset.n, mechanism.norm)
     norms = per_row_norms(contributions, mechanism.norm)[: len(profile.people)]
     sensitivity = plan.sensitivity(mechanism.norm)

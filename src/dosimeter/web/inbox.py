@@ -1,4 +1,4 @@
-"""Queries as they are stored: submitted, listed, withdrawn; and the audit log. Every read says for whose eyes it is."""
+"""Queries as they are stored: submitted, listed, withdrawn. Every read says for whose eyes it is."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dosimeter.errors import LimitError
+from dosimeter.web.audit import write_audit
 from dosimeter.web.auth import User
 from dosimeter.web.database import Database
 from dosimeter.web.keys import make_identifier
 from dosimeter.web.models import NewQuery
-from dosimeter.web.tables import AUDIT, QUERIES, THRESHOLDS, USERS, write_time
+from dosimeter.web.tables import QUERIES, THRESHOLDS, USERS, write_time
 
 Row = sa.RowMapping
 OPEN = ("waiting", "approving", "interrupted")
@@ -21,7 +23,8 @@ PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
 _RANK = sa.case({"high": 0, "normal": 1}, value=QUERIES.c.priority, else_=2)
 
 
-def submit_query(database: Database, analyst: User, query: NewQuery) -> str:
+def submit_query(database: Database, analyst: User, query: NewQuery, *, most: int | None = None) -> str:
+    """Gives the query's id. ``most``: how many an analyst may have open at a time."""
     now, query_id = write_time(), make_identifier()
     row = {
         "id": query_id,
@@ -35,11 +38,25 @@ def submit_query(database: Database, analyst: User, query: NewQuery) -> str:
         "created_at": now,
         "changed_at": now,
         "looked": False,
+        "withdrawal": False,
     }
     with database.writing() as connection:
+        if most is not None and _count_open(connection, analyst) >= most:
+            raise LimitError(
+                f"You have {most} open queries, the most at a time. Wait until some are decided, or withdraw some."
+            )
         connection.execute(QUERIES.insert().values(row))
         write_audit(connection, analyst.name, "asked", dataset=query.dataset, query_id=query_id)
     return query_id
+
+
+def _count_open(connection: sa.Connection, analyst: User) -> int:
+    """Their row is locked, so that two submissions cannot both be the last one."""
+    connection.execute(sa.select(USERS.c.id).where(USERS.c.id == analyst.id).with_for_update())
+    query = sa.select(sa.func.count()).where(
+        QUERIES.c.analyst_id == analyst.id, QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False)
+    )
+    return int(connection.execute(query).scalar_one())
 
 
 # ---------------------------------------------------------------- for the analyst: their own, and no one else's
@@ -60,16 +77,24 @@ def find_own(database: Database, analyst: User, query_id: str) -> Row | None:
 
 
 def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
-    """Only what nobody decided yet."""
+    """False when it is decided. A release under way is not stopped; unless it ends with an answer, the wish counts.
+
+    Whether one is under way is not the analyst's to know, so that the wish is accepted in every open state.
+    """
     with database.writing() as connection:
         changed = connection.execute(
             QUERIES.update()
             .where(
                 QUERIES.c.id == query_id,
                 QUERIES.c.analyst_id == analyst.id,
-                QUERIES.c.status.in_(("waiting", "changes")),
+                QUERIES.c.status.in_((*OPEN, "changes")),
+                QUERIES.c.withdrawal.is_(False),
             )
-            .values(status="withdrawn", changed_at=write_time())
+            .values(
+                status=sa.case((QUERIES.c.status == "approving", "approving"), else_="withdrawn"),
+                withdrawal=True,
+                changed_at=write_time(),
+            )
         )
         if changed.rowcount:
             write_audit(connection, analyst.name, "withdrew", query_id=query_id)
@@ -88,13 +113,21 @@ def _with_names() -> sa.Select[Any]:
     )
 
 
-def list_open(database: Database, dataset: str | None = None) -> Sequence[Row]:
+def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> Sequence[Row]:
     """What waits, most urgent first, then oldest first."""
-    query = _with_names().where(QUERIES.c.status.in_(OPEN)).order_by(_RANK, QUERIES.c.created_at)
+    query = _with_names().where(QUERIES.c.status.in_(OPEN)).order_by(_RANK, QUERIES.c.created_at).limit(limit)
     if dataset is not None:
         query = query.where(QUERIES.c.dataset == dataset)
     with database.reading() as connection:
         return connection.execute(query).mappings().all()
+
+
+def count_open(database: Database, dataset: str | None = None) -> int:
+    query = sa.select(sa.func.count()).where(QUERIES.c.status.in_(OPEN))
+    if dataset is not None:
+        query = query.where(QUERIES.c.dataset == dataset)
+    with database.reading() as connection:
+        return int(connection.execute(query).scalar_one())
 
 
 def list_decided(database: Database, limit: int = 50) -> Sequence[Row]:
@@ -130,47 +163,3 @@ def save_thresholds(database: Database, controller: User, percents: Mapping[str,
         connection.execute(THRESHOLDS.insert(), rows)
         listed = ", ".join(f"{p} {percents[p]:g} %" for p in PRIORITIES)
         write_audit(connection, controller.name, "changed thresholds", detail=listed)
-
-
-# ---------------------------------------------------------------- the audit log
-
-
-def write_audit(
-    connection: sa.Connection,
-    user: str,
-    action: str,
-    *,
-    dataset: str | None = None,
-    query_id: str | None = None,
-    detail: str = "",
-) -> None:
-    row = {
-        "at": write_time(),
-        "user": user,
-        "action": action,
-        "dataset": dataset,
-        "query_id": query_id,
-        "detail": detail,
-    }
-    connection.execute(AUDIT.insert().values(row))
-
-
-def note(
-    database: Database,
-    user: str,
-    action: str,
-    *,
-    dataset: str | None = None,
-    query_id: str | None = None,
-    detail: str = "",
-) -> None:
-    with database.writing() as connection:
-        write_audit(connection, user, action, dataset=dataset, query_id=query_id, detail=detail)
-
-
-def list_audit(database: Database, *, limit: int = 200, before: int | None = None) -> Sequence[Row]:
-    query = sa.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(AUDIT.c.id < before)
-    with database.reading() as connection:
-        return connection.execute(query).mappings().all()

@@ -1,17 +1,21 @@
 """Long computations: one thread per dataset, with progress and cancel. The same work asked for twice runs once.
 
-An engine is not shared between threads, so everything that touches a dataset's engine runs on its bench. Pages wait a
-moment for a result, and otherwise show how far it is and ask again.
+An engine is not shared between threads, so everything that touches a dataset's engine runs on its bench. Releases go
+first, then what somebody looks at, then what is looked up on the side, which gives way to a release. A look begins with
+the data as they are then, and no job leaves a snapshot behind. Pages wait a moment for a result, and otherwise show how
+far it is and ask again.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Literal
 
 from dosimeter.controller import Dataset
@@ -26,12 +30,21 @@ BROKEN = "The computation failed: a bug of ours. It is in the server's log."
 LONGEST_STOP = 5.0
 
 
+class Rank(IntEnum):
+    """What goes first on the bench."""
+
+    RELEASE = 0
+    LOOK = 1
+    ASIDE = 2
+
+
 class Meter:
-    """How far the work is. Called by the work; raises once it is to stop."""
+    """How far the work is, and of which data it is. Called by the work; raises once it is to stop."""
 
     def __init__(self) -> None:
         self.steps: tuple[int, int] | None = None
         self.stopped = False
+        self.digest = ""
 
     def __call__(self, done: int, total: int) -> None:
         if self.stopped:
@@ -51,12 +64,16 @@ class Job:
     key: Hashable
     title: str
     meter: Meter
-    cancellable: bool
+    rank: Rank
     heavy: bool
     state: State = "waiting"
     result: Any = None
     error: DosimeterError | None = None
     ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def cancellable(self) -> bool:
+        return self.rank is not Rank.RELEASE
 
     def __repr__(self) -> str:
         return f"Job({self.title!r}, {self.state})"
@@ -68,24 +85,55 @@ class Bench:
     def __init__(self, name: str, dataset: Dataset) -> None:
         self.name = name
         self.dataset = dataset
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"bench-{name}")
+        self.digest = ""  # of the data as the latest look saw them
         self._jobs: OrderedDict[Hashable, Job] = OrderedDict()
         self._guard = threading.Lock()
+        self._news = threading.Condition(self._guard)
+        self._line: list[tuple[int, int, Job, Work]] = []
+        self._numbers = itertools.count()
+        self._closing = False
+        self._thread = threading.Thread(target=self._work_off, name=f"bench-{name}", daemon=True)
+        self._thread.start()
 
     def ask(
-        self, key: Hashable, title: str, work: Work, *, wait: float, cancellable: bool = True, heavy: bool = False
+        self,
+        key: Hashable,
+        title: str,
+        work: Work,
+        *,
+        wait: float,
+        rank: Rank = Rank.LOOK,
+        heavy: bool = False,
+        revive: bool = False,
     ) -> Job:
-        """The job for this key: a finished one, the running one, or a new one; after waiting at most so long."""
+        """The job for this key: a finished one, the running one, or a new one; after waiting at most so long.
+
+        What was cancelled stays so until somebody asks for it again on purpose: ``revive``, or ``forget``.
+        """
         with self._guard:
             job = self._jobs.get(key)
-            if job is None or job.state in ("failed", "cancelled"):
-                job = Job(make_identifier(), self.name, key, title, Meter(), cancellable, heavy)
+            if job is None or job.state == "failed" or (revive and job.state == "cancelled"):
+                if self._closing:
+                    raise DosimeterError("The server is stopping.")
+                job = Job(make_identifier(), self.name, key, title, Meter(), rank, heavy)
                 self._jobs[key] = job
                 self._forget_old()
-                self._executor.submit(self._run, job, work)
+                heapq.heappush(self._line, (rank, next(self._numbers), job, work))
+                self._news.notify()
             self._jobs.move_to_end(key)
+        if rank is Rank.RELEASE:
+            self._make_way()
         job.ended.wait(wait)
         return job
+
+    def _make_way(self) -> None:
+        """What is looked up on the side stops for a release; it begins anew when it is asked for again."""
+        with self._guard:
+            aside = [job for job in self._jobs.values() if job.rank is Rank.ASIDE and job.state == "running"]
+            for job in aside:
+                del self._jobs[job.key]
+        for job in aside:
+            self.cancel(job)
 
     def _forget_old(self) -> None:
         """The least recently used results go first."""
@@ -94,23 +142,50 @@ class Bench:
             for key in finished[: max(0, len(finished) - most)]:
                 del self._jobs[key]
 
+    # ------------------------------------------------------------ on the bench's own thread
+
+    def _work_off(self) -> None:
+        while True:
+            with self._news:
+                while not self._line:
+                    if self._closing:
+                        return
+                    self._news.wait()
+                _, _, job, work = heapq.heappop(self._line)
+                if job.meter.stopped:
+                    continue
+                job.state = "running"
+            self._run(job, work)
+            del job, work  # nothing of a finished job is held while the bench waits
+
     def _run(self, job: Job, work: Work) -> None:
-        with self._guard:
-            if job.meter.stopped:
-                return
-            job.state = "running"
+        state: State = "failed"
         try:
+            if job.rank is not Rank.RELEASE:  # a release takes the data as they are by itself
+                job.meter.digest = self.digest = self.dataset.renew()
             job.result = work(self.dataset, job.meter)
-            job.state = "done"
+            state = "done"
         except Interrupted:
-            job.state = "cancelled"
+            state = "cancelled"
         except DosimeterError as error:
-            job.error, job.state = error, "failed"
-        except Exception as error:  # noqa: BLE001 - a bug of ours ends this job, not the thread
-            job.error, job.state = DosimeterError(BROKEN), "failed"
+            job.error = error
+        except BaseException as error:  # noqa: BLE001 - a bug, or a library's panic, ends this job and not the thread
+            job.error = DosimeterError(BROKEN)
             report_bug(job.title, error)
         finally:
+            self._let_go(job)
+            with self._guard:  # from here on nobody stops it, so that a late stop cannot hit the next one
+                job.state = state
             job.ended.set()
+
+    def _let_go(self, job: Job) -> None:
+        """No snapshot is held between jobs: it would keep a database from tidying up, and the data from changing."""
+        try:
+            self.dataset.engine.refresh()
+        except BaseException as error:  # noqa: BLE001 - the next job opens a lost connection again, or says why not
+            report_bug(f"Tidying up after: {job.title}", error)
+
+    # ------------------------------------------------------------ looking and stopping
 
     def find(self, job_id: str) -> Job | None:
         with self._guard:
@@ -119,6 +194,18 @@ class Bench:
     def peek(self, key: Hashable) -> Job | None:
         with self._guard:
             return self._jobs.get(key)
+
+    def forget(self, job: Job) -> bool:
+        """Drop what has ended, so that it is computed again when it is asked for."""
+        with self._guard:
+            if not job.ended.is_set() or self._jobs.get(job.key) is not job:
+                return False
+            del self._jobs[job.key]
+            return True
+
+    @property
+    def is_there(self) -> bool:
+        return self._thread.is_alive()
 
     def running(self) -> list[Job]:
         with self._guard:
@@ -143,13 +230,18 @@ class Bench:
                 return True
         deadline = time.monotonic() + LONGEST_STOP
         while not job.ended.is_set() and time.monotonic() < deadline:
-            self.dataset.engine.interrupt()
+            with self._guard:
+                if job.state == "running":
+                    self.dataset.engine.interrupt()
             job.ended.wait(0.05)
         return job.state == "cancelled"
 
     def close(self) -> None:
-        """A release that was begun is finished; everything else stops."""
-        for job in self.running():
+        """A release that was begun, or waits, is finished; everything else stops."""
+        with self._news:
+            self._closing = True
+            self._news.notify()
+        for job in sorted(self.running(), key=lambda job: job.state == "running"):  # first what has not begun
             self.cancel(job)
-        self._executor.shutdown(wait=True)
+        self._thread.join()
         self.dataset.close()

@@ -1,6 +1,7 @@
 """What changes when the slider or the preference moves: words, tables, chart data. For the controller's eyes only.
 
-Takes an Exhibit, the books and a Wish; gives a Reading for the templates. Arithmetic on what is already measured.
+Takes an Exhibit, the books, a Wish and what was chosen by it; gives a Live for the templates. Arithmetic on what is
+already measured.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.accounting import Charge, Reading, exact_decimal
 from dosimeter.model import Candidate, Choice
 from dosimeter.numerals import (
     TextTable,
@@ -22,13 +22,15 @@ from dosimeter.numerals import (
     order_candidates,
 )
 from dosimeter.preference import Preference
-from dosimeter.web.charts import bin_rows, histogram_spec, range_rows, range_spec
+from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_spec, range_rows, range_spec
+from dosimeter.web.costs import Cost, count_cost, explain_refusal, find_worst
 from dosimeter.web.exhibit import Exhibit
+from dosimeter.web.figures import count_decimals, show_count, show_multiple, show_number
 from dosimeter.web.office import Books, Desk
 from dosimeter.web.wishes import Wish
 
-MOST_COUNTED = 50
 PRIOR = 0.01
+MOST_GROUPS = 40  # listed one by one with their range
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,77 +50,134 @@ class Live:
     accuracy: tuple[Mapping[str, Any], ...]
     columns: tuple[str, ...]
     alone: bool  # one number per column, so that where it will lie can be said
+    groups: tuple[Mapping[str, Any], ...]
+    more_groups: int
     range_table: TextTable
     range_spec: Mapping[str, Any]
+    raw_note: str
     bins: Sequence[Mapping[str, Any]]
+    digits: int
     histogram_spec: Mapping[str, Any]
     tail: str
     absolute: tuple[str, ...]
-    cost: tuple[str, ...]
+    cost: Cost
     wanted: str
 
     def __repr__(self) -> str:
         return "Live(redacted)"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class OwnThreshold:
+    """What the controller's own table of thresholds says for a query's priority, at every candidate."""
+
+    priority: str
+    percent: float
+    choice: Choice
+
+
 def read_live(
-    desk: Desk, exhibit: Exhibit, books: Books, preference: Preference, wish: Wish, wanted_error: float | None
+    desk: Desk,
+    exhibit: Exhibit,
+    books: Books,
+    preference: Preference,
+    wish: Wish,
+    wanted_error: float | None,
+    choice: Choice,
+    own: OwnThreshold | None = None,
 ) -> Live:
-    choice = exhibit.choose(preference)
     candidates = desk.candidates
     remaining = books.remaining(candidates)
     meeting = {line.epsilon for line in choice.candidates if line.satisfied}
     found = max((e for e in meeting if e in set(remaining)), default=None)
-    selected = _select(wish.epsilon, found, remaining, candidates)
-    approvable, why_not = _may_approve(desk, selected, found, remaining)
+    indifferent = is_indifferent(exhibit, choice)
+    selected = _select(wish.epsilon, found, remaining, candidates, indifferent=indifferent)
+    approvable, why_not = _may_approve(desk, selected, found, books)
     line = exhibit.candidate(selected)
     rows = range_rows(choice.candidates, raw=wish.raw, remaining=remaining)
     reading = float(books.reading.epsilon)
     bins = exhibit.bins(selected)
+    binned = bin_rows(bins)
     ascending = sorted(candidates)
     return Live(
         preference=preference,
         found=found,
-        line=_write_line(preference, choice, found, candidates),
-        states=tuple(_list_states(exhibit, preference, choice, found, meeting, books)),
+        line=_write_line(desk, preference, choice, found),
+        states=(
+            *_list_states(exhibit, preference, choice, found, meeting, books),
+            *_compare_thresholds(preference, found, remaining, own),
+        ),
         notes=choice.notes,
         selected=selected,
         index=ascending.index(selected),
-        valuetext=_write_valuetext(line, selected in meeting, selected in set(remaining)),
+        valuetext=_write_valuetext(line, selected in meeting, selected in set(remaining), books),
         approvable=approvable,
         why_not=why_not,
         accuracy=tuple(_accuracy_rows(exhibit, choice, selected, set(remaining))),
         columns=tuple(output.name for output in exhibit.risk.plan.outputs if output.is_aggregate),
         alone=not exhibit.risk.plan.groups,
+        groups=tuple(_group_rows(exhibit, selected)),
+        more_groups=max(0, len(exhibit.groups) - MOST_GROUPS),
         range_table=candidate_rows(choice.candidates),
         range_spec=range_spec(rows, raw=wish.raw, reading=reading),
-        bins=bin_rows(bins),
-        histogram_spec=histogram_spec(bin_rows(bins), people=exhibit.risk.n, log_counts=not wish.linear),
-        tail=f"The most exposed: {bins[-1].words} the average." if len(bins) > 1 else "Everybody is equally exposed.",
+        raw_note=_write_raw_note(rows) if wish.raw else "",
+        bins=binned,
+        digits=bin_digits(bins),
+        histogram_spec=histogram_spec(
+            binned, people=exhibit.risk.n, log_counts=not wish.linear, digits=bin_digits(bins)
+        ),
+        tail=_write_tail(exhibit, selected, len(bins) == 1),
         absolute=tuple(_absolute_sentences(desk, exhibit, selected, books)),
-        cost=tuple(_cost_sentences(desk, selected, books)),
+        cost=count_cost(desk, selected, books),
         wanted=_write_wanted(exhibit, wanted_error),
     )
 
 
+def is_indifferent(exhibit: Exhibit, choice: Choice) -> bool:
+    """Whether the preference says the same at every ε, so that the largest one it admits is no advice."""
+    return is_equal(exhibit) or does_not_depend(choice)
+
+
+def is_equal(exhibit: Exhibit) -> bool:
+    return all(line.rdr["ratio"] >= 1.0 - 1e-12 for line in exhibit.candidates)
+
+
+def does_not_depend(choice: Choice) -> bool:
+    values = [line.value for line in choice.candidates if line.value is not None]
+    return len(values) > 1 and max(values) - min(values) <= 1e-12 * abs(max(values))
+
+
+def round_down(wanted: float, candidates: Sequence[float]) -> float:
+    """The candidate nearest to what was asked for, never a larger one."""
+    below = [e for e in candidates if e <= wanted * (1 + 1e-9)]
+    return max(below) if below else min(candidates)
+
+
 def _select(
-    wanted: float | None, found: float | None, remaining: Sequence[float], candidates: Sequence[float]
+    wanted: float | None,
+    found: float | None,
+    remaining: Sequence[float],
+    candidates: Sequence[float],
+    *,
+    indifferent: bool,
 ) -> float:
-    """The candidate nearest to what was asked for, never a larger one; at first the one that was found."""
+    """What was asked for; at first the one that was found, and the smallest where finding it means nothing."""
     if wanted is not None:
-        below = [e for e in candidates if e <= wanted * (1 + 1e-9)]
-        return max(below) if below else min(candidates)
-    if found is not None:
+        return round_down(wanted, candidates)
+    if found is not None and not indifferent:
         return found
     return min(remaining) if remaining else min(candidates)
 
 
-def _may_approve(desk: Desk, epsilon: float, found: float | None, remaining: Sequence[float]) -> tuple[bool, str]:
+def _may_approve(desk: Desk, epsilon: float, found: float | None, books: Books) -> tuple[bool, str]:
     shown = format_epsilon(epsilon)
+    remaining = books.remaining(desk.candidates)
+    if not remaining:
+        return False, f"The account leaves no candidate: {explain_refusal(books, min(desk.candidates))}."
     if desk.settings.algorithm == "find-and-release":
-        return bool(remaining), "" if remaining else "The odometer leaves no candidate: a release would be denied."
+        return True, ""
     if epsilon not in set(remaining):
-        return False, f"ε = {shown} cannot be granted: the odometer or the account's cap does not leave it."
+        return False, f"ε = {shown} cannot be granted: {explain_refusal(books, epsilon)}."
     if desk.settings.algorithm == "fixed":
         return True, ""
     if found is None:
@@ -139,12 +198,13 @@ def show_value(preference: Preference, value: float | None) -> str:
     return format_number(value, 4)
 
 
-def _write_line(preference: Preference, choice: Choice, found: float | None, candidates: Sequence[float]) -> str:
+def _write_line(desk: Desk, preference: Preference, choice: Choice, found: float | None) -> str:
     """ "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
+    name = "Without noise, largest ε" if desk.settings.algorithm == "find-and-release" else "Largest ε"
     if found is None:
-        return "Largest ε: none."
+        return f"{name}: none."
     limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
-    text = f"Largest ε: {format_epsilon(found)}{limit}."
+    text = f"{name}: {format_epsilon(found)}{limit}."
     larger = [line for line in choice.candidates if line.epsilon > found]
     if not larger:
         return f"{text} It is the largest candidate there is."
@@ -166,27 +226,45 @@ def _list_states(
     books: Books,
 ) -> list[str]:
     states = []
-    if all(line.rdr["ratio"] >= 1.0 - 1e-12 for line in exhibit.candidates):
+    if is_equal(exhibit):
         states.append(
             "Everybody is equally exposed, at every ε. That is not the same as safe: RDR cannot help to choose here, "
-            "so look at the own guarantees below."
+            "so the slider starts at the smallest ε. Look at the own guarantees and the accuracy below."
         )
-    values = [line.value for line in choice.candidates if line.value is not None]
-    if len(values) > 1 and not states and max(values) - min(values) <= 1e-12 * abs(max(values)):
-        states.append("This preference does not depend on ε here: every candidate gives the same.")
+    elif does_not_depend(choice):
+        states.append(
+            "This preference does not depend on ε here: every candidate gives the same, so the slider starts at the "
+            "smallest ε."
+        )
     if found is not None:
         return states
     if not meeting:
         states.append(_write_miss(exhibit, preference, choice))
         return states
-    reading = "∞" if books.reading.infinite else format_number(float(books.reading.epsilon), 4)
-    best = format_epsilon(max(meeting))
-    why = "only larger ε's remain" if books.policy.budget is None else "it no longer fits the budget"
+    best = max(meeting)
     states.append(
-        f"Stopped by the odometer, not by the preference: ε = {best} would meet it, but the reading is {reading} "
-        f"and {why}."
+        f"Stopped by the odometer, not by the preference: ε = {format_epsilon(best)} would meet it, but "
+        f"{explain_refusal(books, best)}."
     )
     return states
+
+
+def _compare_thresholds(
+    preference: Preference, found: float | None, remaining: Sequence[float], own: OwnThreshold | None
+) -> list[str]:
+    """Said when the preference is looser than the controller's own threshold: a wish can come from an address."""
+    if own is None or preference.text == own.choice.preference:
+        return []
+    meeting = [line.epsilon for line in own.choice.candidates if line.satisfied and line.epsilon in set(remaining)]
+    allowed = max(meeting, default=0.0)
+    looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
+    if not looser and (found or 0.0) <= allowed:
+        return []
+    largest = f"ε = {format_epsilon(allowed)} at most" if allowed else "no ε"
+    return [
+        f"Looser than your own threshold for {own.priority} priority: at least {own.percent:g} %, which admits "
+        f"{largest}."
+    ]
 
 
 def _write_miss(exhibit: Exhibit, preference: Preference, choice: Choice) -> str:
@@ -203,10 +281,30 @@ def _write_miss(exhibit: Exhibit, preference: Preference, choice: Choice) -> str
     return f"{text} {who} it: the most exposed, listed below."
 
 
-def _write_valuetext(line: Candidate, meets: bool, available: bool) -> str:
+def _write_valuetext(line: Candidate, meets: bool, available: bool, books: Books) -> str:
     words = "meets the preference" if meets else "does not meet the preference"
-    left = "" if available else ", not available"
-    return f"ε = {format_epsilon(line.epsilon)}, {words}{left}, 95 % error {format_errors(line)}"
+    left = "" if available else f"; not available: {explain_refusal(books, line.epsilon)}"
+    return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {format_errors(line)}{left}"
+
+
+def _write_raw_note(rows: Sequence[dict[str, Any]]) -> str:
+    note = (
+        "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
+        "and most exposed never changes: only the level does."
+    )
+    if find_raw_axis(rows).logarithmic:
+        note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
+    return note
+
+
+def _write_tail(exhibit: Exhibit, epsilon: float, equal: bool) -> str:
+    """The people who really carry the most, not everybody in the last bar."""
+    if equal:
+        return "Everybody is equally exposed."
+    people, times = exhibit.most_exposed(epsilon)
+    line = exhibit.candidate(epsilon).rdr
+    decimals = count_decimals(line["min"] / line["mean"], times) if line["mean"] > 0.0 else 2
+    return f"The most exposed: {show_count(people)} at {show_multiple(times, decimals)} × the average."
 
 
 # ---------------------------------------------------------------- accuracy
@@ -232,7 +330,7 @@ def _accuracy_rows(exhibit: Exhibit, choice: Choice, selected: float, remaining:
 
 
 def _accuracy_cell(error: float | None, values: Sequence[float]) -> dict[str, str]:
-    """± the 95 % error, where the answer will lie, and the error relative to the exact number, or the median one."""
+    """± the 95 % error, where the answer will lie, and the error in percent of the exact number, or the median one."""
     if error is None:
         return {"error": "unbounded", "range": "", "relative": "–"}
     shown = f"± {format_number(error)}"
@@ -241,8 +339,31 @@ def _accuracy_cell(error: float | None, values: Sequence[float]) -> dict[str, st
     relative = format_number(100.0 * error / typical, 2) + " %" if typical > 0 else "–"
     lies = ""
     if len(values) == 1:
-        lies = f"{format_number(values[0] - error, 4)} to {format_number(values[0] + error, 4)}"
+        lies = _write_range(values[0], error)
     return {"error": shown, "range": lies, "relative": relative}
+
+
+def _write_range(value: float, error: float) -> str:
+    return f"{show_number(value - error, 4)} to {show_number(value + error, 4)}"
+
+
+def _group_rows(exhibit: Exhibit, epsilon: float) -> list[dict[str, Any]]:
+    """Each group at the selected ε: its exact numbers, and where the answer will lie."""
+    outputs = exhibit.risk.plan.outputs
+    rows = []
+    for exact, errors in zip(exhibit.groups, exhibit.group_errors(epsilon, MOST_GROUPS), strict=False):
+        left = iter(errors)
+        cells = []
+        for output in outputs:
+            value = exact[output.name]
+            if not output.is_aggregate:
+                cells.append({"text": value, "range": None})
+                continue
+            error = next(left)
+            known = error is not None and isinstance(value, (int, float))
+            cells.append({"text": value, "range": _write_range(float(value), error or 0.0) if known else "unbounded"})
+        rows.append({"cells": cells})
+    return rows
 
 
 def _write_wanted(exhibit: Exhibit, wanted: float | None) -> str:
@@ -262,7 +383,10 @@ def _write_wanted(exhibit: Exhibit, wanted: float | None) -> str:
 
 
 def _absolute_sentences(desk: Desk, exhibit: Exhibit, epsilon: float, books: Books) -> list[str]:
-    own, shown = format_number(exhibit.own_guarantee(epsilon)), format_epsilon(epsilon)
+    testing = desk.settings.algorithm == "find-and-release"
+    at = find_worst(desk, books) if testing else epsilon
+    charge = at + float(books.epsilon_svt)
+    own, shown = format_number(exhibit.own_guarantee(at)), format_epsilon(at)
     found = desk.settings.algorithm == "find"
     sentences = [
         f"Own guarantee (P1): had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
@@ -271,13 +395,20 @@ def _absolute_sentences(desk: Desk, exhibit: Exhibit, epsilon: float, books: Boo
         else f"Own guarantee (P1): for the most exposed person this answer is as private as ε = {own}; for everybody "
         f"it is at most ε = {shown}."
     ]
+    if testing:
+        sentences = [
+            f"At worst the test finds ε = {shown}; with ε_svt = {format_epsilon(float(books.epsilon_svt))} for the "
+            f"test everybody is then guaranteed ε = {format_number(charge, 6)}. The sentences below are for that "
+            "case, wherever the slider stands.",
+            f"Own guarantee (P1): for the most exposed person the numbers are as private as ε = {own}; the test adds "
+            f"{format_epsilon(float(books.epsilon_svt))}.",
+        ]
     if exhibit.risk.mechanism.kind != "laplace":
         return [
             *sentences,
             "Posterior odds and Lee–Clifton's bound are for pure differential privacy: not for Gaussian noise.",
         ]
-    charge = epsilon + float(books.epsilon_svt)
-    if desk.settings.algorithm == "find":
+    if found:
         sentences.append("Posterior odds (P3) do not apply: with algorithm 1 the noise itself depends on the data.")
     else:
         after = exhibit.posterior(charge, PRIOR)
@@ -285,45 +416,14 @@ def _absolute_sentences(desk: Desk, exhibit: Exhibit, epsilon: float, books: Boo
             f"Posterior odds (P3): who thought a statement about a person {format_percent(PRIOR)} likely can be "
             f"brought to {format_percent(after or 0.0)} at most."
         )
-    picked = exhibit.identification(epsilon)
+    picked = exhibit.identification(at)
     exact = "" if exhibit.difference[1] else ", by a cautious estimate"
-    exact += ", for an ε fixed beforehand" if found else ""
+    exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
     sentences.append(
         f"Lee–Clifton (P2): an attacker who knows everybody's records but not who is in picks out the right one of "
         f"{exhibit.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
     )
     return sentences
-
-
-def _cost_sentences(desk: Desk, epsilon: float, books: Books) -> list[str]:
-    before = "∞" if books.reading.infinite else format_number(float(books.reading.epsilon), 6)
-    charge = Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta)
-    after = books.reading.after(charge)
-    shown = "∞" if after.infinite else format_number(float(after.epsilon), 6)
-    sentences = [f"The reading goes from {before} to {shown}."]
-    if desk.settings.algorithm == "find-and-release":
-        test = books.reading.after(Charge(exact_decimal(0), books.epsilon_svt))
-        sentences.append(
-            f"The noisy test alone costs {format_number(float(books.epsilon_svt), 4)}, also if it denies: the reading "
-            f"is then {format_number(float(test.epsilon), 6)}. ε is found by the test, not by you."
-        )
-    more = count_more(books, after, desk.candidates)
-    sentences.append(
-        f"After it, more than {MOST_COUNTED} further answers are possible, at the smallest ε's."
-        if more > MOST_COUNTED
-        else f"After it, at most {more} more {'answer is' if more == 1 else 'answers are'} possible."
-    )
-    return sentences
-
-
-def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> int:
-    """How many answers still fit, each at the smallest ε that the policy admits (O2); stops counting at the most."""
-    count = 0
-    for epsilon in sorted(candidates):
-        while count <= MOST_COUNTED and books.remaining((epsilon,), reading):
-            reading = reading.after(Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta))
-            count += 1
-    return count
 
 
 def describe_person(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,22 +1,23 @@
 """What an analyst may see, and only that. Every page, fragment and JSON answer for analysts is made of these values.
 
-None of them has a field for an RDR, a per-instance sensitivity, an exact answer, a reason, or a reading; the ε of
-algorithm 1 never gets in, because ``show_answer`` takes it from what the ledger hands out (G2).
+None of them has a field for an RDR, a per-instance sensitivity, an exact answer, a reason, or a reading. The ledger's
+entry does hold the ε of algorithm 1: ``show_answer`` is the one place that leaves it out (G2).
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping
 
-from dosimeter.ledger import Entry
+from dosimeter.ledger import Algorithm, Entry
 from dosimeter.model import Column, Schema
 
 Priority = Literal["low", "normal", "high"]
+Noise = Literal["laplace", "gaussian"]
 PublicStatus = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 DENIED = "This query is not answered. A denial never comes with a reason: the reason itself could tell about people."
@@ -31,12 +32,29 @@ PHRASES: Mapping[str, str] = {
 }
 
 
+JOINERS = "\u200c\u200d"  # words of some languages need them; they hide nothing
+
+
+def find_odd_letter(text: str) -> str:
+    """What is wrong with the first letter that cannot be stored or misleads the eye, and where; empty if none is.
+
+    Controls of direction and other invisible letters make a text read differently from what it says.
+    """
+    for place, letter in enumerate(text, start=1):
+        kind = unicodedata.category(letter)
+        if kind in ("Cc", "Cs") and letter not in "\r\n\t":
+            return f"The text holds a character that cannot be stored, U+{ord(letter):04X} at position {place}."
+        if kind == "Cf" and letter not in JOINERS:
+            return f"The text holds an invisible character, U+{ord(letter):04X} at position {place}. Remove it."
+    return ""
+
+
 def check_text(text: str) -> str:
-    """Text that every database can hold: no control characters but tab and newline, no half characters."""
-    cleaned = text.replace("\r\n", "\n").replace("\r", "\n")
-    if any(unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t" for letter in cleaned):
-        raise ValueError("The text holds characters that cannot be stored.")
-    return cleaned
+    """Text that every database can hold and that reads as it says; line breaks of one kind."""
+    odd = find_odd_letter(text)
+    if odd:
+        raise ValueError(odd)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def check_line(text: str) -> str:
@@ -70,8 +88,8 @@ class PublicDataset(Public):
 
     name: str
     individuals: int
-    algorithm: Literal["fixed", "find", "find-and-release"]
-    mechanism: Literal["laplace", "gaussian"]
+    algorithm: Algorithm
+    mechanism: Noise
     columns: list[PublicColumn]
 
 
@@ -112,6 +130,7 @@ class PublicCheck(Public):
     clause: str | None
     measures: list[str]
     groups: int | None
+    notes: list[str] = []
 
 
 class PublicToken(Public):
@@ -161,7 +180,7 @@ def show_column(column: Column) -> PublicColumn:
     )
 
 
-def show_dataset(schema: Schema, algorithm: Any, mechanism: Any) -> PublicDataset:
+def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise) -> PublicDataset:
     return PublicDataset(
         name=schema.table,
         individuals=schema.individuals or 0,
@@ -173,7 +192,7 @@ def show_dataset(schema: Schema, algorithm: Any, mechanism: Any) -> PublicDatase
 
 def show_query(row: RowMapping, entry: Entry | None) -> PublicQuery:
     """The analyst's side of a stored query. What is being decided, or was interrupted, is still waiting for them."""
-    status: PublicStatus = _PUBLIC.get(row["status"], "waiting")
+    status: PublicStatus = _PUBLIC.get(row["status"], "withdrawn" if row["withdrawal"] else "waiting")
     answer = None if status != "released" or entry is None else show_answer(entry)
     message = {"denied": DENIED, "changes": PHRASES.get(row["phrase"] or "", "Please revise the query.")}.get(status)
     return PublicQuery(

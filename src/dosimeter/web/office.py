@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from itsdangerous import URLSafeSerializer
@@ -12,17 +15,19 @@ from itsdangerous import URLSafeSerializer
 from dosimeter.accounting import Policy, Reading, default_delta_total, exact_decimal, remaining_candidates
 from dosimeter.choose import parse_candidates
 from dosimeter.controller import Dataset
-from dosimeter.errors import OptionError, SchemaError
+from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
 from dosimeter.look import Look
 from dosimeter.model import Schema
-from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
+from dosimeter.releasing import Prepared, ReleaseOrder, Terms, agree_on_terms, prepare_release
 from dosimeter.web.database import Database
 from dosimeter.web.jobs import Bench
 from dosimeter.web.models import PublicDataset, show_dataset
 from dosimeter.web.settings import DatasetSettings, Settings
 
 MOST_PREPARED = 1_000
+MOST_ENTRIES = 1_000
+MOST_SEEN = 10_000
 FRESH = 1.0  # seconds for which an account that was read counts as current on a page; a release always reads anew
 
 
@@ -35,6 +40,7 @@ class Desk:
     schema: Schema
     bench: Bench
     _prepared: dict[str, Prepared] = field(default_factory=dict, repr=False)
+    _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def look(self) -> Look:
@@ -56,16 +62,32 @@ class Desk:
         return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism)
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
-        """What the schema alone decides. Never touches the data. Without an order it is remembered by the SQL."""
+        """What the schema alone decides. Never touches the data. Without an order it is remembered by the SQL.
+
+        For controllers: what is remembered makes the next time quick, which would tell an analyst what others asked.
+        """
         if order is not None:
             return prepare_release(self.schema, sql, self.look, order)
-        known = self._prepared.get(sql)
+        with self._guard:
+            known = self._prepared.get(sql)
         if known is None:
-            known = prepare_release(self.schema, sql, self.look, self._any_order())
-            if len(self._prepared) >= MOST_PREPARED:
-                self._prepared.clear()
-            self._prepared[sql] = known
+            known = self.prepare_anew(sql)
+            with self._guard:
+                if len(self._prepared) >= MOST_PREPARED:
+                    self._prepared.clear()
+                self._prepared[sql] = known
         return known
+
+    def prepare_anew(self, sql: str) -> Prepared:
+        """The same, remembering nothing and recalling nothing."""
+        return prepare_release(self.schema, sql, self.look, self._any_order())
+
+    def rehearse(self) -> None:
+        """Everything a release will need of the settings, on the simplest query: a mistake is found before anybody
+        asks. Never touches the data."""
+        table = self.schema.table.replace('"', '""')
+        prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
+        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at")
 
     def _any_order(self) -> ReleaseOrder:
         match self.settings.algorithm:
@@ -103,7 +125,9 @@ class Office:
         self.database = Database(settings.database)
         self.desks: dict[str, Desk] = {}
         self._accounts: dict[str, tuple[float, Account | None]] = {}
-        self._entries: dict[str, Entry] = {}
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._claims: set[str] = set()
         self._guard = threading.Lock()
         try:
             self.database.lock_out_others()
@@ -120,28 +144,35 @@ class Office:
             delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
         )  # fmt: skip
         schema = dataset.schema
-        desk = Desk(schema.table, settings, schema, Bench(schema.table, dataset))
         if schema.table in self.desks:
-            desk.bench.close()
+            dataset.close()
             raise OptionError(
                 f"[datasets.{name}]: two datasets are called {schema.table}, and an account belongs to a name. Change "
                 "the table name in one of the schemas."
             )
+        desk = Desk(schema.table, settings, schema, Bench(schema.table, dataset))
         self.desks[schema.table] = desk
         if not schema.reviewed or schema.individuals is None:
             raise SchemaError(
                 f"[datasets.{name}]: a release needs a reviewed schema with the number of individuals. Check "
                 f"{settings.schema}, then set reviewed = true."
             )
+        try:
+            desk.rehearse()
+        except InputError as error:
+            raise OptionError(f"[datasets.{name}]: {_name_keys(str(error))}") from None
         account = self.database.ledger.account(schema.table)
         if account is not None:
             terms = desk.terms
-            account.check_terms(
-                algorithm=settings.algorithm,
-                policy=Policy.parse(settings.policy),
-                delta_total=None if terms.delta_total is None else exact_decimal(terms.delta_total),
-                max_epsilon=None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon),
-            )
+            try:
+                account.check_terms(
+                    algorithm=settings.algorithm,
+                    policy=Policy.parse(settings.policy),
+                    delta_total=None if terms.delta_total is None else exact_decimal(terms.delta_total),
+                    max_epsilon=None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon),
+                )
+            except LedgerError as error:
+                raise LedgerError(f"[datasets.{name}]: {_for_operators(str(error))}") from None
 
     def signer(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
@@ -187,13 +218,53 @@ class Office:
         if entry is not None and entry.status != "reserved":
             with self._guard:
                 self._entries[entry_id] = entry
+                while len(self._entries) > MOST_ENTRIES:
+                    self._entries.popitem(last=False)
         return entry
+
+    # ------------------------------------------------------------ what this server has under way
+
+    def is_first(self, *what: str) -> bool:
+        """Whether this is new to the server since it started: what is on record once is not written at every step."""
+        with self._guard:
+            if what in self._seen:
+                return False
+            self._seen[what] = None
+            while len(self._seen) > MOST_SEEN:
+                self._seen.popitem(last=False)
+            return True
+
+    def begin_claim(self, claim: str) -> None:
+        """From before a query is claimed until its release has ended, nobody else settles it."""
+        with self._guard:
+            self._claims.add(claim)
+
+    def end_claim(self, claim: str) -> None:
+        with self._guard:
+            self._claims.discard(claim)
+
+    def is_claimed(self, claim: str) -> bool:
+        with self._guard:
+            return claim in self._claims
 
     def forget(self, name: str) -> None:
         with self._guard:
             self._accounts.pop(name, None)
 
     def close(self) -> None:
-        for desk in self.desks.values():
-            desk.bench.close()
-        self.database.close()
+        with ExitStack() as stack:  # each is closed, whatever happens to the one before
+            stack.callback(self.database.close)
+            for desk in self.desks.values():
+                stack.callback(desk.bench.close)
+
+
+def _name_keys(message: str) -> str:
+    """An option of the command line as the configuration's key: --min-rows is min_rows."""
+    return re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda option: option[1].replace("-", "_"), message)
+
+
+def _for_operators(message: str) -> str:
+    """The remedy in words of the configuration instead of the command line's."""
+    said = re.split(r" (?=Leave --|Ask as the account)", message)[0]
+    said = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), said)
+    return f"{said} Set the configuration back to the terms of the account."

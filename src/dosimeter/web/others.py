@@ -1,13 +1,19 @@
-"""Which waiting queries could be answered now and no longer after an approval. Runs on the dataset's bench."""
+"""Which waiting queries could be answered now and no longer after an approval. Runs on the dataset's bench, aside.
+
+A courtesy, so it takes a moment and no longer: queries with very many numbers are left out, and so is what comes after
+a few seconds.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.accounting import Charge, exact_decimal
 from dosimeter.controller import Dataset
-from dosimeter.errors import DosimeterError
+from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.numerals import format_epsilon
 from dosimeter.preference import parse_preference
 from dosimeter.web.exhibit import Exhibit
@@ -16,6 +22,19 @@ from dosimeter.web.jobs import Meter
 from dosimeter.web.office import Books, Desk
 
 MOST_LOOKED_AT = 20
+MOST_NUMBERS = 500
+LONGEST = 5.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Squeezed:
+    """Waiting queries that would lose their answer, and how many were looked at."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    looked: int
+
+    def __repr__(self) -> str:
+        return "Squeezed(redacted)"
 
 
 def list_squeezed(
@@ -26,33 +45,45 @@ def list_squeezed(
     thresholds: Mapping[str, float],
     dataset: Dataset,
     meter: Meter,
-) -> list[dict[str, Any]]:
+) -> Squeezed:
     """With algorithm 1, by the ε that each one's priority suggests; otherwise by what the account leaves at all."""
     candidates = desk.candidates
     after = books.reading.after(Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta))
     left_now, left_then = set(books.remaining(candidates)), set(books.remaining(candidates, after))
-    squeezed = []
+    squeezed: list[Mapping[str, Any]] = []
+    looked, deadline = 0, time.monotonic() + LONGEST
     for done, row in enumerate(waiting[:MOST_LOOKED_AT]):
         meter(done, len(waiting))
+        if time.monotonic() > deadline:
+            break
         possible = set(candidates)
         if desk.settings.algorithm == "find":
             try:
-                possible = _meeting(desk, row, thresholds[row["priority"]], dataset)
+                found = _find_meeting(desk, row, thresholds[row["priority"]], dataset, meter.digest)
+            except Interrupted:
+                raise
             except DosimeterError:
                 continue
+            if found is None:
+                continue
+            possible = found
+        looked += 1
         now, then = possible & left_now, possible & left_then
         if now and not then:
             squeezed.append({"row": row, "epsilon": format_epsilon(max(now))})
-    return squeezed
+    return Squeezed(tuple(squeezed), looked)
 
 
-def _meeting(desk: Desk, row: Row, percent: float, dataset: Dataset) -> set[float]:
+def _find_meeting(desk: Desk, row: Row, percent: float, dataset: Dataset, digest: str) -> set[float] | None:
+    """The candidates that meet it; None for a query that takes too long to look at on the side."""
     preference = parse_preference(f"ratio:{percent / 100:g}")
     known = desk.bench.peek(("exhibit", row["id"]))
-    if known is not None and known.state == "done":
+    if known is not None and known.state == "done" and known.result.fingerprint == digest:
         exhibit: Exhibit = known.result
         choice = exhibit.choose(preference)
     else:
         prepared = desk.prepare(row["sql"])
+        if len(prepared.plan.group_keys or ((),)) * len(prepared.plan.measures) > MOST_NUMBERS:
+            return None
         choice = dataset.assess_plan(prepared.plan, prepared.look).find(preference)
     return {line.epsilon for line in choice.candidates if line.satisfied}

@@ -6,21 +6,27 @@ An analyst's page is rendered by ``render_public``, which takes nothing but valu
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from itsdangerous import BadSignature
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from sqlalchemy.exc import SQLAlchemyError
 
-from dosimeter.numerals import format_epsilon, format_number
+from dosimeter.errors import DosimeterError
+from dosimeter.numerals import format_epsilon
 from dosimeter.version import __version__
 from dosimeter.web.auth import User, find_session
+from dosimeter.web.checking import CheckRoom
+from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
 from dosimeter.web.keys import digest_key, make_key
 from dosimeter.web.models import Public, PublicVisitor
-from dosimeter.web.office import Office
+from dosimeter.web.office import Desk, Office
 
 SESSION_COOKIE = "dosimeter_session"
 ENTRY_COOKIE = "dosimeter_entry"
@@ -46,6 +52,39 @@ class NotSignedIn(Exception):
 def get_office(request: Request) -> Office:
     office: Office = request.app.state.office
     return office
+
+
+HOMES = {
+    "analyst": ("/ask", "/queries", "/me"),
+    "controller": ("/queue", "/decide/", "/accounts", "/audit", "/settings", "/me"),
+}
+"""The pages of each role, the first one its home. Only to these does a sign-in lead back."""
+
+
+def find_way_back(address: str, role: str | None = None) -> str:
+    """A local address that a sign-in may lead to, or "". For a role, only one of its own pages."""
+    if len(address) > 2_000 or not re.fullmatch(r"/[A-Za-z0-9_.-][A-Za-z0-9_./%-]*(\?[A-Za-z0-9_.%&=+*~-]*)?", address):
+        return ""
+    homes = HOMES.get(role, ()) if role is not None else tuple(start for starts in HOMES.values() for start in starts)
+    return address if address.startswith(homes) else ""
+
+
+def _way_back_from(request: Request) -> str:
+    """The page somebody was on: the one asked for, or the one whose form or part was sent."""
+    if request.headers.get("hx-request") == "true":
+        parts = urlsplit(request.headers.get("hx-current-url", ""))
+    else:
+        parts = urlsplit(str(request.url))
+    path = parts.path
+    if request.method not in SAFE:  # a form: back to the page it stands on
+        path = re.sub(r"^(/decide/\w+)/\w+$", r"\1", re.sub(r"^(/queries/\w+)/\w+$", r"\1", path))
+        return find_way_back(re.sub(r"^/me/.*$", "/me", path))
+    return find_way_back(path + (f"?{parts.query}" if parts.query else ""))
+
+
+def get_checks(request: Request) -> CheckRoom:
+    checks: CheckRoom = request.app.state.checks
+    return checks
 
 
 def find_address(request: Request) -> str:
@@ -84,13 +123,34 @@ def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
     return user
 
 
+def require_desk(office: Office, name: str) -> Desk:
+    desk = office.desk(name)
+    if desk is None:
+        raise Refused(404, "not_found", "There is no such dataset.")
+    return desk
+
+
 OfficeOf = Annotated[Office, Depends(get_office)]
+Checks = Annotated[CheckRoom, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]
 Controller = Annotated[User, Depends(require_controller)]
 
 
 # ---------------------------------------------------------------- forged requests
+
+
+def is_own(request: Request) -> bool:
+    """Whether the address was put together here, or typed: not by a link that somebody else made.
+
+    Browsers say so themselves where the connection is safe; elsewhere a page of ours names itself as the referrer.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    if request.headers.get("hx-request") == "true":  # no other site can add this header
+        return True
+    return urlsplit(request.headers.get("referer", "")).netloc == request.headers.get("host", "") != ""
 
 
 def make_csrf(office: Office, user: User) -> str:
@@ -126,7 +186,7 @@ async def check_csrf(request: Request) -> None:
         if user is None:
             raise NotSignedIn
         expected = make_csrf(office, user)
-    if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+    if not expected or not hmac.compare_digest(given.encode(errors="replace"), expected.encode()):
         raise Refused(403, "forged", "The page was too old. Go back, load it again, and repeat what you did.")
 
 
@@ -142,7 +202,12 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["moment"] = show_moment
-    environment.filters["number"] = lambda value: "–" if value is None else format_number(float(value), 6)
+    environment.filters["number"] = lambda value: "–" if value is None else show_number(float(value), 6)
+    environment.filters["short"] = lambda value: "–" if value is None else show_number(float(value), 4)
+    environment.filters["small"] = lambda value: show_small(float(value))
+    environment.filters["together"] = keep_together
+    environment.filters["bound"] = show_bound
+    environment.filters["range"] = show_range
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
     environment.filters["cell"] = show_answer_cell
     environment.globals["version"] = __version__
@@ -150,7 +215,7 @@ def make_environment() -> Environment:
 
 
 def show_moment(at: str | None) -> str:
-    """2026-11-15T10:00:00.123Z → 2026-11-15 10:00"""
+    """2026-11-15T10:00:00.123Z → 2026-11-15 10:00. Every time is in UTC, and the pages say so."""
     return "" if not at else at[:16].replace("T", " ")
 
 
@@ -160,8 +225,16 @@ def show_answer_cell(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
-        return f"{value:,}"
-    return format_number(value, 8) if isinstance(value, float) else str(value)
+        return f"{value:,}".replace("-", "−")
+    return show_number(value, 8) if isinstance(value, float) else str(value)
+
+
+def show_range(value: object, error: float | None) -> str:
+    """Where the exact number lies with a chance of 95 %, seen from a released one. Empty where that cannot be said."""
+    if error is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return ""
+    digits = 6 if abs(value) >= 1000 else 4
+    return f"{show_number(value - error, digits)} to {show_number(value + error, digits)}"
 
 
 def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:
@@ -210,12 +283,27 @@ def refuse(request: Request, status: int, code: str, message: str, clause: str |
         environment: Environment = request.app.state.templates
         fragment = environment.get_template("fragments/problem.html").render(message=message)
         return HTMLResponse(fragment, status_code=status)
-    return render(request, "error.html", None, status=status, code=status, message=message)
+    user = _find_quietly(request) if status < 500 else None
+    return render(request, "error.html", user, status=status, code=status, message=message)
+
+
+def _find_quietly(request: Request) -> User | None:
+    """Who is asking, for the head of an error page; nobody where the database does not answer."""
+    try:
+        return find_visitor(request)
+    except (SQLAlchemyError, DosimeterError):
+        return None
 
 
 def send_to_sign_in(request: Request) -> Response:
+    """With the way back, and with a word where something was sent that is not done now."""
     if is_for_programs(request):
         return refuse(request, 401, "unauthorised", "Sign in first.")
+    back = _way_back_from(request)
+    parts = {"next": back} if back else {}
+    if request.method not in SAFE and request.url.path not in ("/sign-out", "/sign-out-everywhere"):
+        parts["ended"] = "1"
+    address = f"/sign-in?{urlencode(parts)}" if parts else "/sign-in"
     if request.headers.get("hx-request") == "true":
-        return Response(status_code=401, headers={"HX-Redirect": "/sign-in"})
-    return RedirectResponse("/sign-in", status_code=303)
+        return Response(status_code=401, headers={"HX-Redirect": address})
+    return RedirectResponse(address, status_code=303)

@@ -6,10 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from dosimeter.accounting import exact_decimal
 from dosimeter.model import MeasureKind, QueryPlan
-from dosimeter.numerals import format_number
+from dosimeter.numerals import format_epsilon, format_number
 from dosimeter.people import show_cell
+from dosimeter.release import promise_chosen, promise_fixed, promise_found
 from dosimeter.releasing import Prepared
+from dosimeter.web.figures import show_small
 from dosimeter.web.models import WITHHELD
 
 MOST_ROWS = 5
@@ -36,7 +39,7 @@ def describe_question(prepared: Prepared) -> Question:
         words=_put_in_words(plan),
         n=f"{prepared.n:,}",
         k=f"{k:,}",
-        delta="" if mechanism.delta == 0 else format_number(mechanism.delta),
+        delta="" if mechanism.delta == 0 else show_small(mechanism.delta),
         sensitivity=format_number(plan.sensitivity(mechanism.norm), 6),
         mechanism=noise,
     )
@@ -75,8 +78,8 @@ def _join(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def preview_answer(prepared: Prepared, epsilon: float) -> dict[str, Any]:
-    """What the analyst will see, with a mark where a number will stand."""
+def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> dict[str, Any]:
+    """What the analyst will see, with a mark where a number will stand; for the noisy test, at its largest ε."""
     plan = prepared.plan
     keys = plan.group_keys or ((),)
     shown = keys[:MOST_ROWS]
@@ -85,9 +88,22 @@ def preview_answer(prepared: Prepared, epsilon: float) -> dict[str, Any]:
         for key in shown
     ]
     algorithm = prepared.order.algorithm
-    about = {
-        "find": WITHHELD,
-        "fixed": f"ε = {epsilon:g}, and the 95 % error of each number.",
-        "find-and-release": f"The ε that the test finds, ε_svt = {float(prepared.epsilon_svt):g}, and the 95 % error.",
-    }[algorithm]
-    return {"rows": rows, "more": len(keys) - len(shown), "about": about, "columns": [o.name for o in plan.outputs]}
+    svt, level = prepared.epsilon_svt, exact_decimal(epsilon)
+    match algorithm:
+        case "find":
+            about, promise = WITHHELD, promise_chosen()
+        case "fixed":
+            about = f"ε = {format_epsilon(epsilon)}, and the 95 % error of each number."
+            promise = promise_fixed(prepared.mechanism, level, prepared.n, viewed=looked)
+        case _:
+            about = f"The ε that the test finds, ε_svt = {format_epsilon(float(svt))}, and the 95 % error."
+            largest = exact_decimal(max(prepared.candidates))
+            promise = promise_found(level, svt, largest, prepared.mechanism, viewed=looked)
+            about += f" If it finds {format_epsilon(epsilon)}:"
+    return {
+        "rows": rows,
+        "more": len(keys) - len(shown),
+        "about": about,
+        "promise": promise,
+        "columns": [o.name for o in plan.outputs],
+    }

@@ -21,8 +21,9 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         announce(settings.public_url or f"http://{host}:{port}")
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, date_header=True, proxy_headers=True,
-            forwarded_allow_ips=settings.trusted_proxies, timeout_keep_alive=30, h11_max_incomplete_event_size=32_768,
+            app, log_level="warning", access_log=False, server_header=False, date_header=True,
+            proxy_headers=bool(settings.trusted_proxies), forwarded_allow_ips=settings.trusted_proxies,
+            timeout_keep_alive=30, h11_max_incomplete_event_size=32_768,
         )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listener])
     finally:

@@ -46,7 +46,11 @@ class DatasetSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything `dosimeter serve` needs. ``public_url`` beginning with https makes cookies Secure and adds HSTS."""
+    """Everything `dosimeter serve` needs. ``public_url`` beginning with https makes cookies Secure and adds HSTS.
+
+    ``trusted_proxies``: whose word on a visitor's address is taken; nobody's unless it is said.
+    ``open_queries``: how many an analyst may have waiting at a time.
+    """
 
     database: str
     datasets: Mapping[str, DatasetSettings]
@@ -54,9 +58,10 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8765
     public_url: str | None = None
-    trusted_proxies: str = "127.0.0.1"
+    trusted_proxies: str = ""
     session_hours: int = 12
     largest_body: int = 65_536
+    open_queries: int = 50
     failures_allowed: int = 5
     blocked_minutes: int = 15
     demo: bool = False
@@ -66,10 +71,21 @@ class Settings:
             raise OptionError("The secret file must hold at least 32 bytes. Make one with: dosimeter user secret FILE")
         if not 0 <= self.port <= 65_535:
             raise OptionError("port must lie between 0 and 65535.")
+        for name in ("session_hours", "largest_body", "open_queries"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name} must be at least 1.")
         if self.public_url is not None and not self.public_url.startswith(("http://", "https://")):
             raise OptionError("public_url must begin with https:// (or http:// without TLS).")
         if not self.datasets:
             raise OptionError(f"The configuration names no dataset. Add a [datasets.NAME] table. {EXAMPLE}")
+        seen: dict[tuple[str, str | None], str] = {}
+        for name, dataset in self.datasets.items():
+            twin = seen.setdefault((dataset.data, dataset.table), name)
+            if twin != name:
+                raise OptionError(
+                    f"[datasets.{name}] and [datasets.{twin}] are the same data. The same people have one account: "
+                    "keep one of the two."
+                )
 
     @property
     def secure(self) -> bool:
@@ -90,7 +106,7 @@ def load_settings(path: str | Path) -> Settings:
 
 _TOP = {
     "database": str, "host": str, "port": int, "public_url": str, "trusted_proxies": str, "session_hours": int,
-    "largest_body": int, "secret_file": str, "datasets": dict,
+    "largest_body": int, "open_queries": int, "secret_file": str, "datasets": dict,
 }  # fmt: skip
 _DATASET = {
     "data": str, "schema": str, "policy": str, "algorithm": str, "delta_total": float, "max_epsilon": float,
@@ -113,7 +129,7 @@ def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def read_database(path: str | Path) -> str:
-    """The database's address alone: what `dosimeter user` needs of the configuration."""
+    """The database's address, out of a configuration that is checked as a whole: what `dosimeter user` needs."""
     return load_settings(path).database
 
 

@@ -1,7 +1,9 @@
-"""Middleware: security headers on every response, no body larger than agreed, no error's inside shown to anybody."""
+"""Middleware: security headers on every response, no body larger or slower than agreed, no uploads, no error's inside
+shown to anybody."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -18,6 +20,10 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
+
+
+SLOWEST_BODY = 30.0  # seconds for all of it
+Refusal = tuple[int, str, str]
 
 
 class Shield:
@@ -55,13 +61,19 @@ class Shield:
                 message = {**message, "headers": [*given, *self._headers, *extra]}
             await send(message)
 
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if not declared.isdigit() or int(declared) > self._largest:
-            await self._refuse(scope, send_shielded)
+        refusal = self._check_head(dict(scope["headers"]))
+        if refusal is not None:
+            await self._refuse(scope, send_shielded, refusal)
             return
-        body = await self._read_body(receive)
+        try:
+            async with asyncio.timeout(SLOWEST_BODY):
+                body = await self._read_body(receive)
+        except TimeoutError:
+            slow = (408, "too_slow", f"The request took longer than {SLOWEST_BODY:g} seconds to arrive.")
+            await self._refuse(scope, send_shielded, slow)
+            return
         if body is None:
-            await self._refuse(scope, send_shielded)
+            await self._refuse(scope, send_shielded, self._too_large())
             return
         try:
             await self._application(scope, body, send_shielded)
@@ -70,6 +82,17 @@ class Shield:
             if not started:
                 await send_shielded({"type": "http.response.start", "status": 500, "headers": []})
                 await send_shielded({"type": "http.response.body", "body": b""})
+
+    def _check_head(self, headers: dict[bytes, bytes]) -> Refusal | None:
+        declared = headers.get(b"content-length", b"0")
+        if not declared.isdigit() or int(declared) > self._largest:
+            return self._too_large()
+        if headers.get(b"content-type", b"").strip().lower().startswith(b"multipart/"):  # no form of ours sends it
+            return 415, "not_a_form", "Send forms as application/x-www-form-urlencoded."
+        return None
+
+    def _too_large(self) -> Refusal:
+        return 413, "too_large", f"The request is larger than {self._largest:,} bytes."
 
     async def _read_body(self, receive: Receive) -> Receive | None:
         """The whole body, which is small; None when it grows beyond what is agreed. A page never waits for the rest."""
@@ -97,15 +120,15 @@ class Shield:
 
         return replay
 
-    async def _refuse(self, scope: Scope, send: Send) -> None:
-        message = f"The request is larger than {self._largest:,} bytes."
+    async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        status, code, message = refusal
         if scope["path"].startswith("/api/"):
-            body = json.dumps({"error": {"code": "too_large", "message": message, "clause": None}}).encode()
+            body = json.dumps({"error": {"code": code, "message": message, "clause": None}}).encode()
             kind = b"application/json"
         else:
             body, kind = message.encode(), b"text/plain; charset=utf-8"
         headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
 

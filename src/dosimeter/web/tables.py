@@ -70,6 +70,7 @@ QUERIES = sa.Table(
     sa.Column("reason", sa.Text),  # why; for the controller
     sa.Column("note", sa.Text),  # what happened to an approval; for the controller
     sa.Column("entry_id", sa.Text),
+    sa.Column("withdrawal", sa.Boolean, nullable=False),  # its analyst withdrew it, perhaps while it was being released
 )
 AUDIT = sa.Table(
     "web_audit",

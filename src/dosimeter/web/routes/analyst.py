@@ -7,15 +7,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
 
+from dosimeter.errors import InputError, LimitError
 from dosimeter.web.auth import User
-from dosimeter.web.checking import check_query, underline_clause
+from dosimeter.web.checking import CheckRoom, underline_clause
 from dosimeter.web.inbox import find_own, list_own, submit_query, withdraw_query
-from dosimeter.web.models import NewQuery, PublicQuery, show_query
+from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, show_query
 from dosimeter.web.office import Office
-from dosimeter.web.pages import Analyst, OfficeOf, Refused, render_public
+from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
 
 router = APIRouter()
+PATIENCE = 10.0  # seconds that a page waits for the analyst's check before
 
 
 class AskForm(BaseModel):
@@ -26,10 +29,19 @@ class AskForm(BaseModel):
     purpose: Annotated[str, Field(max_length=1_000)] = ""
     priority: Annotated[str, Field(max_length=20)] = "normal"
     wanted_error: Annotated[str, Field(max_length=40)] = ""
+    switch: Annotated[str, Field(max_length=10)] = ""  # only the dataset was changed; nothing is asked yet
 
 
 @router.get("/ask")
-def show_form(request: Request, office: OfficeOf, user: Analyst, dataset: str = "", again: str = "") -> Response:
+async def show_form(
+    request: Request, office: OfficeOf, checks: Checks, user: Analyst, dataset: str = "", again: str = ""
+) -> Response:
+    form = await run_in_threadpool(_begin_form, office, user, dataset, again)
+    return await _ask_page(request, office, checks, user, form)
+
+
+def _begin_form(office: Office, user: User, dataset: str, again: str) -> AskForm:
+    """An empty form, or that of an earlier query."""
     form = AskForm(dataset=dataset if dataset in office.desks else next(iter(office.desks)))
     earlier = find_own(office.database, user, again) if again.isalnum() else None
     if earlier is not None:
@@ -38,54 +50,85 @@ def show_form(request: Request, office: OfficeOf, user: Analyst, dataset: str = 
             dataset=earlier["dataset"], sql=earlier["sql"], purpose=earlier["purpose"], priority=earlier["priority"],
             wanted_error="" if error is None else f"{error:g}",
         )  # fmt: skip
-    return _ask_page(request, office, user, form)
+    return form
 
 
-def _ask_page(
-    request: Request, office: Office, user: User, form: AskForm, problems: dict[str, str] | None = None
+async def _ask_page(
+    request: Request,
+    office: Office,
+    checks: CheckRoom,
+    user: User,
+    form: AskForm,
+    problems: dict[str, str] | None = None,
+    status: int = 422,
 ) -> Response:
     desk = office.desk(form.dataset) or next(iter(office.desks.values()))
+    try:
+        checked = await _checked(office, checks, user, form) if form.sql else {"check": None, "marked": ""}
+    except LimitError:
+        checked = {"check": None, "marked": ""}
     return render_public(
-        request, "ask.html", user, status=200 if problems is None else 422,
+        request, "ask.html", user, status=status if problems else 200,
         form=form.model_dump(), problems=problems or {}, names=list(office.desks), dataset=desk.public(),
-        **_checked(office, form) if form.sql else {"check": None, "marked": ""},
+        **checked,
     )  # fmt: skip
 
 
-def _checked(office: Office, form: AskForm) -> dict[str, Any]:
-    desk = office.desk(form.dataset)
-    if desk is None:
-        raise Refused(404, "not_found", "There is no such dataset.")
-    check = check_query(desk, form.sql)
+async def _checked(office: Office, checks: CheckRoom, user: User, form: AskForm) -> dict[str, Any]:
+    desk = require_desk(office, form.dataset)
+    check = await checks.check(user.id, desk, form.sql, patience=PATIENCE)
     return {"check": check, "marked": "" if check.answerable else underline_clause(form.sql, check.clause)}
 
 
+@router.get("/ask/schema")
+def show_schema(
+    request: Request, office: OfficeOf, user: Analyst, dataset: Annotated[str, Field(max_length=200)] = ""
+) -> Response:
+    """What is publicly known of another dataset; what was typed stays."""
+    desk = require_desk(office, dataset)
+    return render_public(request, "fragments/schema.html", user, dataset=desk.public())
+
+
 @router.post("/ask/check")
-def check(request: Request, office: OfficeOf, user: Analyst, form: Annotated[AskForm, Form()]) -> Response:
-    """While one types: can this be answered, and if not, which clause is in the way."""
-    return render_public(request, "fragments/check.html", user, **_checked(office, form))
+async def check(
+    request: Request, office: OfficeOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
+) -> Response:
+    """While one types: can this be answered, and if not, which clause is in the way. One at a time: then again."""
+    try:
+        checked = await _checked(office, checks, user, form)
+    except LimitError:
+        checked = {"check": None, "marked": ""}
+    return render_public(request, "fragments/check.html", user, **checked)
 
 
 @router.post("/ask")
-def ask(request: Request, office: OfficeOf, user: Analyst, form: Annotated[AskForm, Form()]) -> Response:
-    desk = office.desk(form.dataset)
-    if desk is None:
-        raise Refused(404, "not_found", "There is no such dataset.")
-    values: dict[str, Any] = form.model_dump()
+async def ask(
+    request: Request, office: OfficeOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
+) -> Response:
+    desk = require_desk(office, form.dataset)
+    if form.switch:
+        return await _ask_page(request, office, checks, user, form, {})
+    values: dict[str, Any] = form.model_dump(exclude={"switch"})
     values["wanted_error"] = form.wanted_error.strip().replace(",", ".") or None
     try:
         query = NewQuery(**values)
     except ValidationError as error:
-        return _ask_page(request, office, user, form, _name_problems(error))
-    if not check_query(desk, query.sql).answerable:
-        return _ask_page(request, office, user, form, {"sql": "This query cannot be answered as it is."})
-    query_id = submit_query(office.database, user, query)
+        return await _ask_page(request, office, checks, user, form, _name_problems(error))
+    try:
+        checked: PublicCheck = await checks.check(user.id, desk, query.sql, patience=PATIENCE)
+        if not checked.answerable:
+            problems = {"sql": "This query cannot be answered as it is."}
+            return await _ask_page(request, office, checks, user, form, problems)
+        most = office.settings.open_queries
+        query_id = await run_in_threadpool(submit_query, office.database, user, query, most=most)
+    except LimitError as error:
+        return await _ask_page(request, office, checks, user, form, {"sql": str(error)}, 429)
     return RedirectResponse(f"/queries/{query_id}", status_code=303)
 
 
 def _name_problems(error: ValidationError) -> dict[str, str]:
     words = {
-        "sql": "Write a query of at most 10,000 characters.",
+        "sql": "Write a query of at most 10,000 characters, all of them visible.",
         "purpose": "Say in one line what the answer is for, in at most 500 characters.",
         "priority": "Choose one of the priorities.",
         "wanted_error": "Give a positive number, or leave it empty.",
@@ -101,12 +144,29 @@ def list_queries(request: Request, office: OfficeOf, user: Analyst) -> Response:
 
 @router.get("/queries/{query_id}")
 def show_one(request: Request, office: OfficeOf, user: Analyst, query_id: str) -> Response:
-    return render_public(request, "query.html", user, query=find_shown(office, user, query_id))
+    query = find_shown(office, user, query_id)
+    return render_public(request, "query.html", user, query=query, **_describe_columns(office, query))
 
 
 @router.get("/queries/{query_id}/status")
 def show_status(request: Request, office: OfficeOf, user: Analyst, query_id: str) -> Response:
-    return render_public(request, "fragments/status.html", user, query=find_shown(office, user, query_id))
+    query = find_shown(office, user, query_id)
+    return render_public(request, "fragments/status.html", user, query=query, **_describe_columns(office, query))
+
+
+def _describe_columns(office: Office, query: PublicQuery) -> dict[str, Any]:
+    """Which columns of the answer carry noise, and whether there are groups: by SQL and schema alone.
+
+    Only once there is an answer: how quickly a waiting query is read could tell that somebody opened it.
+    """
+    desk = office.desk(query.dataset) if query.answer is not None else None
+    try:
+        plan = None if desk is None else desk.prepare(query.sql).plan
+    except InputError:  # the schema is another one by now
+        plan = None
+    if plan is None:
+        return {"measured": [], "grouped": True}
+    return {"measured": [o.name for o in plan.outputs if o.is_aggregate], "grouped": bool(plan.groups)}
 
 
 def find_shown(office: Office, user: User, query_id: str) -> PublicQuery:
@@ -120,5 +180,5 @@ def find_shown(office: Office, user: User, query_id: str) -> PublicQuery:
 def withdraw(office: OfficeOf, user: Analyst, query_id: str) -> Response:
     find_shown(office, user, query_id)
     if not withdraw_query(office.database, user, query_id):
-        raise Refused(409, "decided", "This query is being decided, or was; it can no longer be withdrawn.")
+        raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
     return RedirectResponse("/queries", status_code=303)

@@ -10,16 +10,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict
+from starlette.concurrency import run_in_threadpool
 
 from dosimeter.version import __version__
 from dosimeter.web.auth import User, find_token
-from dosimeter.web.checking import check_query
+from dosimeter.web.checking import CheckRoom
 from dosimeter.web.inbox import Row, find_own, list_own, submit_query
 from dosimeter.web.models import NewQuery, PublicCheck, PublicDataset, PublicList, PublicQuery, QueryText, show_query
-from dosimeter.web.office import Desk, Office
-from dosimeter.web.pages import OfficeOf, Refused
+from dosimeter.web.office import Office
+from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
 
 router = APIRouter()
+PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
 _bearer = HTTPBearer(auto_error=False, description="A token made on the page “You”.")
 
 
@@ -42,17 +44,19 @@ class ApiError(BaseModel):
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ApiError, "description": words}
     for status, words in {
-        400: "Malformed", 401: "No valid token", 404: "Not there", 413: "Too large", 422: "Cannot be used",
+        400: "Malformed", 401: "No valid token", 404: "Not there", 408: "Too slow", 413: "Too large",
+        415: "Not JSON", 422: "Cannot be used", 429: "Too many at a time; Retry-After says when to try again",
     }.items()
 }  # fmt: skip
 
 
-def make_api(office: Office) -> FastAPI:
+def make_api(office: Office, checks: CheckRoom) -> FastAPI:
     api = FastAPI(
-        title="Dosimeter", version=__version__, docs_url=None, redoc_url=None,
+        title="Dosimeter", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False,
         description="Ask queries about datasets that a controller holds, and read what was released.",
     )  # fmt: skip
     api.state.office = office
+    api.state.checks = checks
     api.include_router(router, responses=ERRORS)
     return api
 
@@ -70,31 +74,29 @@ TokenUser = Annotated[User, Depends(require_token)]
 QueryId = Annotated[str, Path(max_length=64)]
 
 
-def require_desk(office: Office, name: str) -> Desk:
-    desk = office.desk(name)
-    if desk is None:
-        raise Refused(404, "not_found", "There is no such dataset.")
-    return desk
-
-
 @router.get("/datasets", summary="The datasets and their public schemas")
 def list_datasets(office: OfficeOf, user: TokenUser) -> list[PublicDataset]:
     return [desk.public() for desk in office.desks.values()]
 
 
 @router.post("/check", summary="Whether a query can be answered; asks nothing")
-def check(office: OfficeOf, user: TokenUser, text: QueryText) -> PublicCheck:
-    return check_query(require_desk(office, text.dataset), text.sql)
+async def check(office: OfficeOf, checks: Checks, user: TokenUser, text: QueryText) -> PublicCheck:
+    return await checks.check(user.id, require_desk(office, text.dataset), text.sql, patience=PATIENCE)
 
 
 @router.post("/queries", status_code=201, summary="Submit a query")
-def submit(office: OfficeOf, user: TokenUser, query: NewQuery, response: Response) -> PublicQuery:
+async def submit(office: OfficeOf, checks: Checks, user: TokenUser, query: NewQuery, response: Response) -> PublicQuery:
     desk = require_desk(office, query.dataset)
-    checked = check_query(desk, query.sql)
+    checked = await checks.check(user.id, desk, query.sql, patience=PATIENCE)
     if not checked.answerable:
         raise Refused(422, "not_answerable", checked.message, clause=checked.clause)
-    query_id = submit_query(office.database, user, query)
-    response.headers["Location"] = f"/api/v1/queries/{query_id}"
+    shown = await run_in_threadpool(_submit, office, user, query)
+    response.headers["Location"] = f"/api/v1/queries/{shown.id}"
+    return shown
+
+
+def _submit(office: Office, user: User, query: NewQuery) -> PublicQuery:
+    query_id = submit_query(office.database, user, query, most=office.settings.open_queries)
     row = find_own(office.database, user, query_id)
     assert row is not None
     return show_query(row, None)

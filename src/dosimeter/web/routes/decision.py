@@ -7,30 +7,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
+from itsdangerous import BadSignature
 from jinja2 import Environment
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
-from dosimeter.model import Schema
+from dosimeter.model import Choice, Schema
+from dosimeter.preference import Preference, parse_preference
 from dosimeter.releasing import Prepared
+from dosimeter.web.audit import note
 from dosimeter.web.auth import User
-from dosimeter.web.deciding import find_earlier
+from dosimeter.web.costs import (
+    ALGORITHMS,
+    count_cost,
+    describe_account,
+    describe_policy,
+    explain_missing,
+    find_worst,
+    list_choices,
+)
+from dosimeter.web.deciding import find_earlier, settle_left
 from dosimeter.web.exhibit import Exhibit, prepare_exhibit
-from dosimeter.web.inbox import Row, find_query, list_open, mark_looked, note, read_thresholds
-from dosimeter.web.jobs import Job
-from dosimeter.web.live import Live, describe_person, read_live
+from dosimeter.web.inbox import OPEN, Row, count_open, find_query, list_open, mark_looked, read_thresholds
+from dosimeter.web.jobs import Job, Meter, Rank
+from dosimeter.web.live import Live, OwnThreshold, describe_person, read_live
 from dosimeter.web.models import PHRASES
 from dosimeter.web.office import Books, Desk, Office
-from dosimeter.web.pages import Controller, OfficeOf, Refused, make_csrf, render
+from dosimeter.web.others import MOST_LOOKED_AT, Squeezed, list_squeezed
+from dosimeter.web.pages import Controller, OfficeOf, Refused, is_own, make_csrf, render
 from dosimeter.web.question import describe_question, preview_answer
-from dosimeter.web.wishes import OWN_EXAMPLE, Wish, list_two_way_columns, write_preference
+from dosimeter.web.wishes import Wish, list_two_way_columns, read_fields, recall_wish, write_preference
 
 router = APIRouter()
 PATIENCE = 1.2  # seconds a page waits for a computation before it shows progress instead
 FEW = 5
+STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
 MOST_PEOPLE = 8
 
 
@@ -55,7 +71,7 @@ def find_case(office: Office, query_id: str) -> Case:
     if desk is None:
         raise Refused(404, "not_found", f"The dataset {row['dataset']} is no longer served.")
     try:
-        return Case(row, desk, desk.prepare(row["sql"]))
+        return Case(settle_left(office, row), desk, desk.prepare(row["sql"]))
     except InputError as error:
         raise Refused(
             409, "not_answerable", f"Under the present schema this query cannot be answered: {error}"
@@ -72,15 +88,40 @@ def needs_consent(case: Case) -> bool:
     return case.desk.settings.algorithm != "find" and not case.row["looked"]
 
 
-def find_exhibit(office: Office, case: Case, *, wait: float = PATIENCE) -> Job:
-    """The measured risk, computed once per query. That it is looked at goes into the ledger first."""
+def find_exhibit(office: Office, case: Case, *, wait: float = PATIENCE, renew: bool = False) -> Job:
+    """The measured risk, computed once per query and state of the data. That it is looked at goes into the ledger
+    first. ``renew``: look first whether the data changed since; otherwise what a later look has seen counts."""
 
-    def work(dataset: Any, meter: Any) -> Exhibit:
+    def work(dataset: Dataset, meter: Meter) -> Exhibit:
         office.database.ledger.record_view(case.desk.name, case.prepared.plan.digest, "risk")
         return prepare_exhibit(dataset, case.prepared, meter)
 
-    title = "Measuring how exposed everybody is"
-    return case.desk.bench.ask(("exhibit", case.row["id"]), title, work, wait=wait, heavy=True)
+    bench, key = case.desk.bench, ("exhibit", case.row["id"])
+    known = bench.peek(key)
+    if known is not None and known.state == "done":
+        if renew:
+            renew_digest(case.desk)
+        if known.result.fingerprint != bench.digest:
+            bench.forget(known)
+    return bench.ask(key, "Measuring how exposed everybody is", work, wait=wait, heavy=True)
+
+
+def renew_digest(desk: Desk) -> str:
+    """The digest of the data as they are now; as they were last seen, where that takes too long to find out."""
+    key = ("digest", desk.name)
+    before = desk.bench.peek(key)
+    if before is not None:
+        desk.bench.forget(before)
+    desk.bench.ask(key, "Looking whether the data changed", lambda _d, meter: meter.digest, wait=PATIENCE, revive=True)
+    return desk.bench.digest
+
+
+def note_look(office: Office, user: User, case: Case, what: str, detail: str = "") -> None:
+    """On record once per session, query and kind of look: not at every step of the slider."""
+    if office.is_first(user.session, what, case.row["id"], detail):
+        note(
+            office.database, user.name, what, dataset=case.desk.name, query_id=case.row["id"], detail=detail
+        )  # fmt: skip
 
 
 # ---------------------------------------------------------------- the page
@@ -89,12 +130,47 @@ def find_exhibit(office: Office, case: Case, *, wait: float = PATIENCE) -> Job:
 @router.get("/decide/{query_id}")
 def show_page(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
     case = find_case(office, query_id)
-    wish, complaint = read_wish(request)
+    wish, complaint = read_own_fields(request)
+    if not case.open and not request.query_params:
+        wish = _recall(office, case)
+    return show_decision(request, office, user, case, wish, complaint=complaint)
+
+
+def read_own_fields(request: Request) -> tuple[Wish, str]:
+    """The wish in the address, if it was made here: a link from elsewhere does not set a controller's preference."""
+    return read_fields(request.query_params if is_own(request) else {})
+
+
+def _recall(office: Office, case: Case) -> Wish:
+    """What a decided query was decided at: there the page starts."""
+    entry = office.entry(case.row["entry_id"])
+    epsilon = case.row["epsilon"] or (entry.epsilon if entry is not None else None)
+    try:
+        return recall_wish(case.row["preference"], None if epsilon is None else float(epsilon))
+    except DosimeterError:
+        return Wish()
+
+
+def show_decision(
+    request: Request,
+    office: Office,
+    user: User,
+    case: Case,
+    wish: Wish,
+    *,
+    complaint: str = "",
+    refusal: str = "",
+    status: int = 200,
+) -> Response:
+    """The page at this wish. ``complaint``: a field cannot be used; ``refusal``: why an approval was turned down."""
+    books = office.books(case.desk, case.prepared)
     common: dict[str, Any] = {
         "row": case.row,
         "question": describe_question(case.prepared),
         "algorithm": case.desk.settings.algorithm,
-        "policy": case.desk.settings.policy,
+        "algorithm_words": ALGORITHMS[case.desk.settings.algorithm],
+        "policy": describe_policy(case.desk.settings.policy),
+        "refusal": refusal,
         "phrases": PHRASES,
         "wish": wish,
         "percent": wish.percent or read_thresholds(office.database, user)[case.row["priority"]],
@@ -104,50 +180,100 @@ def show_page(request: Request, office: OfficeOf, user: Controller, query_id: st
         "entry": office.entry(case.row["entry_id"]),
     }
     if needs_consent(case):
-        return render(request, "decide_blind.html", user, **common)
-    job = find_exhibit(office, case)
+        return render(request, "decide_blind.html", user, status=status, **_unseen(case, books), **common)
+    job = find_exhibit(office, case, renew=True)
     if job.state != "done":
-        return render(request, "decide_wait.html", user, job=job, share=case.desk.bench.share(job), **common)
-    note(office.database, user.name, "viewed risk", dataset=case.desk.name, query_id=query_id)
+        share = case.desk.bench.share(job)
+        return render(request, "decide_wait.html", user, status=status, job=job, share=share, **common)
+    note_look(office, user, case, "viewed risk")
     exhibit: Exhibit = job.result
-    live, problem, waiting = _read(office, case, exhibit, user, wish)
+    live, problem, waiting = _read(office, case, job, user, wish)
     problem = complaint or problem
     if live is None:  # the sentence cannot be used, or is being computed: show the suggested one with it
         plain = Wish(epsilon=wish.epsilon)
-        live, _, _ = _read(office, case, exhibit, user, plain)
+        live, _, _ = _read(office, case, job, user, plain)
     assert live is not None
-    books = office.books(case.desk, case.prepared)
     return render(
-        request, "decide.html", user, live=live, problem=problem, waiting=waiting,
-        columns=list_two_way_columns(case.desk.schema), example=OWN_EXAMPLE,
+        request, "decide.html", user, status=status, live=live, problem=problem, waiting=waiting,
+        blocked=bool(problem) or waiting is not None, account=describe_account(books),
+        columns=list_two_way_columns(case.desk.schema),
         all_columns=[name for name in case.desk.schema.columns if name not in list_identifying(case.desk.schema)],
-        candidates=sorted(case.desk.candidates), preview=preview_answer(case.prepared, live.selected),
-        other_data=_is_other_data(books, case, exhibit), many=exhibit.many, **common,
+        candidates=sorted(case.desk.candidates), preview=_preview(case, books, live.selected),
+        many=exhibit.many, **common,
     )  # fmt: skip
 
 
-def _is_other_data(books: Books, case: Case, exhibit: Exhibit) -> bool:
-    return books.account is not None and not books.account.is_of(case.prepared.schema_digest, exhibit.fingerprint)
+def _preview(case: Case, books: Books, epsilon: float) -> dict[str, Any]:
+    at = find_worst(case.desk, books) if case.desk.settings.algorithm == "find-and-release" else epsilon
+    return preview_answer(case.prepared, at, looked=not needs_consent(case))
 
 
-def _read(office: Office, case: Case, exhibit: Exhibit, user: User, wish: Wish) -> tuple[Live | None, str, Job | None]:
-    """The live part; or why the preference cannot be used; or the scan that a FILTER needs first."""
-    suggested = read_thresholds(office.database, user)[case.row["priority"]]
+def _unseen(case: Case, books: Books) -> dict[str, Any]:
+    """What a controller can choose by without looking at the data: the account, and what k and Δ decide."""
+    remaining = books.remaining(case.desk.candidates)
+    at = max(remaining or case.desk.candidates)
+    return {
+        "account": describe_account(books),
+        "choices": list_choices(case.desk, case.prepared, books),
+        "missing": explain_missing(case.desk, books),
+        "names": [output.name for output in case.prepared.plan.outputs if output.is_aggregate],
+        "any_left": bool(remaining),
+        "cost": count_cost(case.desk, at, books),
+        "preview": _preview(case, books, at),
+    }
+
+
+def _read(
+    office: Office, case: Case, measured: Job, user: User, wish: Wish, *, revive: bool = False
+) -> tuple[Live | None, str, Job | None]:
+    """The live part; or why the preference cannot be used; or the scan that a FILTER needs first.
+
+    ``revive``: a scan that was stopped begins again, because somebody chose its preference again.
+    """
+    exhibit: Exhibit = measured.result
     try:
-        preference = write_preference(wish, case.desk.schema, suggested)
-        if not exhibit.is_quick(preference):
-            key = ("preference", case.row["id"], preference.text)
+        preference = state_preference(office, case, user, wish)
+        choice = exhibit.recall(preference)
+        if choice is None:
             job = case.desk.bench.ask(
-                key, "Evaluating the preference for everybody", lambda _d, _m: exhibit.choose(preference), wait=PATIENCE
-            )
+                ("preference", measured.id, preference.text), "Evaluating the preference for everybody",
+                lambda _d, meter: choose_again(exhibit, preference, meter), wait=PATIENCE, revive=revive,
+            )  # fmt: skip
+            if job.state == "cancelled":
+                return None, STOPPED, None
             if job.state == "failed":
                 return None, str(job.error), None
             if job.state != "done":
                 return None, "", job
+            choice = job.result
         books = office.books(case.desk, case.prepared)
-        return read_live(case.desk, exhibit, books, preference, wish, case.row["wanted_error"]), "", None
+        own = find_own_threshold(office, case, user, exhibit)
+        return read_live(case.desk, exhibit, books, preference, wish, case.row["wanted_error"], choice, own), "", None
     except DosimeterError as error:
         return None, str(error), None
+
+
+def choose_again(exhibit: Exhibit, preference: Preference, meter: Meter) -> Choice:
+    """On the bench: the preference evaluated for everybody, on the data that were measured."""
+    exhibit.require_data(meter.digest)
+    return exhibit.choose(preference)
+
+
+def find_own_threshold(office: Office, case: Case, user: User, exhibit: Exhibit) -> OwnThreshold | None:
+    """What the controller's own table suggests for this priority, to say when a preference is looser."""
+    if case.desk.settings.algorithm == "find-and-release":
+        return None
+    percent = read_thresholds(office.database, user)[case.row["priority"]]
+    choice = exhibit.recall(write_preference(Wish(), case.desk.schema, percent))
+    return None if choice is None else OwnThreshold(case.row["priority"], percent, choice)
+
+
+def state_preference(office: Office, case: Case, user: User, wish: Wish) -> Preference:
+    """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone."""
+    if case.desk.settings.algorithm == "find-and-release":
+        return parse_preference(f"variance:{case.desk.settings.variance!r}")
+    suggested = read_thresholds(office.database, user)[case.row["priority"]]
+    return write_preference(wish, case.desk.schema, suggested)
 
 
 class LiveReading(BaseModel):
@@ -166,9 +292,12 @@ class LiveReading(BaseModel):
     range: dict[str, Any] | None = None
     histogram: dict[str, Any] | None = None
     bins: list[dict[str, Any]] = []
+    digits: int = 4
 
 
-FRAGMENTS = ("line", "accuracy", "range_table", "histogram_table", "absolute", "cost", "preview", "verdict")
+FRAGMENTS = (
+    "line", "accuracy", "raw_note", "range_table", "histogram_table", "absolute", "cost", "preview", "verdict",
+)  # fmt: skip
 
 
 @router.get("/decide/{query_id}/live")
@@ -176,14 +305,15 @@ def show_live(request: Request, office: OfficeOf, user: Controller, query_id: st
     case = find_case(office, query_id)
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
-    wish, complaint = read_wish(request)
+    wish, complaint = read_fields(request.query_params)
     if complaint:
         return LiveReading(problem=complaint)
     job = find_exhibit(office, case)
     if job.state != "done":
         return LiveReading(problem=str(job.error or ""), job=job.id, share=case.desk.bench.share(job))
+    note_look(office, user, case, "viewed risk")
     exhibit: Exhibit = job.result
-    live, problem, waiting = _read(office, case, exhibit, user, wish)
+    live, problem, waiting = _read(office, case, job, user, wish, revive=True)
     if live is None:
         running = None if waiting is None else waiting.id
         return LiveReading(
@@ -193,8 +323,7 @@ def show_live(request: Request, office: OfficeOf, user: Controller, query_id: st
     books = office.books(case.desk, case.prepared)
     context = {
         "live": live, "row": case.row, "algorithm": case.desk.settings.algorithm, "csrf": make_csrf(office, user),
-        "preview": preview_answer(case.prepared, live.selected), "phrases": PHRASES, "many": exhibit.many,
-        "other_data": _is_other_data(books, case, exhibit),
+        "preview": _preview(case, books, live.selected), "many": exhibit.many, "blocked": False,
     }  # fmt: skip
     return LiveReading(
         problem="",
@@ -206,24 +335,8 @@ def show_live(request: Request, office: OfficeOf, user: Controller, query_id: st
         range=dict(live.range_spec),
         histogram=dict(live.histogram_spec),
         bins=[dict(row) for row in live.bins],
+        digits=live.digits,
     )
-
-
-def read_wish(request: Request) -> tuple[Wish, str]:
-    """The form's fields; where one cannot be used, the defaults and what is wrong with it."""
-    try:
-        return Wish.model_validate({name: value for name, value in request.query_params.items() if value != ""}), ""
-    except ValidationError as error:
-        fields = [str(part["loc"][0]) for part in error.errors()]
-        return Wish(), next((_COMPLAINTS[name] for name in fields if name in _COMPLAINTS), "This cannot be used.")
-
-
-_COMPLAINTS = {
-    "percent": "The percentage must lie above 0 and at most at 100.",
-    "share": "The percentage must lie above 0 and at most at 100.",
-    "tau": "The variance must be a positive number.",
-    "epsilon": "ε must be a positive number.",
-}
 
 
 @router.post("/decide/{query_id}/look")
@@ -238,23 +351,34 @@ def look(office: OfficeOf, user: Controller, query_id: str) -> Response:
 # ---------------------------------------------------------------- parts that need the engine
 
 
-def _require_exhibit(office: Office, case: Case) -> Exhibit:
+def _require_exhibit(office: Office, case: Case) -> Job:
+    """The finished measurement."""
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
     job = find_exhibit(office, case)
     if job.state != "done":
         raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
-    exhibit: Exhibit = job.result
-    return exhibit
+    return job
 
 
 Epsilon = Annotated[float, Query(gt=0, lt=1e300, allow_inf_nan=False)]
+Revealed = Annotated[str, Query(max_length=400)]
 
 
 @router.get("/decide/{query_id}/people")
-def show_people(request: Request, office: OfficeOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
-    """The most exposed records, identical ones grouped; what identifies people is masked."""
-    return _people(request, office, user, query_id, epsilon, reveal=False)
+def show_people(
+    request: Request, office: OfficeOf, user: Controller, query_id: str, epsilon: Epsilon, revealed: Revealed = ""
+) -> Response:
+    """The most exposed records, identical ones grouped; what identifies people is masked until it is revealed."""
+    return _people(request, office, user, query_id, epsilon, reveal=_was_revealed(office, user, query_id, revealed))
+
+
+def _was_revealed(office: Office, user: User, query_id: str, mark: str) -> bool:
+    """Whether this session revealed this query's people: that is on record, and the slider need not ask again."""
+    try:
+        return bool(mark) and office.signer("reveal").loads(mark) == [user.session, query_id]
+    except BadSignature:
+        return False
 
 
 class RevealForm(BaseModel):
@@ -267,35 +391,36 @@ def reveal(
 ) -> Response:
     """Show what identifies people, on purpose and on record."""
     case = find_case(office, query_id)
-    columns = list_identifying(case.desk.schema)
+    _require_exhibit(office, case)
+    columns = ", ".join(list_identifying(case.desk.schema))
     note(
-        office.database,
-        user.name,
-        "revealed identities",
-        dataset=case.desk.name,
-        query_id=query_id,
-        detail=", ".join(columns),
-    )
+        office.database, user.name, "revealed identities", dataset=case.desk.name, query_id=query_id, detail=columns
+    )  # fmt: skip
     return _people(request, office, user, query_id, form.epsilon, reveal=True)
 
 
 def _people(request: Request, office: Office, user: User, query_id: str, epsilon: float, *, reveal: bool) -> Response:
     case = find_case(office, query_id)
-    exhibit = _require_exhibit(office, case)
+    measured = _require_exhibit(office, case)
+    exhibit: Exhibit = measured.result
     at = min(case.desk.candidates, key=lambda candidate: abs(candidate - epsilon))
     identifying = list_identifying(case.desk.schema)
-    job = case.desk.bench.ask(
-        ("people", query_id, at, reveal), "Looking up the most exposed",
-        lambda _d, _m: exhibit.risk.people_rows(MOST_PEOPLE, epsilon=at, reveal=reveal),
-        wait=PATIENCE,
-    )  # fmt: skip
-    again = "" if reveal else f"/decide/{query_id}/people?epsilon={at:.12g}"
+
+    def work(_dataset: Dataset, meter: Meter) -> list[dict[str, Any]]:
+        exhibit.require_data(meter.digest)
+        return exhibit.risk.people_rows(MOST_PEOPLE, epsilon=at, reveal=reveal)
+
+    note_look(office, user, case, "viewed the most exposed")
+    key = ("people", measured.id, at, reveal)
+    job = case.desk.bench.ask(key, "Looking up the most exposed", work, wait=PATIENCE)
+    mark = str(office.signer("reveal").dumps([user.session, query_id])) if reveal else ""
+    again = f"/decide/{query_id}/people?epsilon={at:.12g}&revealed={mark}"
     if job.state != "done":
         return _progress(request, case, user, job, again)
     people = [describe_person(row) for row in job.result]
     return render(
         request, "fragments/people.html", user,
-        people=people, row=case.row, revealed=reveal, identifying=identifying, epsilon=at,
+        people=people, row=case.row, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
     )  # fmt: skip
 
 
@@ -304,16 +429,22 @@ def show_groups(
     request: Request, office: OfficeOf, user: Controller, query_id: str, column: str, epsilon: Epsilon
 ) -> Response:
     case = find_case(office, query_id)
-    exhibit = _require_exhibit(office, case)
+    measured = _require_exhibit(office, case)
+    exhibit: Exhibit = measured.result
     if column not in case.desk.schema.columns or column in list_identifying(case.desk.schema):
         raise Refused(422, "unusable", "Choose a column that does not identify people.")
     at = min(case.desk.candidates, key=lambda candidate: abs(candidate - epsilon))
-    job = case.desk.bench.ask(
-        ("groups", query_id, column, at), f"Comparing by {column}",
-        lambda _d, _m: exhibit.risk.by(column, epsilon=at), wait=PATIENCE,
-    )  # fmt: skip
+
+    def work(_dataset: Dataset, meter: Meter) -> list[dict[str, Any]]:
+        exhibit.require_data(meter.digest)
+        return exhibit.risk.by(column, epsilon=at)
+
+    note_look(office, user, case, "viewed groups", column)
+    key = ("groups", measured.id, column, at)
+    job = case.desk.bench.ask(key, f"Comparing by {column}", work, wait=PATIENCE)
     if job.state != "done":
-        return _progress(request, case, user, job, f"/decide/{query_id}/groups?column={column}&epsilon={at:.12g}")
+        again = f"/decide/{query_id}/groups?{urlencode({'column': column, 'epsilon': f'{at:.12g}'})}"
+        return _progress(request, case, user, job, again)
     return render(
         request, "fragments/groups.html", user, groups=job.result[:200], total=len(job.result), column=column, few=FEW
     )
@@ -328,18 +459,23 @@ def _progress(request: Request, case: Case, user: User, job: Job, again: str) ->
 @router.get("/decide/{query_id}/others")
 def show_others(request: Request, office: OfficeOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
     """Which other waiting queries could be answered now, and no longer once this one is."""
-    from dosimeter.web.others import list_squeezed
-
     case = find_case(office, query_id)
     at = min(case.desk.candidates, key=lambda candidate: abs(candidate - epsilon))
     thresholds = read_thresholds(office.database, user)
-    waiting = [row for row in list_open(office.database, case.desk.name) if row["id"] != query_id]
+    first = list_open(office.database, case.desk.name, limit=MOST_LOOKED_AT + 1)
+    waiting = [row for row in first if row["id"] != query_id][:MOST_LOOKED_AT]
+    total = count_open(office.database, case.desk.name) - int(case.row["status"] in OPEN)
     key = ("others", query_id, at, tuple(row["id"] for row in waiting), tuple(sorted(thresholds.items())))
     books = office.books(case.desk, case.prepared)
+    note_look(office, user, case, "viewed what others would lose")
     job = case.desk.bench.ask(
         (*key, str(books.reading.epsilon)), "Looking at the other waiting queries",
-        lambda dataset, meter: list_squeezed(case.desk, books, at, waiting, thresholds, dataset, meter), wait=PATIENCE,
+        lambda dataset, meter: list_squeezed(case.desk, books, at, waiting, thresholds, dataset, meter),
+        wait=PATIENCE, rank=Rank.ASIDE,
     )  # fmt: skip
     if job.state != "done":
         return _progress(request, case, user, job, f"/decide/{query_id}/others?epsilon={at:.12g}")
-    return render(request, "fragments/others.html", user, squeezed=job.result, total=len(waiting))
+    found: Squeezed = job.result
+    return render(
+        request, "fragments/others.html", user, squeezed=found.rows, looked=found.looked, total=total
+    )  # fmt: skip

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field
 
-from dosimeter.web.inbox import list_audit, list_decided, list_open, note, read_thresholds, save_thresholds
+from dosimeter.web.audit import list_audit, note
+from dosimeter.web.auth import User
+from dosimeter.web.deciding import settle_left
+from dosimeter.web.inbox import count_open, find_query, list_decided, list_open, read_thresholds, save_thresholds
+from dosimeter.web.models import PHRASES
+from dosimeter.web.office import Office
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render
 
 router = APIRouter()
+PAGE = 50
+Shown = Annotated[int, Query(ge=1, le=1_000)]
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
 
@@ -22,20 +29,49 @@ class ThresholdForm(BaseModel):
 
 
 @router.get("/queue")
-def show_queue(request: Request, office: OfficeOf, user: Controller) -> Response:
+def show_queue(
+    request: Request,
+    office: OfficeOf,
+    user: Controller,
+    done: Annotated[str, Query(max_length=64)] = "",
+    shown: Shown = PAGE,
+) -> Response:
     return render(
-        request, "queue.html", user,
-        waiting=list_open(office.database), decided=list_decided(office.database),
-        thresholds=read_thresholds(office.database, user),
+        request, "queue.html", user, said=_tell_done(office, user, done),
+        **_list_waiting(office, user, shown), decided=list_decided(office.database),
     )  # fmt: skip
+
+
+def _list_waiting(office: Office, user: User, shown: int) -> dict[str, Any]:
+    """The first of what waits, and how many there are in all. What a release left unsaid is settled on the way."""
+    waiting = [settle_left(office, row) for row in list_open(office.database, limit=shown)]
+    return {
+        "waiting": waiting,
+        "shown": shown,
+        "following": shown + PAGE,
+        "total": count_open(office.database),
+        "thresholds": read_thresholds(office.database, user),
+    }
+
+
+def _tell_done(office: Office, user: User, query_id: str) -> str:
+    """What this controller did to a query a moment ago."""
+    row = find_query(office.database, query_id) if query_id.isalnum() else None
+    if row is None or row["decided_by"] != user.id:
+        return ""
+    sql = row["sql"] if len(row["sql"]) <= 80 else row["sql"][:79] + "…"
+    match row["status"]:
+        case "denied":
+            return f"Denied: “{sql}”. The analyst {row['analyst']} sees the one fixed wording."
+        case "changes":
+            return f"Sent back: “{sql}”. The analyst {row['analyst']} is told: “{PHRASES[row['phrase']]}”"
+        case _:
+            return ""
 
 
 @router.get("/queue/rows")
-def show_rows(request: Request, office: OfficeOf, user: Controller) -> Response:
-    return render(
-        request, "fragments/waiting.html", user,
-        waiting=list_open(office.database), thresholds=read_thresholds(office.database, user),
-    )  # fmt: skip
+def show_rows(request: Request, office: OfficeOf, user: Controller, shown: Shown = PAGE) -> Response:
+    return render(request, "fragments/waiting.html", user, **_list_waiting(office, user, shown))
 
 
 @router.get("/settings")
@@ -66,16 +102,35 @@ def show_job(request: Request, office: OfficeOf, user: Controller, job_id: str) 
     for desk in office.desks.values():
         job = desk.bench.find(job_id)
         if job is not None:
-            return render(request, "fragments/progress.html", user, job=job, share=desk.bench.share(job), again="")
+            again = f"/jobs/{job_id}"
+            page = render(
+                request, "fragments/progress.html", user, job=job, share=desk.bench.share(job), again=again
+            )  # fmt: skip
+            if job.state == "done":  # the page that waits for it is loaded anew, once
+                page.headers["HX-Refresh"] = "true"
+            return page
     raise Refused(404, "not_found", "There is no such computation.")
 
 
 @router.post("/jobs/{job_id}/cancel")
-def cancel_job(office: OfficeOf, user: Controller, job_id: str) -> Response:
+def cancel_job(request: Request, office: OfficeOf, user: Controller, job_id: str) -> Response:
     for desk in office.desks.values():
         job = desk.bench.find(job_id)
         if job is not None:
             desk.bench.cancel(job)
             note(office.database, user.name, "cancelled", dataset=desk.name, detail=job.title)
+            if request.headers.get("hx-target", "").startswith("job-"):  # a part of a page: say so in its place
+                return render(request, "fragments/progress.html", user, job=job, share=None, again="")
+            return Response(status_code=204, headers={"HX-Refresh": "true"})
+    raise Refused(404, "not_found", "There is no such computation.")
+
+
+@router.post("/jobs/{job_id}/again")
+def restart_job(office: OfficeOf, user: Controller, job_id: str) -> Response:
+    """What was stopped stays so until somebody asks for it: then the page that shows it begins it anew."""
+    for desk in office.desks.values():
+        job = desk.bench.find(job_id)
+        if job is not None:
+            desk.bench.forget(job)
             return Response(status_code=204, headers={"HX-Refresh": "true"})
     raise Refused(404, "not_found", "There is no such computation.")

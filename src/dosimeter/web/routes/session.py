@@ -6,35 +6,43 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
+from itsdangerous import BadSignature
 from pydantic import BaseModel, Field
 
 from dosimeter.errors import OptionError
 from dosimeter.web import auth
-from dosimeter.web.inbox import note
+from dosimeter.web.audit import note
 from dosimeter.web.models import LineText, PublicToken
 from dosimeter.web.pages import (
     ENTRY_COOKIE,
     SESSION_COOKIE,
     Analyst,
+    NotSignedIn,
     OfficeOf,
     Refused,
     Visitor,
     entry_csrf,
     find_address,
     find_visitor,
+    find_way_back,
+    is_own,
     make_entry_key,
     render,
     render_public,
 )
 
 router = APIRouter()
+TOKEN_COOKIE = "dosimeter_token"
 WRONG = "Name and password do not match."
-TOO_OFTEN = "Too many wrong passwords. Wait a quarter of an hour, or ask the operator."
+CROWDED = "Too many people sign in just now. Try again in a moment."
+ENDED = "Your session ended; nothing was decided or changed. Sign in to go on where you were."
+GO_ON = "Sign in to go on."
 
 
 class SignInForm(BaseModel):
     name: Annotated[str, Field(max_length=200)] = ""
     password: Annotated[str, Field(max_length=1_000)] = ""
+    next: Annotated[str, Field(max_length=4_000)] = ""
 
 
 class PasswordForm(BaseModel):
@@ -55,13 +63,22 @@ def go_home(user: Visitor) -> Response:
 def show_sign_in(request: Request) -> Response:
     if find_visitor(request) is not None:
         return RedirectResponse("/", status_code=303)
-    return _sign_in_page(request)
+    back = find_way_back(request.query_params.get("next", ""))
+    if not is_own(request):  # somebody else's link may lead to a page, and set nothing on it
+        back = back.partition("?")[0]
+    said = ENDED if request.query_params.get("ended") == "1" else GO_ON if back else ""
+    return _sign_in_page(request, back=back, said=said)
 
 
-def _sign_in_page(request: Request, problem: str | None = None, status: int = 200) -> Response:
+def _sign_in_page(
+    request: Request, problem: str | None = None, status: int = 200, *, back: str = "", name: str = "", said: str = ""
+) -> Response:
     office = request.app.state.office
     key = make_entry_key()
-    page = render(request, "sign_in.html", None, status=status, problem=problem, entry=entry_csrf(office, key))
+    page = render(
+        request, "sign_in.html", None, status=status, problem=problem, entry=entry_csrf(office, key), back=back,
+        name=name[:64], said=said,
+    )  # fmt: skip
     page.set_cookie(ENTRY_COOKIE, key, httponly=True, samesite="strict", secure=office.settings.secure, path="/sign-in")
     return page
 
@@ -69,27 +86,37 @@ def _sign_in_page(request: Request, problem: str | None = None, status: int = 20
 @router.post("/sign-in")
 def sign_in(request: Request, office: OfficeOf, form: Annotated[SignInForm, Form()]) -> Response:
     """A new session id at every sign-in: one that was planted beforehand is worth nothing."""
-    settings, address = office.settings, find_address(request)
+    settings = office.settings
     before = find_visitor(request)
+    back = find_way_back(form.next)
     try:
-        key = auth.sign_in(
-            office.database, form.name, form.password, address,
-            allowed=settings.failures_allowed, minutes=settings.blocked_minutes, hours=settings.session_hours,
-        )  # fmt: skip
+        limits = _find_limits(request, office)
+        key = auth.sign_in(office.database, form.name, form.password, limits, hours=settings.session_hours)
     except auth.Throttled:
-        return _sign_in_page(request, TOO_OFTEN, 429)
+        return _sign_in_page(request, _write_throttled(office), 429, back=back, name=form.name)
+    except auth.Crowded:
+        return _sign_in_page(request, CROWDED, 503, back=back, name=form.name)
     if key is None:
-        return _sign_in_page(request, WRONG, 401)
+        return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
     if before is not None:
         auth.end_session(office.database, before)
-    note(office.database, auth.clean_name(form.name), "signed in", detail=address)
-    page = RedirectResponse("/", status_code=303)
+    user = auth.find_session(office.database, key)
+    page = RedirectResponse(find_way_back(back, user.role if user else "") or "/", status_code=303)
     page.set_cookie(
         SESSION_COOKIE, str(office.signer("session").dumps(key)), max_age=settings.session_hours * 3600,
         httponly=True, samesite="lax", secure=settings.secure, path="/",
     )  # fmt: skip
     page.delete_cookie(ENTRY_COOKIE, path="/sign-in")
     return page
+
+
+def _find_limits(request: Request, office: OfficeOf) -> auth.Limits:
+    settings = office.settings
+    return auth.Limits(find_address(request), settings.failures_allowed, settings.blocked_minutes)
+
+
+def _write_throttled(office: OfficeOf) -> str:
+    return f"Too many wrong passwords. Wait {office.settings.blocked_minutes} minutes, then try again."
 
 
 @router.post("/sign-out")
@@ -100,8 +127,7 @@ def sign_out(office: OfficeOf, user: Visitor) -> Response:
 
 @router.post("/sign-out-everywhere")
 def sign_out_everywhere(office: OfficeOf, user: Visitor) -> Response:
-    auth.end_all_sessions(office.database, user)
-    note(office.database, user.name, "signed out everywhere")
+    auth.end_everything(office.database, user)
     return _signed_out()
 
 
@@ -113,7 +139,20 @@ def _signed_out() -> Response:
 
 @router.get("/me")
 def show_me(request: Request, office: OfficeOf, user: Visitor) -> Response:
-    return _me_page(request, office, user)
+    """A token that was made a moment ago is handed over by a cookie, and shown this once."""
+    fresh = _read_fresh(office, user, request.cookies.get(TOKEN_COOKIE, ""))
+    page = _me_page(request, office, user, fresh=fresh)
+    if TOKEN_COOKIE in request.cookies:
+        page.delete_cookie(TOKEN_COOKIE, path="/me")
+    return page
+
+
+def _read_fresh(office: OfficeOf, user: Visitor, cookie: str) -> str:
+    try:
+        session, key = office.signer("fresh token").loads(cookie) if len(cookie) < 1_000 else ("", "")
+    except (BadSignature, TypeError, ValueError):
+        return ""
+    return str(key) if session == user.session else ""
 
 
 def _me_page(
@@ -128,21 +167,35 @@ def change_password(
     request: Request, office: OfficeOf, user: Visitor, form: Annotated[PasswordForm, Form()]
 ) -> Response:
     try:
-        changed = auth.change_password(office.database, user, form.current, form.fresh)
+        changed = auth.change_password(
+            office.database, user, form.current, form.fresh, _find_limits(request, office)
+        )  # fmt: skip
     except OptionError as problem:
         return _me_page(request, office, user, said=str(problem), status=422)
+    except auth.Throttled:
+        return _me_page(request, office, user, said=_write_throttled(office), status=429)
+    except auth.Crowded:
+        return _me_page(request, office, user, said=CROWDED, status=503)
     if not changed:
         return _me_page(request, office, user, said="The current password is not right.", status=422)
-    note(office.database, user.name, "changed the password")
-    return _me_page(request, office, user, said="The password is changed; other sessions have ended.")
+    said = "The password is changed; other sessions have ended, and API tokens are revoked."
+    return _me_page(request, office, user, said=said)
 
 
 @router.post("/me/tokens")
-def make_token(request: Request, office: OfficeOf, user: Analyst, form: Annotated[TokenForm, Form()]) -> Response:
+def make_token(office: OfficeOf, user: Analyst, form: Annotated[TokenForm, Form()]) -> Response:
     """Shown once; only its digest is kept."""
-    key = auth.make_token(office.database, user, form.name)
+    try:
+        key = auth.make_token(office.database, user, form.name)
+    except auth.SessionEnded:
+        raise NotSignedIn from None
     note(office.database, user.name, "made a token", detail=form.name)
-    return _me_page(request, office, user, fresh=key)
+    page = RedirectResponse("/me", status_code=303)
+    page.set_cookie(
+        TOKEN_COOKIE, str(office.signer("fresh token").dumps([user.session, key])), max_age=60,
+        httponly=True, samesite="strict", secure=office.settings.secure, path="/me",
+    )  # fmt: skip
+    return page
 
 
 @router.post("/me/tokens/{token_id}/revoke")

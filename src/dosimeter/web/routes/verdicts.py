@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.accounting import Charge, exact_decimal
 from dosimeter.errors import DosimeterError
-from dosimeter.numerals import format_epsilon, format_number
+from dosimeter.numerals import format_epsilon
 from dosimeter.preference import parse_preference
 from dosimeter.web.auth import User
+from dosimeter.web.costs import count_cost, explain_refusal, find_worst
 from dosimeter.web.deciding import (
     AlreadyDecided,
     Approval,
@@ -23,32 +23,97 @@ from dosimeter.web.deciding import (
     repeat_answer,
     run_release,
 )
-from dosimeter.web.models import check_text
+from dosimeter.web.jobs import Rank
+from dosimeter.web.live import round_down
+from dosimeter.web.models import DENIED, PHRASES, check_text
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render, show_moment
-from dosimeter.web.routes.decision import PATIENCE, Case, find_case, find_exhibit, needs_consent
+from dosimeter.web.routes.decision import (
+    PATIENCE,
+    Case,
+    find_case,
+    find_exhibit,
+    needs_consent,
+    read_own_fields,
+    renew_digest,
+    show_decision,
+    state_preference,
+)
+from dosimeter.web.wishes import Wish, recall_wish, write_query
 
 router = APIRouter()
-Reason = Annotated[str, Field(max_length=1_000), AfterValidator(check_text)]
+
+
+def _require_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a decision needs a reason, for the record")
+    return text
+
+
+Remark = Annotated[str, Field(max_length=1_000), AfterValidator(check_text)]
+Reason = Annotated[Remark, AfterValidator(_require_words)]
 
 
 class ApproveForm(BaseModel):
-    """``confirmed`` repeats the ε: without it the page asks whether this is meant."""
+    """``confirmed`` repeats the ε: without it the page that asks whether this is meant comes first."""
 
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
     preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
-    reason: Reason = ""
+    reason: Reason
     continued: bool = False
     confirmed: Annotated[str, Field(max_length=40)] = ""
 
 
 class DenyForm(BaseModel):
-    reason: Reason = ""
+    reason: Reason
 
 
 class ChangesForm(BaseModel):
     phrase: Annotated[str, Field(max_length=40)]
-    reason: Reason = ""
+    reason: Remark = ""
+
+
+@router.get("/decide/{query_id}/confirm")
+def confirm(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
+    """Whether this is meant: what the form says, read anew, with what it costs. Changes nothing."""
+    case = find_case(office, query_id)
+    if not case.open:
+        return _conflict(request, user, AlreadyDecided(case.row))
+    wish, complaint = read_own_fields(request)
+    if complaint:
+        return show_decision(request, office, user, case, wish, complaint=complaint, status=422)
+    algorithm = case.desk.settings.algorithm
+    epsilon = None if wish.epsilon is None else round_down(wish.epsilon, case.desk.candidates)
+    if algorithm == "find-and-release":
+        epsilon = None
+    try:
+        preference = state_preference(office, case, user, wish).text if algorithm == "find" else None
+        _check(office, case, Approval(epsilon, preference, continued=True))
+    except DosimeterError as error:
+        return show_decision(request, office, user, case, wish, complaint=str(error), status=422)
+    except Refused as refused:
+        return show_decision(
+            request, office, user, case, wish, refusal=refused.message, status=refused.status
+        )  # fmt: skip
+    books = office.books(case.desk, case.prepared)
+    at = find_worst(case.desk, books) if epsilon is None else epsilon
+    asked = "" if epsilon is None or epsilon == wish.epsilon else format_epsilon(wish.epsilon or 0.0)
+    return render(
+        request, "confirm.html", user, row=case.row, epsilon=epsilon, at=at, asked=asked, preference=preference or "",
+        wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
+        cost=count_cost(case.desk, at, books), other_data=_is_other_data(office, case), blind=needs_consent(case),
+        svt=case.desk.settings.svt, variance=case.desk.settings.variance,
+        back=f"/decide/{query_id}?{write_query(wish, epsilon)}",
+    )  # fmt: skip
+
+
+def _is_other_data(office: Office, case: Case) -> bool:
+    """Whether the data or the schema changed since the account was used. Compares digests, looks at no number."""
+    account = office.books(case.desk, case.prepared).account
+    if account is None:
+        return False
+    digest = renew_digest(case.desk)
+    return bool(digest) and not account.is_of(case.prepared.schema_digest, digest)
 
 
 @router.post("/decide/{query_id}/approve")
@@ -65,21 +130,39 @@ def approve(
         continued=form.continued,
         reason=" ".join(form.reason.split()),
     )
-    _check(office, case, approval)
+    try:
+        _check(office, case, approval)
+    except Refused as refused:
+        return _turn_down(request, office, user, case, approval, refused)
     wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
     if form.confirmed != wanted:
-        return _confirm_page(request, office, user, case, form, approval, wanted)
+        wish = recall_wish(approval.preference, approval.epsilon)
+        query = write_query(wish, approval.epsilon)
+        return RedirectResponse(f"/decide/{query_id}/confirm?{query}", status_code=303)
     try:
         claim, order = claim_query(office, case.desk, case.row, user, approval)
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
-    job = case.desk.bench.ask(
-        ("release", claim), "Releasing",
-        lambda dataset, _m: run_release(office, case.desk, case.row, claim, order, dataset),
-        wait=4 * PATIENCE, cancellable=False,
-    )  # fmt: skip
-    del job  # the query's own page says what became of it, also when it is not done yet
-    return RedirectResponse(f"/decide/{query_id}", status_code=303)
+    try:
+        case.desk.bench.ask(
+            ("release", claim), "Releasing",
+            lambda dataset, _m: run_release(office, case.desk, case.row, claim, order, dataset),
+            wait=4 * PATIENCE, rank=Rank.RELEASE,
+        )  # fmt: skip
+    except DosimeterError:  # the server is stopping: nothing was begun
+        office.end_claim(claim)
+    return RedirectResponse(f"/decide/{query_id}", status_code=303)  # its page says what became of it, also later
+
+
+def _turn_down(
+    request: Request, office: Office, user: User, case: Case, approval: Approval, refused: Refused
+) -> Response:
+    """The decision page again, at what was asked for, with the reason in words."""
+    try:
+        wish = recall_wish(approval.preference, approval.epsilon)
+    except DosimeterError:
+        wish = Wish()
+    return show_decision(request, office, user, case, wish, refusal=refused.message, status=refused.status)
 
 
 def _check(office: Office, case: Case, approval: Approval) -> None:
@@ -90,7 +173,8 @@ def _check(office: Office, case: Case, approval: Approval) -> None:
         if case.desk.settings.algorithm != "find-and-release":
             raise Refused(422, "unusable", "Choose an ε.")
         if not remaining:
-            raise Refused(409, "odometer", "The odometer leaves no candidate: a release would be denied.")
+            why = explain_refusal(books, min(case.desk.candidates))
+            raise Refused(409, "odometer", f"The account leaves no candidate: {why}.")
         return
     if approval.epsilon not in case.desk.candidates:
         raise Refused(422, "unusable", "ε must be one of the candidates.")
@@ -98,18 +182,18 @@ def _check(office: Office, case: Case, approval: Approval) -> None:
         raise Refused(
             409,
             "odometer",
-            f"ε = {format_epsilon(approval.epsilon)} can no longer be granted: the account does not leave it.",
+            f"ε = {format_epsilon(approval.epsilon)} cannot be granted: {explain_refusal(books, approval.epsilon)}.",
         )
     if case.desk.settings.algorithm != "find":
         return
     try:
         preference = parse_preference(approval.preference or "")
-        job = find_exhibit(office, case, wait=4 * PATIENCE)
+        job = find_exhibit(office, case, wait=4 * PATIENCE, renew=True)
         if job.state != "done":
             raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
-        if not job.result.is_quick(preference):
-            raise Refused(409, "computing", "The preference was not evaluated yet. Go back and wait for its line.")
-        choice = job.result.choose(preference)
+        choice = job.result.recall(preference)
+        if choice is None:
+            raise Refused(409, "computing", "The preference was not evaluated yet. Wait for its line, then approve.")
     except DosimeterError as error:
         raise Refused(422, "unusable", str(error)) from None
     found = max(
@@ -117,20 +201,6 @@ def _check(office: Office, case: Case, approval: Approval) -> None:
     )
     if found is None or approval.epsilon > found:
         raise Refused(409, "above", "This ε is above the largest remaining one that meets the preference.")
-
-
-def _confirm_page(
-    request: Request, office: Office, user: User, case: Case, form: ApproveForm, approval: Approval, wanted: str
-) -> Response:
-    books = office.books(case.desk, case.prepared)
-    epsilon = max(case.desk.candidates) if approval.epsilon is None else approval.epsilon
-    after = books.reading.after(Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta))
-    shown = "∞" if after.infinite else format_number(float(after.epsilon), 6)
-    return render(
-        request, "confirm.html", user, row=case.row, form=form, wanted=wanted, algorithm=case.desk.settings.algorithm,
-        before=format_number(float(books.reading.epsilon), 6), after=shown, blind=needs_consent(case),
-        svt=case.desk.settings.svt, variance=case.desk.settings.variance,
-    )  # fmt: skip
 
 
 @router.post("/decide/{query_id}/repeat")
@@ -147,6 +217,25 @@ def repeat(request: Request, office: OfficeOf, user: Controller, query_id: str) 
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
 
 
+@router.get("/decide/{query_id}/deny")
+def show_deny(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
+    return _refusal_page(request, office, user, query_id, "deny.html", wording=DENIED)
+
+
+@router.get("/decide/{query_id}/changes")
+def show_changes(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
+    return _refusal_page(request, office, user, query_id, "changes.html", phrases=PHRASES)
+
+
+def _refusal_page(
+    request: Request, office: Office, user: User, query_id: str, template: str, **context: Any
+) -> Response:
+    case = find_case(office, query_id)
+    if not case.open:
+        return _conflict(request, user, AlreadyDecided(case.row))
+    return render(request, template, user, row=case.row, **context)
+
+
 @router.post("/decide/{query_id}/deny")
 def deny(
     request: Request, office: OfficeOf, user: Controller, query_id: str, form: Annotated[DenyForm, Form()]
@@ -156,7 +245,7 @@ def deny(
         deny_query(office, case.row, user, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
-    return RedirectResponse("/queue", status_code=303)
+    return RedirectResponse(f"/queue?done={query_id}", status_code=303)
 
 
 @router.post("/decide/{query_id}/changes")
@@ -170,7 +259,7 @@ def changes(
         return _conflict(request, user, decided)
     except DosimeterError as error:
         raise Refused(422, "unusable", str(error)) from None
-    return RedirectResponse("/queue", status_code=303)
+    return RedirectResponse(f"/queue?done={query_id}", status_code=303)
 
 
 _WORDS = {
@@ -184,7 +273,9 @@ def _conflict(request: Request, user: User, decided: AlreadyDecided) -> Response
     row = decided.row
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
-    who = "you" if row["decided_by"] == user.id else (row["decider"] or "its analyst")
+    who = "you" if row["decided_by"] == user.id else row["decider"]
     words = _WORDS.get(row["status"], "was decided")
-    message = f"This query {words}, by {who}, on {show_moment(row['changed_at'])} UTC. Your decision changed nothing."
+    if who is not None and row["status"] != "withdrawn":
+        words += f", by {who}"
+    message = f"This query {words}, on {show_moment(row['changed_at'])} UTC. Nothing more was changed."
     return render(request, "conflict.html", user, status=409, row=row, message=message)

@@ -1,4 +1,5 @@
 // The decision page: the slider, the number box and the sentence ask the server for what changed, and put it in place.
+// From an input until the answer to it, what is on the page is out of date: it is dimmed, and nothing can be approved.
 
 import { draw, drawn, viewOf } from "./charts.js";
 
@@ -6,20 +7,44 @@ const form = document.getElementById("wish");
 const slider = document.getElementById("slider");
 const box = document.getElementById("epsilon");
 const problem = document.getElementById("live-problem");
+const beside = document.getElementById("slider-problem");
+const valuetext = document.getElementById("valuetext");
 const computing = document.getElementById("live-computing");
+const follows = document.querySelectorAll(".follows"); // what is approved, and what that costs
+const verdict = document.getElementById("part-verdict");
 const candidates = slider.dataset.candidates.split(",");
 const range = document.getElementById("range");
 const histogram = document.getElementById("histogram");
+const own = form.elements.text;
 let rangeSpec = range.dataset.spec;
 let histogramKind = form.elements.linear.checked;
+let preference = form.dataset.preference;
+let written = Boolean(own && form.elements.preset.value === "own"); // the own condition was typed, so it stays
+let following = false; // ε follows the preference until somebody moves it
 let running = null;
 let job = null;
 let settle = 0;
+let waiting = 0;
 
 function query() {
   const values = new URLSearchParams();
   for (const [name, value] of new FormData(form)) values.set(name, value);
+  if (following) values.delete("epsilon");
   return values;
+}
+
+// What stands below no longer belongs to what stands in the form.
+function mistrust(atOnce) {
+  for (const part of follows) part.setAttribute("aria-busy", "true");
+  const button = verdict?.querySelector("button");
+  if (button) { button.disabled = true; button.textContent = "Approve …"; }
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { valuetext.textContent = "Working it out …"; }, atOnce ? 0 : 200);
+}
+
+function trust() {
+  clearTimeout(waiting);
+  for (const part of follows) part.removeAttribute("aria-busy");
 }
 
 async function update() {
@@ -28,7 +53,7 @@ async function update() {
   const { signal } = running;
   try {
     const response = await fetch(`${form.dataset.live}?${query()}`, { signal, headers: { Accept: "application/json" } });
-    if (response.redirected || response.status === 401) { location.href = "/sign-in"; return; }
+    if (response.redirected || response.status === 401) { signInAgain(); return; }
     if (!response.ok) { say("This could not be computed. Load the page again."); return; }
     await show(await response.json(), signal);
   } catch (error) {
@@ -36,9 +61,17 @@ async function update() {
   }
 }
 
+function signInAgain() {
+  const back = `${location.pathname}?${query()}`;
+  location.href = `/sign-in?${new URLSearchParams({ next: back, ended: "1" })}`;
+}
+
 function say(text) {
-  problem.textContent = text;
-  problem.hidden = !text;
+  for (const place of [problem, beside]) {
+    place.textContent = text;
+    place.hidden = !text;
+  }
+  if (text) { clearTimeout(waiting); valuetext.textContent = ""; }
 }
 
 async function show(reading, signal) {
@@ -52,11 +85,14 @@ async function show(reading, signal) {
     return;
   }
   if (reading.problem) return;
+  trust();
+  preference = reading.preference;
   slider.value = reading.index;
   slider.setAttribute("aria-valuetext", reading.valuetext);
-  document.getElementById("valuetext").textContent = reading.valuetext;
-  if (document.activeElement !== box) box.value = reading.selected;
+  valuetext.textContent = reading.valuetext;
+  if (document.activeElement !== box || following) box.value = reading.selected;
   for (const [name, html] of Object.entries(reading.fragments)) put(`part-${name}`, html);
+  remember(reading.selected);
   await drawn;
   if (signal.aborted) return;
   range.dataset.selected = reading.selected;
@@ -66,15 +102,20 @@ async function show(reading, signal) {
   document.body.dataset.shown = reading.selected;
 }
 
+// The address says what the form says, so that loading the page again, or coming back to it, changes nothing.
+function remember(selected) {
+  const values = query();
+  values.set("epsilon", selected);
+  history.replaceState(null, "", `${location.pathname}?${values}${location.hash}`);
+}
+
 function put(id, html) {
   const element = document.getElementById(id);
   if (!element) return;
   const open = [...element.querySelectorAll("details")].map((details) => details.open);
-  const reason = element.querySelector("input[name=reason]")?.value;
   const scrolled = element.querySelector(".scroll")?.scrollTop ?? 0;
   element.innerHTML = html;
   element.querySelectorAll("details").forEach((details, place) => { details.open = open[place] ?? false; });
-  if (reason) { const input = element.querySelector("input[name=reason]"); if (input) input.value = reason; }
   const pane = element.querySelector(".scroll.short");
   if (pane) { pane.scrollTop = scrolled; bring(pane); }
 }
@@ -99,7 +140,7 @@ async function showCharts(reading) {
     histogramKind = kind;
     await draw(histogram, reading.histogram);
   } else {
-    await viewOf(histogram).data("bins", reading.bins).runAsync();
+    await viewOf(histogram).signal("digits", reading.digits).data("bins", reading.bins).runAsync();
   }
 }
 
@@ -108,6 +149,8 @@ function showParts() {
   const epsilon = document.body.dataset.shown;
   for (const element of document.querySelectorAll("[data-part]")) {
     const values = new URLSearchParams({ epsilon });
+    const revealed = element.querySelector("[data-revealed]")?.dataset.revealed;
+    if (revealed) values.set("revealed", revealed);
     if (element.id === "groups") {
       const column = document.getElementById("by").value;
       if (!column) continue;
@@ -118,11 +161,13 @@ function showParts() {
 }
 
 function showPreset() {
-  const chosen = form.elements.preset.value;
-  for (const part of form.querySelectorAll("[data-preset]")) part.hidden = part.dataset.preset !== chosen;
+  const chosen = form.elements.preset?.value;
+  for (const part of form.querySelectorAll("[data-preset]")) part.hidden = part.disabled = part.dataset.preset !== chosen;
+  if (chosen === "own" && !written) own.value = preference; // start from the sentence that is in force
 }
 
 function showValues() {
+  if (!form.elements.column) return;
   const column = form.elements.column.value;
   let first = null;
   for (const option of form.elements.value.options) {
@@ -134,18 +179,48 @@ function showValues() {
 
 // Another preference finds another ε: the slider goes there, as if the page were new.
 let typing = 0;
-form.addEventListener("input", (event) => {
-  const name = event.target.id || event.target.name;
-  if (name === "slider") { box.value = candidates[slider.value]; update(); return; }
-  if (name === "raw") { document.getElementById("raw-note").hidden = !event.target.checked; update(); return; }
-  if (name === "linear") { update(); return; }
-  if (event.target.name === "preset") showPreset();
-  if (event.target.name === "column") showValues();
-  if (name !== "epsilon") box.value = "";
+let moves = 0;
+document.addEventListener("input", (event) => {
+  const { target } = event;
+  if (target.form !== form) return;
+  moves += 1;
+  running?.abort();
+  if (target === slider) {
+    following = false;
+    box.value = candidates[slider.value];
+    mistrust(false);
+    update();
+    return;
+  }
+  if (target.name === "raw" || target.name === "linear") { update(); return; }
+  mistrust(target !== box);
+  if (target === own) written = true;
+  if (target.name === "preset") showPreset();
+  if (target.name === "column") showValues();
+  following = target !== box;
   clearTimeout(typing);
-  typing = setTimeout(update, event.target.matches("[type=radio], select") ? 0 : 250);
+  if (target === box && !(Number(box.value) > 0)) { say("Give ε as a positive number."); return; }
+  typing = setTimeout(update, target.matches("[type=radio], select") ? 0 : 250);
 });
-form.addEventListener("submit", (event) => { event.preventDefault(); update(); });
+
+// A number between two candidates becomes the smaller one once it is complete, and the page says so.
+box.addEventListener("change", async () => {
+  const typed = box.value;
+  if (!(Number(typed) > 0)) return;
+  const then = moves;
+  clearTimeout(typing);
+  await update();
+  const shown = document.body.dataset.shown;
+  if (moves !== then || !beside.hidden || Number(shown) === Number(typed)) return;
+  box.value = shown;
+  valuetext.textContent = `${typed} is not a candidate; ${shown} is the next smaller one. ${slider.getAttribute("aria-valuetext")}`;
+});
+
+form.addEventListener("submit", (event) => {
+  if (event.submitter?.matches("[data-approve]")) return; // to the page that asks whether this is meant
+  event.preventDefault();
+  update();
+});
 document.getElementById("by").addEventListener("change", showParts);
 document.getElementById("live-cancel").addEventListener("click", () => {
   running?.abort();
@@ -153,10 +228,12 @@ document.getElementById("live-cancel").addEventListener("click", () => {
   if (job) window.htmx.ajax("POST", `/jobs/${job}/cancel`, { swap: "none" });
 });
 
+document.getElementById("update").className = "hidden";
+document.getElementById("update").tabIndex = -1;
 range.dataset.selected = candidates[slider.value];
 document.body.dataset.shown = candidates[slider.value];
 showPreset();
 showValues();
 bring(document.querySelector("#part-accuracy .scroll"));
 showParts();
-if (!computing.hidden) update();
+if (!computing.hidden) { following = !new URLSearchParams(location.search).has("epsilon"); mistrust(true); update(); }

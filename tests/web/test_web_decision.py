@@ -1,0 +1,235 @@
+"""What is approved is what stands on the page, in a real Chromium: stale readings, default ε, ways back, sessions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from test_web_story import OpenPage, decide, read
+from web_site import PASSWORD, Guest, Site, clinic_settings, read_text
+
+from dosimeter.web.database import Database
+from dosimeter.web.tables import SESSIONS, USERS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+SUM = "SELECT SUM(visits) FROM clinic"
+
+
+def wait_for_approval(page: Page) -> None:
+    page.wait_for_selector("#part-verdict:not([aria-busy]) button:enabled")
+
+
+def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenPage) -> None:
+    with site.guest("anna") as analyst:
+        query_id = analyst.ask(SUM)
+    carol = open_page(site, "carol")
+    decide(carol, query_id)
+    carol.check("[value=own]")
+    assert carol.input_value("[name=text]") == "MIN(rdr) / MAX(rdr) >= 0.95"  # begins with what is in force
+    wait_for_approval(carol)
+    carol.fill("[name=text]", "MIN(rdr) / MAX(rdr) >= 0.99999 OR")
+    assert carol.is_disabled("#part-verdict button")  # at once, not when the server has spoken
+    carol.wait_for_selector("#live-problem:not([hidden])")
+    assert carol.is_visible("#slider-problem")
+    assert carol.is_disabled("#part-verdict button")
+    assert carol.get_attribute("#part-line", "aria-busy") == "true"
+    carol.check("[value=ratio]")
+    wait_for_approval(carol)
+    carol.fill("[name=percent]", "")
+    assert carol.is_disabled("#part-verdict button")
+    carol.wait_for_selector("#live-problem >> text=Give a percentage")
+    assert carol.is_disabled("#part-verdict button")
+    carol.fill("[name=percent]", "90")
+    wait_for_approval(carol)
+    assert "0.1" in read(carol, "#part-verdict button")
+
+
+def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(site: Site, open_page: OpenPage) -> None:
+    bench = site.server.config.app._application.state.office.desks["clinic"].bench  # type: ignore[union-attr]
+    with site.guest("anna") as analyst:
+        query_id = analyst.ask(SUM)
+    carol = open_page(site, "carol")
+    decide(carol, query_id)
+    carol.wait_for_selector("#people table")
+    wait_for_approval(carol)
+    before = carol.input_value("#epsilon")
+    free = threading.Event()
+    bench.ask("busy", "busy", lambda _d, _m: free.wait(20), wait=0)
+    try:
+        carol.check("[value=medians]")
+        assert carol.is_disabled("#part-verdict button")
+        assert carol.inner_text("#valuetext") == "Working it out …"
+        assert carol.input_value("#epsilon") == before
+    finally:
+        free.set()
+    carol.wait_for_selector("#part-verdict [data-preference*='FILTER']")
+
+
+def test_server_reads_the_form_anew(site: Site, anna: Guest, carol: Guest) -> None:
+    """Another road than the page: the address of the confirmation, put together by hand."""
+    query_id = anna.ask()
+    address = f"/decide/{query_id}/confirm"
+    for fields, words in (
+        ({"preset": "own", "text": "MIN(rdr) OR", "epsilon": "0.05"}, "cannot be read"),
+        ({"preset": "ratio", "percent": "", "epsilon": "0.05"}, "Give a percentage"),
+        ({"preset": "variance", "tau": " ", "epsilon": "0.05"}, "positive number"),
+    ):
+        page = carol.get(address, params=fields)
+        assert page.status_code == 422
+        assert words in page.text
+        assert "Nothing can be approved" in page.text
+        assert "data-approve" not in page.text
+    above = carol.get(address, params={"preset": "ratio", "percent": "95", "epsilon": "0.06"})
+    assert above.status_code == 409
+    assert "above the largest remaining one" in above.text
+    between = carol.get(address, params={"preset": "ratio", "percent": "95", "epsilon": "0.045"})
+    assert 'name="epsilon" value="0.04"' in between.text
+    assert "0.045 is not one of the candidates" in between.text
+
+
+def test_equal_exposure_does_not_start_at_the_whole_budget(site: Site, open_page: OpenPage) -> None:
+    with site.guest("anna") as analyst:
+        query_id = analyst.ask("SELECT COUNT(*) FROM clinic")
+        analyst.ask()
+    carol = open_page(site, "carol")
+    decide(carol, query_id)
+    assert carol.input_value("#epsilon") == "0.001"
+    carol.fill("#epsilon", "2")
+    carol.wait_for_selector("body[data-shown='2']")
+    assert "no more answers are possible" in carol.inner_text("#part-cost .notice")
+    wait_for_approval(carol)
+    carol.click("[data-approve]")
+    carol.wait_for_selector("text=This waiting query could no longer be answered")
+    assert "The reading goes from 0 to 2, the whole budget." in read(carol, ".notice")
+
+
+def test_preference_that_says_the_same_everywhere_starts_at_the_smallest(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(SUM)
+    page = carol.get(f"/decide/{query_id}", params={"preset": "own", "text": "COUNT(rdr) >= 1"}).text
+    assert "does not depend on ε here" in page
+    assert 'name="epsilon" id="epsilon" form="wish" step="any" min="0" value="0.001"' in page
+
+
+def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page: OpenPage) -> None:
+    with site.guest("anna") as analyst:
+        query_id = analyst.ask()
+    carol = open_page(site, "carol")
+    decide(carol, query_id)
+    carol.fill("#epsilon", "0.045")
+    carol.keyboard.press("Tab")
+    carol.wait_for_selector("#valuetext >> text=0.045 is not a candidate; 0.04 is the next smaller one.")
+    assert carol.input_value("#epsilon") == "0.04"
+
+
+def test_back_from_the_confirmation_loses_nothing(site: Site, open_page: OpenPage) -> None:
+    with site.guest("anna") as analyst:
+        query_id = analyst.ask()
+    carol = open_page(site, "carol")
+    decide(carol, query_id)
+    carol.fill("[name=percent]", "90")
+    carol.wait_for_selector("body[data-shown='0.1']")
+    carol.focus("#slider")
+    carol.keyboard.press("ArrowLeft")
+    carol.wait_for_selector("body[data-shown='0.09']")
+    wait_for_approval(carol)
+    for back in (lambda: carol.click("text=Back >> nth=-1"), carol.go_back):
+        carol.click("[data-approve]")
+        carol.wait_for_url("**/confirm?*")
+        carol.fill("[name=reason]", "stock of medicine")
+        back()
+        carol.wait_for_selector("#range[data-drawn=true]")
+        assert (carol.input_value("[name=percent]"), carol.input_value("#epsilon")) == ("90", "0.09")
+    carol.click("[data-approve]")
+    assert carol.input_value("[name=reason]") == "stock of medicine"
+    carol.click("main button.primary")
+    carol.wait_for_selector("text=Answered")
+    assert carol.input_value("#epsilon") == "0.09"  # the page starts where it was approved
+    carol.go_back()
+    carol.wait_for_selector("text=Decided already")
+
+
+def test_ended_session_leads_back(site: Site, open_page: OpenPage) -> None:
+    with site.guest("anna") as analyst:
+        query_id = analyst.ask()
+    carol = open_page(site, "carol")
+    carol.goto(f"/decide/{query_id}/confirm?epsilon=0.05")
+    carol.fill("[name=reason]", "agreed with the board")
+    end_sessions(site, "carol")
+    carol.click("main button.primary")
+    carol.wait_for_selector("text=Your session ended; nothing was decided")
+    carol.fill("[name=name]", "carol")
+    carol.fill("[name=password]", PASSWORD)
+    carol.click("main button")
+    carol.wait_for_url(f"**/decide/{query_id}")
+    carol.goto(f"/decide/{query_id}/confirm?epsilon=0.05")
+    assert carol.input_value("[name=reason]") == "agreed with the board"
+    end_sessions(site, "carol")
+    carol.goto(f"/decide/{query_id}?preset=ratio&percent=90")
+    carol.fill("[name=name]", "carol")
+    carol.fill("[name=password]", PASSWORD)
+    carol.click("main button")
+    carol.wait_for_selector("#wish")
+    assert carol.input_value("[name=percent]") == "90"
+
+
+def end_sessions(site: Site, name: str) -> None:
+    database = Database(site.settings.database)
+    try:
+        with database.writing() as connection:
+            user = connection.execute(USERS.select().where(USERS.c.name == name)).one()
+            connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
+    finally:
+        database.close()
+
+
+def test_only_own_pages_are_ways_back(site: Site) -> None:
+    with site.guest() as guest:
+        for given in ("//evil.example", "https://evil.example", "/\\evil.example", "/%0d%0aX", "/sign-out", "/queue"):
+            page = guest.get("/sign-in", params={"next": given})
+            assert ('name="next" value="/queue"' in page.text) == (given == "/queue")
+        guest.follow_redirects = False
+        token = page.text.split('name="csrf" value="')[1].split('"')[0]
+        wrong = guest.post("/sign-in", data={"csrf": token, "name": "anna", "password": "wrong", "next": "/queue"})
+        assert 'value="anna"' in wrong.text  # the name stays
+        token = wrong.text.split('name="csrf" value="')[1].split('"')[0]
+        fields = {"csrf": token, "name": "anna", "password": PASSWORD, "next": "/queue"}
+        assert guest.post("/sign-in", data=fields).headers["location"] == "/"  # not an analyst's page
+
+
+def test_noisy_test_is_described_by_its_worst_case(start_site: Callable[..., Site]) -> None:
+    site = start_site(
+        datasets={"clinic": clinic_settings(algorithm="find-and-release", policy="budget:6", variance=0.01)}
+    )
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        blind = read_text(carol.get(f"/decide/{query_id}").text)
+        carol.act(f"/decide/{query_id}/look")
+        pages = [read_text(carol.get(f"/decide/{query_id}", params=p).text) for p in ({}, {"epsilon": "0.01"})]
+    assert "The reading goes from 0 to 6 at most, the whole budget." in blind  # ε = 5, the largest that fits, and 1
+    for page in pages:
+        assert "τ = 0.01" in page
+        assert "to look only" in page
+        assert "The reading goes from 0 to 6 at most, the whole budget." in page
+        assert "At worst the test finds ε = 5; with ε_svt = 1 for the test everybody is then guaranteed ε = 6." in page
+        assert "percent" not in page.lower().split("absolute measures")[0].split("what the test looks for")[1][:400]
+    assert pages[0].split("Absolute measures")[1] == pages[1].split("Absolute measures")[1]
+
+
+def test_fixed_epsilon_is_chosen_by_what_needs_no_data(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:1", max_epsilon=0.5)})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+        page = carol.get(f"/decide/{query_id}").text
+        words = read_text(page)
+        assert "The reading is 0 of a budget of 1: ε = 1 is left." in words
+        assert "ε = 0.6 and more is not offered: the account caps one answer at ε = 0.5." in words
+        assert "0.5 ± 6 0.5" in words  # ε, the quantile of discrete Laplace noise of scale 2, the reading afterwards
+        assert 'value="0.6"' not in page
+        refused = carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.6"})
+        assert refused.status_code == 409
+        assert "the account caps one answer at ε = 0.5" in read_text(refused.text)
+        assert "Decide without looking" in refused.text
+        assert carol.get(f"/decide/{query_id}/confirm").status_code == 422

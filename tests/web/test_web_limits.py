@@ -1,0 +1,392 @@
+"""Nobody takes the server away from the others: checks, passwords, open queries and slow requests have their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
+
+from dosimeter.errors import LimitError, OptionError
+from dosimeter.web import auth, checking, shield
+from dosimeter.web.checking import CheckRoom, check_query
+from dosimeter.web.database import Database
+from dosimeter.web.models import PublicCheck, check_text, find_odd_letter
+from dosimeter.web.settings import load_settings
+from dosimeter.web.tables import ATTEMPTS
+
+OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
+
+
+def open_office(site: Site) -> Any:
+    return site.server.config.app._application.state.office  # type: ignore[union-attr]
+
+
+# ---------------------------------------------------------------- checks
+
+
+class Slow:
+    """Stands in for the check of a query that takes long, until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free = threading.Event()
+        self.running = 0
+        self.most = 0
+        self.threads: set[str] = set()
+        self._guard = threading.Lock()
+        monkeypatch.setattr(checking, "check_query", self)
+
+    def __call__(self, desk: Any, sql: str) -> PublicCheck:
+        if "slow" not in sql:
+            return check_query(desk, sql)
+        with self._guard:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            self.threads.add(threading.current_thread().name)
+        self.free.wait(20)
+        with self._guard:
+            self.running -= 1
+        return PublicCheck(answerable=False, message="slow", clause=None, measures=[], groups=None)
+
+
+def test_one_check_of_an_analyst_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    statuses: list[int] = []
+
+    def check() -> None:
+        with site.api("anna") as api:
+            response = api.post("/check", json={"dataset": "clinic", "sql": "slow"})
+            statuses.append(response.status_code)
+            if response.status_code == 429:
+                assert response.json()["error"]["code"] == "too_many"
+                assert int(response.headers["retry-after"]) >= 1
+
+    threads = [threading.Thread(target=check) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 10
+    while len(statuses) < 11 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert statuses == [429] * 11  # one runs; the rest were sent away
+    with site.api("bob") as bob:  # somebody else's check, and pages, go on meanwhile
+        assert bob.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+    with site.guest("anna") as anna:
+        assert anna.get("/queries").elapsed.total_seconds() < 2
+    slow.free.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200] + [429] * 11
+    assert slow.most == 1
+    assert all(name.startswith("check") for name in slow.threads)
+
+
+def test_page_asks_again_while_an_older_check_runs(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dosimeter.web.routes import analyst
+
+    monkeypatch.setattr(analyst, "PATIENCE", 0.1)
+    slow = Slow(monkeypatch)
+    older = threading.Thread(target=lambda: anna.act("/ask/check", dataset="clinic", sql="slow"))
+    older.start()
+    deadline = time.monotonic() + 10
+    while not slow.running and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with site.guest("anna") as again:
+        fragment = again.act("/ask/check", dataset="clinic", sql=COUNT).text
+        assert "Checking …" in fragment
+        assert 'hx-trigger="load' in fragment
+        asked = again.act("/ask", dataset="clinic", sql=COUNT, purpose="x")
+        assert asked.status_code == 429
+        assert COUNT in read_text(asked.text).replace("&#39;", "'")
+        slow.free.set()
+        older.join()
+        assert "This can be answered" in again.act("/ask/check", dataset="clinic", sql=COUNT).text
+
+
+def test_newest_check_waits_and_older_ones_give_way() -> None:
+    free = threading.Event()
+    answer = PublicCheck(answerable=True, message="", clause=None, measures=[], groups=None)
+
+    def work(_desk: Any, sql: str) -> PublicCheck:
+        if sql == "first":
+            free.wait(10)
+        return answer
+
+    async def story() -> list[str]:
+        room, order = CheckRoom(), []
+
+        async def check(sql: str) -> None:
+            try:
+                await room.check("anna", None, sql, patience=5)  # type: ignore[arg-type]
+                order.append(f"{sql} done")
+            except LimitError:
+                order.append(f"{sql} gave way")
+
+        tasks = []
+        for sql in ("first", "second", "third"):
+            tasks.append(asyncio.create_task(check(sql)))
+            await asyncio.sleep(0.05)
+        free.set()
+        await asyncio.gather(*tasks)
+        room.close()
+        return order
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checking, "check_query", work)
+        with ThreadPoolExecutor(1) as thread:  # a browser of the same tests may have a loop in this one
+            order = thread.submit(lambda: asyncio.run(story())).result()
+    assert sorted(order) == ["first done", "second gave way", "third done"]
+
+
+def test_a_check_leaves_nothing_behind_that_another_could_notice(site: Site, anna: Guest, carol: Guest) -> None:
+    desk = open_office(site).desks["clinic"]
+    anna.act("/ask/check", dataset="clinic", sql=OTHER)
+    query_id = anna.ask(OTHER)
+    assert not desk._prepared
+    assert "Withdraw" in anna.get(f"/queries/{query_id}").text
+    assert not desk._prepared
+    carol.get(f"/decide/{query_id}")
+    assert list(desk._prepared) == [OTHER]  # for controllers alone
+    made: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(desk), "prepare", lambda *_: made.append("recalled"))
+        assert check_query(desk, OTHER).answerable
+    assert not made
+
+
+# ---------------------------------------------------------------- passwords
+
+
+def test_many_wrong_passwords_at_once_are_not_more(
+    prepared_database: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty at the same time: five are looked at, few at a time, and the rest are turned away."""
+    path = tmp_path / "site.db"
+    path.write_bytes(prepared_database[0].read_bytes())
+    database = Database(str(path))
+    running, most, looked_at, guard = 0, 0, 0, threading.Lock()
+    matches = auth._matches
+
+    def count(stored: str, password: str) -> bool:
+        nonlocal running, most, looked_at
+        with guard:
+            running, looked_at = running + 1, looked_at + 1
+            most = max(most, running)
+        time.sleep(0.02)
+        try:
+            return matches(stored, password)
+        finally:
+            with guard:
+                running -= 1
+
+    monkeypatch.setattr(auth, "_matches", count)
+    results: list[str] = []
+
+    def attempt() -> None:
+        limits = auth.Limits("10.0.0.1", 5, 15)
+        try:
+            key = auth.sign_in(database, "anna", "wrong password", limits, hours=1)
+            results.append("in" if key else "wrong")
+        except auth.Throttled:
+            results.append("throttled")
+        except auth.Crowded:
+            results.append("crowded")
+
+    threads = [threading.Thread(target=attempt) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    database.close()
+    assert len(results) == 40
+    assert results.count("wrong") == looked_at == 5
+    assert most <= auth.MOST_HASHED
+
+
+def test_right_password_is_taken_back(site: Site) -> None:
+    """However often somebody signs in rightly, nothing is counted; and a wrong one stays counted for the address."""
+    with site.guest() as guest:
+        for _ in range(site.settings.failures_allowed + 3):
+            assert guest.sign_in("anna").status_code == 200
+            guest.act("/sign-out")
+        assert guest.sign_in("anna", "wrong password").status_code == 401
+        assert guest.sign_in("anna").status_code == 200
+    database = Database(site.settings.database)
+    with database.reading() as connection:
+        rows = {row.key: row.failures for row in connection.execute(sa.select(ATTEMPTS))}
+    database.close()
+    assert rows == {"|127.0.0.1": 1}
+
+
+def test_too_many_at_the_gate_are_sent_away_at_once() -> None:
+    gate, free, inside = auth.Gate(1, 1), threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with gate.enter():
+            inside.set()
+            free.wait(10)
+
+    threads = [threading.Thread(target=stay) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    inside.wait(5)
+    deadline = time.monotonic() + 5
+    while gate._waiting._value and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with pytest.raises(auth.Crowded), gate.enter():
+        pass
+    free.set()
+    for thread in threads:
+        thread.join()
+    with gate.enter():
+        pass
+
+
+def test_guessing_a_password_on_ones_own_page_is_slowed_down_too(site: Site, anna: Guest) -> None:
+    for _ in range(site.settings.failures_allowed):
+        assert anna.act("/me/password", current="wrong", fresh="another password").status_code == 422
+    late = anna.act("/me/password", current=PASSWORD, fresh="another password")
+    assert late.status_code == 429
+    assert f"Wait {site.settings.blocked_minutes} minutes" in late.text
+    with site.guest() as guest:
+        assert guest.sign_in("anna").status_code == 429  # the same counter
+
+
+# ---------------------------------------------------------------- open queries
+
+
+def test_an_analyst_has_so_many_open_queries_and_the_queue_has_pages(start_site: Callable[..., Site]) -> None:
+    site = start_site(open_queries=60)
+    with site.api("anna") as api, site.api("bob") as bob, site.guest("carol") as carol, site.guest("anna") as anna:
+        body = {"dataset": "clinic", "sql": COUNT, "purpose": "x"}
+        made = [api.post("/queries", json=body).json()["id"] for _ in range(60)]
+        refused = api.post("/queries", json=body)
+        assert refused.status_code == 429
+        assert "60 open queries" in refused.json()["error"]["message"]
+        assert "60 open queries" in anna.act("/ask", **body).text
+        assert bob.post("/queries", json=body).status_code == 201
+        page = carol.get("/queue").text
+        assert page.count("/decide/") == 50
+        assert "The first 50 of 61 waiting queries." in page
+        assert "/queue?shown=100" in page
+        assert carol.get("/queue/rows").text.count("/decide/") == 50
+        assert carol.get("/queue", params={"shown": 100}).text.count("/decide/") == 61
+        anna.act(f"/queries/{made[0]}/withdraw")
+        assert api.post("/queries", json=body).status_code == 201
+
+
+# ---------------------------------------------------------------- texts that read as something else
+
+
+@pytest.mark.parametrize("letter", ["\u202e", "\u202a", "\u2066", "\u2069", "\u200b", "\u00ad", "\ufeff", "\u0600"])
+def test_invisible_letters_are_refused(site: Site, anna: Guest, carol: Guest, letter: str) -> None:
+    query_id = anna.ask()
+    with site.api() as api:
+        for field in ("sql", "purpose"):
+            body = {"dataset": "clinic", "sql": COUNT, "purpose": "why"}
+            body[field] = body[field][:3] + letter + body[field][3:]
+            response = api.post("/queries", json=body)
+            assert response.status_code == 422
+            assert f"U+{ord(letter):04X} at position 4" in response.json()["error"]["message"]
+            assert anna.act("/ask", **body).status_code == 422
+    assert f"U+{ord(letter):04X}" in anna.act("/ask/check", dataset="clinic", sql=f"SELECT {letter}").text
+    assert anna.act("/me/tokens", name=f"a{letter}b").status_code == 422
+    assert carol.act(f"/decide/{query_id}/deny", reason=f"a{letter}b").status_code == 422
+
+
+def test_letters_of_real_languages_stay() -> None:
+    for text in ("naïve café", "\u0645\u06cc\u200c\u062e\u0648", "क्\u200dष", "日本語", "👩\u200d⚕️", "a\tb\nc"):
+        assert check_text(text) == text
+        assert not find_odd_letter(text)
+    assert check_text("a\r\nb\rc") == "a\nb\nc"
+
+
+# ---------------------------------------------------------------- requests
+
+
+def test_forms_are_not_uploads(site: Site, anna: Guest) -> None:
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="csrf"\r\n'
+        b"Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800\r\n--x--\r\n"
+    )
+    kind = {"Content-Type": "multipart/form-data; boundary=x; charset=unicode_escape"}
+    for path in ("/ask", "/sign-in", "/me/password", "/api/v1/queries"):
+        assert anna.post(path, content=body, headers=kind).status_code == 415
+
+
+def test_slow_bodies_are_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shield, "SLOWEST_BODY", 0.2)
+    host = urlsplit(site.url)
+    with socket.create_connection((host.hostname, host.port)) as connection:
+        connection.settimeout(10)
+        connection.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf")
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_no_address_is_made_from_the_host_header(site: Site, anna: Guest) -> None:
+    with httpx.Client(base_url=site.url, cookies=anna.cookies, headers={"Host": "evil.example"}) as client:
+        for path in ("/queries/", "/ask/", "/sign-in/", "/api/v1/datasets/", "/api/v1", "/static"):
+            response = client.get(path)
+            assert response.status_code == 404
+            assert "evil.example" not in response.headers.get("location", "")
+
+
+def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import uvicorn
+
+    from dosimeter.web import serving
+
+    made: list[dict[str, Any]] = []
+
+    class Stopped(Exception):
+        pass
+
+    def configure(_app: Any, **options: Any) -> None:
+        made.append(options)
+        raise Stopped
+
+    monkeypatch.setattr(uvicorn, "Config", configure)
+    monkeypatch.setattr(serving, "make_app", lambda _settings: None)
+    for text in ("", 'trusted_proxies = "10.1.2.3"'):
+        with pytest.raises(Stopped):
+            serving.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)
+    assert [options["proxy_headers"] for options in made] == [False, True]
+    assert made[1]["forwarded_allow_ips"] == "10.1.2.3"
+
+
+# ---------------------------------------------------------------- the operator's mistakes
+
+
+@pytest.mark.parametrize(
+    ("dataset", "words"),
+    [
+        ({"candidates": "abc"}, "'abc' is not a positive number"),
+        ({"algorithm": "find-and-release", "variance": -1.0}, "variance must be a positive number"),
+        ({"algorithm": "find-and-release", "svt": 500.0}, "svt"),
+        ({"min_rows": 0}, "min_rows"),
+        ({"max_epsilon": -1.0}, "max_epsilon must be"),
+        ({"delta_total": 2.0}, "delta_total must not be larger than 1"),
+    ],
+)
+def test_operators_mistakes_are_found_at_the_start(tmp_path: Path, dataset: dict[str, Any], words: str) -> None:
+    settings = make_settings(str(tmp_path / "site.db"), {"mine": clinic_settings(**dataset)})
+    with pytest.raises(OptionError, match=words) as refused:
+        Site.start(settings)
+    assert str(refused.value).startswith("[datasets.mine]: ")
+    assert "--" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["session_hours = 0", "largest_body = -1", "open_queries = 0"])
+def test_limits_are_positive(tmp_path: Path, text: str) -> None:
+    with pytest.raises(OptionError, match="at least 1"):
+        load_settings(write_configuration(tmp_path, text))

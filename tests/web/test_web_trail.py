@@ -1,0 +1,328 @@
+"""Whoever looks leaves a trail, whoever is shut out stays out, and nobody learns what is not theirs to know."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from typer.testing import CliRunner
+from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
+
+from dosimeter.ledger import Ledger
+from dosimeter.web import auth
+from dosimeter.web.audit import NOBODY, OPERATOR
+from dosimeter.web.database import Database
+from dosimeter.web.inbox import find_own, withdraw_query
+from dosimeter.web.models import show_query
+from dosimeter.web.tables import AUDIT, QUERIES, USERS
+
+OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
+LIMITS = auth.Limits("10.0.0.9", 5, 15)
+
+
+def read_trail(site: Site) -> list[tuple[str, str, str]]:
+    database = Database(site.settings.database)
+    with database.reading() as connection:
+        rows = connection.execute(sa.select(AUDIT).order_by(AUDIT.c.id)).mappings().all()
+    database.close()
+    return [(row["user"], row["action"], row["detail"]) for row in rows]
+
+
+def count_actions(site: Site, user: str) -> Counter[str]:
+    return Counter(action for who, action, _ in read_trail(site) if who == user)
+
+
+def measure(guest: Guest, query_id: str) -> None:
+    """Wait until the risk is measured, however busy the machine is."""
+    deadline = time.monotonic() + 20
+    while guest.get(f"/decide/{query_id}/live").json()["job"] is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+# ---------------------------------------------------------------- looking
+
+
+def test_every_kind_of_look_is_on_record_once(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    measure(carol, query_id)
+    for epsilon in ("0.01", "0.02", "0.03", "0.04"):
+        assert carol.get(f"/decide/{query_id}/live", params={"epsilon": epsilon}).status_code == 200
+        assert carol.get(f"/decide/{query_id}/people", params={"epsilon": epsilon}).status_code == 200
+        carol.get(f"/decide/{query_id}/groups", params={"epsilon": epsilon, "column": "sex"})
+        carol.get(f"/decide/{query_id}/others", params={"epsilon": epsilon})
+    carol.get(f"/decide/{query_id}/groups", params={"epsilon": "1", "column": "district"})
+    carol.approve(query_id)
+    for _ in range(2):
+        assert carol.get("/accounts/clinic/people").status_code == 200
+    seen = count_actions(site, "carol")
+    assert seen["viewed risk"] == 1
+    assert seen["viewed the most exposed"] == 1
+    assert seen["viewed groups"] == 2
+    assert seen["viewed what others would lose"] == 1
+    assert seen["viewed sums per person"] == 1
+    with site.guest("conrad") as conrad:
+        conrad.get(f"/decide/{query_id}/live")
+    assert count_actions(site, "conrad")["viewed risk"] == 1
+
+
+def test_revealing_before_one_may_look_reveals_and_records_nothing(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        assert carol.act(f"/decide/{query_id}/reveal", epsilon="1").status_code == 403
+        assert count_actions(site, "carol")["revealed identities"] == 0
+        carol.act(f"/decide/{query_id}/look")
+        assert carol.act(f"/decide/{query_id}/reveal", epsilon="1").status_code == 200
+        assert count_actions(site, "carol")["revealed identities"] == 1
+
+
+@pytest.mark.parametrize("algorithm", ["fixed", "find-and-release"])
+def test_sums_per_person_are_a_look_that_the_next_promise_tells(
+    start_site: Callable[..., Site], algorithm: str
+) -> None:
+    dataset = clinic_settings(algorithm=algorithm, policy="budget:50", variance=0.01)
+    site = start_site(datasets={"clinic": dataset})
+    approved = {"confirmed": "test"} if algorithm == "find-and-release" else {}
+
+    def answer(guest: Guest, sql: str) -> str:
+        query_id = anna.ask(sql)
+        guest.approve(query_id, "0.5", **approved)
+        with site.api() as api:
+            return str(api.get(f"/queries/{query_id}").json()["answer"]["guarantee"])
+
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        assert "was looked at" not in answer(carol, COUNT)
+        page = carol.get("/accounts/clinic").text
+        assert 'hx-trigger="load"' not in page  # nothing looks by itself
+        assert "Look at everybody&#39;s sums" in page or "Look at everybody's sums" in page
+        assert carol.get("/accounts/clinic/people").status_code == 403
+        assert "was looked at" not in answer(carol, COUNT)
+        with site.guest("conrad") as conrad:
+            assert "guaranteed" in read_text(conrad.act("/accounts/clinic/people").text)
+            assert conrad.get("/accounts/clinic/people").status_code == 200  # the same look once more
+        assert count_actions(site, "conrad")["viewed sums per person"] == 1
+        assert "was looked at" in answer(carol, COUNT)
+        assert "was looked at" not in answer(carol, OTHER)
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        assert ledger.verify().intact
+
+
+# ---------------------------------------------------------------- coming and going
+
+
+def test_signing_in_and_out_is_on_record_also_when_it_fails(site: Site) -> None:
+    with site.guest() as guest:
+        guest.sign_in("anna")
+        guest.act("/sign-out")
+        guest.sign_in("my secret password", "x")
+        for _ in range(site.settings.failures_allowed + 4):
+            guest.sign_in("bob", "wrong password")
+    anna, bob = count_actions(site, "anna"), count_actions(site, "bob")
+    assert (anna["signed in"], anna["signed out"]) == (1, 1)
+    assert (bob["failed to sign in"], bob["was throttled"]) == (site.settings.failures_allowed, 1)
+    assert count_actions(site, NOBODY)["failed to sign in"] == 1
+    assert "secret" not in str(read_trail(site))  # what was typed in place of a name may be a password
+    assert {detail for who, action, detail in read_trail(site) if action == "failed to sign in"} == {"127.0.0.1"}
+
+
+def test_password_changes_are_on_record(site: Site, anna: Guest) -> None:
+    anna.act("/me/password", current="wrong", fresh="another password")
+    anna.act("/me/password", current=PASSWORD, fresh="another password")
+    seen = count_actions(site, "anna")
+    assert (seen["failed to change the password"], seen["changed the password"]) == (1, 1)
+
+
+def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
+    from test_web_commands import make_app
+
+    config = ["--config", str(write_configuration(tmp_path))]
+    for words in (["add", "ada", "--role", "analyst"], ["reset", "ada"], ["disable", "ada"]):
+        made = CliRunner().invoke(make_app(), ["user", *words, *config], catch_exceptions=False)
+        assert made.exit_code == 0
+    database = Database(str(tmp_path / "site.db"))
+    with database.reading() as connection:
+        rows = connection.execute(sa.select(AUDIT).order_by(AUDIT.c.id)).mappings().all()
+    database.close()
+    assert [(row["user"], row["action"], row["detail"]) for row in rows] == [
+        (OPERATOR, "added a user", "ada, analyst"),
+        (OPERATOR, "reset a password", "ada"),
+        (OPERATOR, "disabled a user", "ada"),
+    ]
+
+
+# ---------------------------------------------------------------- shutting somebody out
+
+
+def find_user(database: Database, name: str) -> auth.User:
+    with database.reading() as connection:
+        row = connection.execute(sa.select(USERS).where(USERS.c.name == name)).one()
+    return auth.User(row.id, row.name, row.role)
+
+
+@pytest.fixture
+def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> Any:
+    path = tmp_path / "race.db"
+    path.write_bytes(prepared_database[0].read_bytes())
+    database = Database(str(path))
+    yield database
+    database.close()
+
+
+@pytest.mark.parametrize("act", [auth.reset_password, auth.disable_user])
+def test_old_password_opens_nothing_once_it_is_replaced(
+    opened: Database, monkeypatch: pytest.MonkeyPatch, act: Callable[[Database, str], object]
+) -> None:
+    """It is replaced after it was found right and before the session begins."""
+    matches = auth._matches
+
+    def replace_meanwhile(stored: str, password: str) -> bool:
+        right = matches(stored, password)
+        act(opened, "anna")
+        return right
+
+    monkeypatch.setattr(auth, "_matches", replace_meanwhile)
+    assert auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
+    anna = find_user(opened, "anna")
+    assert not auth.change_password(opened, anna, PASSWORD, "another password", LIMITS)
+
+
+def test_old_password_changes_nothing_once_it_is_replaced(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    anna, matches, given = find_user(opened, "anna"), auth._matches, []
+
+    def replace_meanwhile(stored: str, password: str) -> bool:
+        right = matches(stored, password)
+        given.append(auth.reset_password(opened, "anna"))
+        return right
+
+    with monkeypatch.context() as patch:
+        patch.setattr(auth, "_matches", replace_meanwhile)
+        assert not auth.change_password(opened, anna, PASSWORD, "another password", LIMITS)
+    assert auth.sign_in(opened, "anna", given[0], LIMITS, hours=1)
+
+
+@pytest.mark.parametrize("way", ["reset", "password", "everywhere"])
+def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Guest, way: str) -> None:
+    made = re.search(r'id="fresh-token">([^<]+)<', anna.act("/me/tokens", name="notebook").text)
+    assert made is not None
+    headers = {"Authorization": f"Bearer {made[1]}"}
+    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
+    assert "revokes your API tokens" in anna.get("/me").text
+    match way:
+        case "reset":
+            database = Database(site.settings.database)
+            auth.reset_password(database, "anna")
+            database.close()
+        case "password":
+            said = anna.act("/me/password", current=PASSWORD, fresh="another password").text
+            assert "API tokens are revoked" in said
+        case _:
+            anna.act("/sign-out-everywhere")
+    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 401
+
+
+def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
+    key = auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
+    assert key is not None
+    user = auth.find_session(opened, key)
+    assert user is not None
+    auth.end_everything(opened, user)
+    with pytest.raises(auth.SessionEnded):
+        auth.make_token(opened, user, "late")
+
+
+# ---------------------------------------------------------------- withdrawing tells nothing
+
+
+@pytest.mark.parametrize("status", ["waiting", "approving", "interrupted"])
+def test_withdrawing_looks_the_same_in_every_open_state(site: Site, anna: Guest, status: str) -> None:
+    query_id = anna.ask()
+    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
+    claim = {"claim": "c"} if status == "approving" else {}
+    office.begin_claim("c")
+    with office.database.writing() as connection:
+        connection.execute(QUERIES.update().where(QUERIES.c.id == query_id).values(status=status, **claim))
+    with site.api() as api:
+        assert api.get(f"/queries/{query_id}").json()["status"] == "waiting"
+        first = anna.act(f"/queries/{query_id}/withdraw")
+        assert first.status_code == 200
+        assert api.get(f"/queries/{query_id}").json()["status"] == "withdrawn"
+        again = anna.act(f"/queries/{query_id}/withdraw")
+        assert again.status_code == 409
+        assert "withdrawn" in anna.get(f"/queries/{query_id}").text
+
+
+@pytest.mark.parametrize(
+    ("entry", "becomes", "shown"),
+    [(None, "withdrawn", "withdrawn"), ("denied", "withdrawn", "withdrawn"), ("released", "released", "released")],
+)
+def test_wish_counts_unless_there_is_an_answer(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, entry: str | None, becomes: str, shown: str
+) -> None:
+    from dosimeter.errors import LedgerError
+    from dosimeter.web import deciding
+
+    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
+    query_id = anna.ask()
+    with office.database.reading() as connection:
+        owner = connection.execute(sa.select(USERS).where(USERS.c.name == "anna")).one()
+    analyst, release = auth.User(owner.id, owner.name, owner.role), deciding.release
+
+    def withdraw_meanwhile(*arguments: Any) -> object:
+        assert withdraw_query(office.database, analyst, query_id)
+        if entry is None:
+            raise LedgerError("The disk is full.")
+        if entry == "denied":
+            monkeypatch.setattr(Ledger, "settle", lambda *_, **__: None)  # charged, and no answer
+        return release(*arguments)
+
+    monkeypatch.setattr(deciding, "release", withdraw_meanwhile)
+    carol.approve(query_id)
+    row = find_own(office.database, analyst, query_id)
+    assert row is not None
+    assert row["status"] == becomes
+    assert show_query(row, None).status == shown
+    assert carol.get(f"/decide/{query_id}").status_code == 200
+
+
+# ---------------------------------------------------------------- links from elsewhere
+
+
+def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    measure(carol, query_id)
+    wish = {"preset": "ratio", "percent": "1", "epsilon": "10"}
+    own = carol.get(f"/decide/{query_id}", params=wish).text
+    assert re.search(r'name="percent"[^>]* value="1"', own)
+    assert "Looser than your own threshold for normal priority: at least 95 %" in read_text(own)
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "", "Referer": "http://elsewhere.example/decide"},
+    ):
+        page = carol.get(f"/decide/{query_id}", params=wish, headers=headers).text
+        assert re.search(r'name="percent"[^>]* value="95"', page)
+        assert "Looser than your own" not in page
+        assert "Largest ε: 0.05" in read_text(page)
+
+
+def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    measure(carol, query_id)
+    for wish, looser in (
+        ({"percent": "95"}, False),
+        ({"percent": "99"}, False),
+        ({"percent": "94.9"}, True),
+        ({"preset": "own", "text": "MAX(rdr) <= 100 * MIN(rdr)"}, True),
+        ({"preset": "own", "text": "MIN(rdr) / MAX(rdr) >= 0.99"}, False),
+        ({"preset": "variance", "tau": "1e9"}, True),
+    ):
+        reading = carol.get(f"/decide/{query_id}/live", params=wish).json()
+        assert ("Looser than your own threshold" in json.dumps(reading)) == looser, wish

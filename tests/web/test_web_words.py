@@ -1,0 +1,239 @@
+"""What the pages say: numbers, labels, axes, costs and reasons, checked by hand; and small ways of the forms."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text
+
+from dosimeter.client import Client
+from dosimeter.errors import LedgerError, OptionError
+from dosimeter.plots import Bin
+from dosimeter.web.charts import bin_rows, find_raw_axis, range_spec, staircase_spec
+from dosimeter.web.figures import show_bound, show_number, show_small, write_bins
+from dosimeter.web.wishes import Wish, read_fields, recall_wish, write_query
+
+
+def test_most_exposed_are_counted_by_themselves(site: Site, anna: Guest, carol: Guest) -> None:
+    """SUM(visits): by hand, how many patients have the most visits."""
+    data = Path(str(clinic_settings().data)).read_text().splitlines()
+    place = data[0].split(",").index("visits")
+    visits = [int(line.split(",")[place] or 0) for line in data[1:]]
+    holders = visits.count(max(visits))
+    page = read_text(carol.get(f"/decide/{anna.ask('SELECT SUM(visits) FROM clinic')}").text)
+    expected = "1 person at" if holders == 1 else f"{holders} people at"
+    assert f"The most exposed: {expected}" in page
+
+
+def test_labels_of_the_histogram_do_not_meet() -> None:
+    near = [Bin(1.0, 1.1, 900, 1.0, 1.05), Bin(1.1, 1.2, 950, 1.12, 1.18), Bin(1.2, 1.3, 800, 1.25, 1.3)]
+    assert [row["label"] != "" for row in bin_rows(near)] == [False, False, True]
+    assert bin_rows(near)[2]["top_people"] == 950  # raised above its taller neighbour
+    apart = [Bin(1.0, 1.1, 3997, 1.0, 1.0), Bin(1.9, 2.0, 3, 2.0, 2.0)]
+    assert [row["label"] for row in bin_rows(apart)] == ["3,997 people at 1\xa0×", "3 people at 2\xa0×"]
+    assert write_bins(near)[0] == "900 people from 1 to 1.05\xa0×"
+
+
+def test_raw_axis_says_what_it_is() -> None:
+    rows = [{"epsilon": str(e), "low": 1 / e, "high": 1 / e + 1, "open": True} for e in (10.0, 0.001)]
+    title = range_spec(rows, raw=True, reading=0.0)["layer"][1]["encoding"]["x"]["axis"]["title"]
+    assert find_raw_axis(rows).logarithmic
+    assert title == "RDR (log scale)"
+    even = rows[:1]
+    assert range_spec(even, raw=True, reading=0.0)["layer"][1]["encoding"]["x"]["axis"]["title"] == "RDR"
+
+
+def test_budget_is_a_line_of_the_staircase() -> None:
+    texts = str(staircase_spec([("a", 0.5)], 2.0))
+    assert "budget 2" in texts
+    assert "budget" not in str(staircase_spec([("a", 0.5)], 2000.0))
+    assert "budget" not in str(staircase_spec([("a", 0.5)]))
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (show_number(-273.0), "−273"),
+        (show_bound("50000"), "50,000"),
+        (show_bound("-1234.50"), "−1,234.50"),
+        (show_bound("2023-01-01"), "2023-01-01"),
+        (show_small(6.25e-6), "6.25·10⁻⁶"),
+        (show_small(0.0), "0"),
+    ],
+)
+def test_numbers_are_written_for_people(written: str, shown: str) -> None:
+    assert written == shown
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        Wish(percent=97.5, epsilon=0.3),
+        Wish(preset="variance", tau=1e-5),
+        Wish(preset="medians", column="a b", value="c&d", share=80),
+        Wish(preset="own", text="MIN(rdr) / MAX(rdr) >= 0.5"),
+    ],
+)
+def test_wish_survives_its_address(wish: Wish) -> None:
+    fields = dict(httpx.QueryParams(write_query(wish, wish.epsilon)))
+    assert read_fields(fields) == (wish, "")
+
+
+def test_stored_preference_becomes_its_sentence_again() -> None:
+    assert recall_wish("MIN(rdr) / MAX(rdr) >= 0.9", 0.1) == Wish(preset="ratio", percent=90.0, epsilon=0.1)
+    assert recall_wish("variance:1e-4", None) == Wish(preset="variance", tau=1e-4)
+    assert recall_wish(None, 0.1) == Wish(epsilon=0.1)
+
+
+def test_reasons_of_the_odometer_are_in_words(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(policy="budget:0.05")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        above = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.06"}).text)
+        assert "it does not fit the budget of 0.05: the reading is 0, and 0.05 is left" in above
+        carol.approve(query_id, "0.05")
+        spent = read_text(carol.get(f"/decide/{anna.ask('SELECT SUM(visits) FROM clinic')}").text)
+    assert "Nothing can be granted any more, not even the smallest candidate" in spent
+    assert "The reading goes from" not in spent
+
+
+def test_two_groups_are_compared_in_words_that_say_it(site: Site, anna: Guest, carol: Guest) -> None:
+    words = read_text(carol.get(f"/decide/{anna.ask()}", params={"preset": "medians"}).text)
+    assert "and that of all others are each at least % of the other’s." in words
+
+
+def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
+    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
+        grouped, alone = anna.ask("SELECT sex, COUNT(*), SUM(visits) FROM clinic GROUP BY sex"), anna.ask()
+        for query_id in (grouped, alone):
+            carol.approve(query_id, "0.5")
+        pages = [read_text(anna.get(f"/queries/{query_id}").text) for query_id in (grouped, alone)]
+        answers = [api.get(f"/queries/{query_id}").json()["answer"] for query_id in (grouped, alone)]
+    errors = answers[0]["error_95"]
+    assert f"count is within ± {errors[0]:,.0f} of the exact one, in the worst group." in pages[0]
+    assert f"sum_visits is within ± {errors[1]:,.0f} of the exact one, in the worst group." in pages[0]
+    first = answers[0]["rows"][0]["count"]
+    assert f"{first - errors[0]:,.0f} to {first + errors[0]:,.0f}" in pages[0]
+    low, high = (answers[1]["rows"][0]["count"] + sign * answers[1]["error_95"][0] for sign in (-1, 1))
+    assert f"the exact one lies between {low:,.0f} and {high:,.0f}".replace("-", "−") in pages[1]
+    assert "worst group" not in pages[1]
+
+
+def test_preview_carries_the_promise(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    before = read_text(carol.get(f"/decide/{query_id}").text)
+    carol.approve(query_id)
+    sentence = anna.get(f"/queries/{query_id}").text.split('<p class="faint">')[-1].split("</p>")[0]
+    assert read_text(sentence) in before
+
+
+def test_revealed_names_stay_for_the_session_and_the_query(site: Site, anna: Guest, carol: Guest) -> None:
+    one, two = anna.ask(), anna.ask("SELECT SUM(visits) FROM clinic")
+    for query_id in (one, two):
+        carol.get(f"/decide/{query_id}")
+    page = carol.act(f"/decide/{one}/reveal", epsilon="0.05").text
+    mark = page.split('data-revealed="')[1].split('"')[0]
+
+    def is_masked(guest: Guest, query_id: str, given: str) -> bool:
+        found = guest.get(f"/decide/{query_id}/people", params={"epsilon": "0.04", "revealed": given})
+        assert found.status_code == 200
+        return "•••" in found.text
+
+    assert not is_masked(carol, one, mark)
+    assert is_masked(carol, two, mark)
+    assert is_masked(carol, one, mark[:-1])
+    with site.guest("conrad") as conrad:
+        assert is_masked(conrad, one, mark)
+    assert carol.get("/audit").text.count("revealed identities") == 1
+
+
+def test_new_token_is_shown_once_and_made_once(site: Site, anna: Guest) -> None:
+    page = anna.act("/me/tokens", name="notebook")
+    assert page.request.method == "GET"  # loading it again makes no second token
+    token = page.text.split('id="fresh-token">')[1].split("<")[0]
+    assert "fresh-token" not in anna.get("/me").text
+    headers = {"Authorization": f"Bearer {token}"}
+    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
+
+
+def test_error_pages_keep_the_way_on(carol: Guest, anna: Guest) -> None:
+    assert 'href="/accounts"' in carol.get("/nowhere").text
+    assert 'href="/queries"' in anna.get("/queue").text
+    assert "Sign out" in anna.get("/queue").text
+
+
+def test_withdrawn_query_says_so_once(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    anna.act(f"/queries/{query_id}/withdraw")
+    message = read_text(carol.act(f"/decide/{query_id}/deny", reason="too few").text)
+    assert message.count("by its analyst") == 1
+
+
+def test_other_dataset_keeps_what_was_typed(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    schema, data = tmp_path / "other.toml", tmp_path / "other.csv"
+    schema.write_text(Path(str(clinic_settings().schema)).read_text().replace('table = "clinic"', 'table = "other"'))
+    data.write_text(Path(clinic_settings().data).read_text().replace("Harbour", "Northgate", 1))
+    site = start_site(datasets={"clinic": clinic_settings(), "other": clinic_settings(data=str(data), schema=schema)})
+    with site.guest("anna") as anna:
+        page = anna.act("/ask", dataset="other", sql=COUNT, purpose="a reason", switch="1")
+        assert page.status_code == 200
+        assert "a reason" in page.text
+        assert "Wilson disease" in page.text
+        assert "other: what is publicly known" in page.text
+        assert "other: what is publicly known" in anna.get("/ask/schema", params={"dataset": "other"}).text
+        assert anna.get("/queries").text.count("a reason") == 0
+
+
+def test_same_data_twice_are_refused_at_the_start() -> None:
+    with pytest.raises(OptionError, match="are the same data"):
+        make_settings("x.db", {"a": clinic_settings(), "b": clinic_settings()})
+
+
+def test_contradicting_terms_name_the_configuration(site: Site, anna: Guest, carol: Guest) -> None:
+    carol.approve(anna.ask())
+    site.stop()
+    with pytest.raises(LedgerError) as refused:
+        Site.start(make_settings(site.settings.database, {"clinic": clinic_settings(policy="budget:5")}), {})
+    assert "--policy" not in str(refused.value)
+    assert "configuration" in str(refused.value)
+
+
+def test_analyst_is_told_what_an_analyst_can_do(site: Site, anna: Guest) -> None:
+    joined = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic JOIN other USING (age)").text
+    assert "[tables" not in joined
+    assert "Only the controller can change that" in joined
+    hint = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic WHERE sex = 'F'").text
+    assert "is not among the declared values of sex" in hint
+    with site.api() as api:
+        broken = api.post("/queries", content=b"{]", headers={"Content-Type": "application/json"})
+        assert broken.json()["error"]["message"] == "The request is not valid JSON."
+
+
+def test_client_waits_as_long_as_it_says(site: Site) -> None:
+    with Client(site.url, site.tokens["anna"]) as client:
+        query = client.submit(COUNT, purpose="x")
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            query.wait(0.4, every=2.0)
+        assert 0.4 <= time.monotonic() - began < 2.0
+
+
+def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Guest) -> None:
+    bench = site.server.config.app._application.state.office.desks["clinic"].bench  # type: ignore[union-attr]
+    free = threading.Event()
+    job = bench.ask("busy", "busy", lambda _d, _m: free.wait(20), wait=0)
+    try:
+        page = carol.get(f"/decide/{anna.ask()}").text
+        assert "data-reload" not in page
+        assert 'hx-get="/jobs/' in page
+        assert "HX-Refresh" not in carol.get(f"/jobs/{job.id}").headers
+    finally:
+        free.set()
+    job.ended.wait(5)
+    assert carol.get(f"/jobs/{job.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew, once
