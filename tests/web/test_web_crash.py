@@ -49,7 +49,7 @@ class Process:
         self.process.stdout.close()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def prepared(
     request: pytest.FixtureRequest, tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]
 ) -> tuple[str, dict[str, str]]:
@@ -75,16 +75,10 @@ def ledger_entries(database: str) -> list[tuple[str, str]]:
     [
         ("after claim", [], "waiting", "before anything was charged"),
         ("after reserve", [("reserved", "0.05")], "waiting", "it counts, and there is no answer"),
-        pytest.param(
-            "before settle",
-            [("reserved", "0.05")],
-            "waiting",
-            "it counts, and there is no answer",
-            marks=pytest.mark.long,
-        ),
+        ("before settle", [("reserved", "0.05")], "waiting", "it counts, and there is no answer"),
         ("after settle", [("released", "0.05")], "released", "Answered"),
-        pytest.param("after release", [("released", "0.05")], "released", "Answered", marks=pytest.mark.long),
-        pytest.param("after all", [("released", "0.05")], "released", "Answered", marks=pytest.mark.long),
+        ("after release", [("released", "0.05")], "released", "Answered"),
+        ("after all", [("released", "0.05")], "released", "Answered"),
     ],
 )
 def test_killed_at_every_step(
