@@ -49,7 +49,13 @@ class MethodName(StrEnum):
     RECOMPUTE = "recompute"
 
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A .csv, .csv.gz or .parquet path or glob, or duckdb:PATH.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A .csv, .csv.gz or .parquet path or glob, duckdb:PATH, postgresql://…, or spark:TABLE.",
+    ),
+]
 Sql = Annotated[
     str, typer.Argument(metavar="SQL", help="The analyst's query: text, @query.sql, or - for standard input.")
 ]
