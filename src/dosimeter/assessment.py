@@ -60,7 +60,7 @@ from dosimeter.risk import (
     weighted_quantile,
 )
 from dosimeter.sensitivity import Measured, Profile
-from dosimeter.sources import find_column, scope_of
+from dosimeter.sources import find_column, list_unit_columns, scope_of
 from dosimeter.unit_sensitivity import UnitProfile
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class Risk:
         """
         self._require_profile("--by")
         facts = find_column(self.plan, column)
-        if not reveal and (facts.identifying or facts.name == self.plan.schema.unit):
+        if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):
             raise _refuse_names(facts.name)
         at = epsilon if epsilon is not None else self.candidates[0]
         attribute = {"by": column_tree(facts.name)}

@@ -207,14 +207,18 @@ _ANSWER = ("rows", "epsilon", "epsilon_svt", "error_95", "guarantee")
 
 def _check_address(url: str, *, insecure: bool) -> str:
     """The address without a name or password in it: those would end up in logs, and the server takes a token."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname if parts.port != 0 else None
+    except ValueError:  # a port that is no number, or half an IPv6 address
+        raise OptionError("The server's address cannot be read. It looks like https://host:port.") from None
+    if parts.scheme not in ("http", "https") or not host:
         raise OptionError("The server's address begins with https:// (or http:// on your own machine).")
     if parts.username is not None or parts.password is not None:
         raise OptionError("Leave name and password out of the server's address: the token says who you are.")
     if parts.query or parts.fragment:
         raise OptionError("The server's address ends before any ? or #.")
-    if parts.scheme == "http" and not insecure and not _is_this_machine(parts.hostname):
+    if parts.scheme == "http" and not insecure and not _is_this_machine(host):
         raise OptionError(
             "Over http:// everybody on the way can read the token. Use https://, or say insecure=True if that is meant."
         )

@@ -26,7 +26,7 @@ class JoinedEngine(EngineInFront):
         super().__init__(engine)
         self._plan = plan
         self._base = base
-        self._others: Mapping[str, exp.Expression] | None = None
+        self._others: tuple[int, Mapping[str, exp.Expression]] | None = None
 
     @property
     def is_bounded(self) -> bool:
@@ -39,10 +39,11 @@ class JoinedEngine(EngineInFront):
         return self._engine
 
     def relation(self) -> exp.Expression:
-        if self._others is None:
+        if self._others is None or self._others[0] != self.generation:
             tables = [join.table for join in self._plan.joins]
-            self._others = {table.name: _checked(self._engine, table, self._base) for table in tables}
-        return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others)
+            others = {table.name: _checked(self._engine, table, self._base) for table in tables}
+            self._others = (self.generation, others)
+        return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others[1])
 
     def keeping_everybody(self) -> tuple[QueryPlan, JoinedEngine]:
         """The same question over rows that no join leaves out: what a join would leave out, the WHERE leaves out.
@@ -58,9 +59,6 @@ class JoinedEngine(EngineInFront):
         where = conjunction([*([] if plan.where is None else [plan.where.copy()]), *found])
         everybody = replace(plan, where=where, joins=tuple(replace(join, left=True) for join in plan.joins))
         return everybody, JoinedEngine(self._engine, everybody, self._base)
-
-    def forget(self) -> None:
-        self._others = None
 
 
 def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:

@@ -86,6 +86,16 @@ def find_column(plan: QueryPlan, name: str) -> Column:
     return scope_of(plan).resolve(exp.column(exp.to_identifier(name, quoted=True))) if full is None else full
 
 
+def list_unit_columns(plan: QueryPlan) -> set[str]:
+    """The columns that say whose row it is, in every table, and those that a join makes equal to one of them."""
+    found = {plan.schema.unit}
+    for join in plan.joins:
+        if join.table.unit is not None:
+            found.add(f"{join.table.name}.{join.table.unit}")
+        found |= {f"{join.table.name}.{right}" for left, right in join.pairs if left in found}
+    return found
+
+
 def resolve_joins(select: exp.Select, base: Scope) -> Sources:
     """The joins of a query whose first table is resolved already."""
     written = select.args.get("joins") or []

@@ -34,16 +34,14 @@ class BoundedEngine(EngineInFront):
     def __init__(self, engine: Engine, schema: Schema) -> None:
         super().__init__(engine)
         self._schema = schema
-        self._facts: UnitFacts | None = None
+        self._facts: tuple[int, UnitFacts] | None = None
 
     def facts(self) -> UnitFacts:
         """Counted once, until the data may be others."""
-        if self._facts is None:
-            self._facts = count_units(self._engine, self._schema, self._engine.relation())
-        return self._facts
-
-    def forget(self) -> None:
-        self._facts = None
+        if self._facts is None or self._facts[0] != self.generation:
+            facts = count_units(self._engine, self._schema, self._engine.relation())
+            self._facts = (self.generation, facts)
+        return self._facts[1]
 
     def relation(self) -> exp.Expression:
         relation = self._engine.relation()
@@ -55,7 +53,7 @@ class BoundedEngine(EngineInFront):
     def impose(self, schema: Schema) -> None:
         self._engine.impose(schema)
         self._schema = schema
-        self.forget()
+        self._facts = None
 
 
 # ---------------------------------------------------------------- what is counted first

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -182,6 +183,8 @@ def test_database_urls_are_not_quoted() -> None:
         f"postgresql://ada:{SECRET}@host/db.csv",
         f"ada:{SECRET}@host/db.parquet",
         f"s3a://ada:{SECRET}@bucket/t.parquet",
+        f"host=h user=ada password={SECRET} dbname=d",
+        f"jdbc:postgresql://h/d?user=ada&password={SECRET}",
     ):
         with pytest.raises(OptionError, match="database URL") as caught:
             open_spark(source)
@@ -209,6 +212,34 @@ def test_parquet_directory_as_spark_writes_it(spark_session: Any, tmp_path: Path
     again = open_spark(str(target))
     assert again.fingerprint() != first
     again.close()
+    engine.refresh()
+    assert not engine.is_still(first)
+    assert sorted(read_rows(engine, PEOPLE), key=str) == [(1, "a"), (2, "a"), (2, None)]
+    engine.close()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_was_written_anew_is_read_anew(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"people.{kind}"
+
+    def write(rows: int, **more: list[int]) -> None:
+        table = pa.table({"n": list(range(rows)), **more})
+        if kind == "csv":
+            pa.csv.write_csv(table, path)
+        else:
+            pq.write_table(table, path)
+
+    write(3)
+    facts = {"table": "people", "columns": {"n": {"type": "integer", "bounds": [0, 99]}}}
+    with Dataset.open(str(path), schema=facts, engine="spark") as dataset:
+        assert dataset.risk("SELECT COUNT(*) FROM people").measured().values == ((3,),)
+        write(90)
+        dataset.renew()
+        assert dataset.count() == 90
+        assert dataset.risk("SELECT COUNT(*) FROM people").measured().values == ((90,),)
+        write(90, m=list(range(90)))
+        with pytest.raises(DataError, match="no longer has the columns"):
+            dataset.renew()
 
 
 def test_catalogue_tables_frames_and_sessions(spark_session: Any) -> None:

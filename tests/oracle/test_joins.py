@@ -365,6 +365,19 @@ def full_tables() -> Tables:
     return next(t for t in map(draw_tables, range(100)) if len(t.visits) == 12 and len(t.labs) == 8)
 
 
+def test_who_somebody_is_takes_reveal_in_every_table() -> None:
+    columns = FACTS["tables"]["labs"]["columns"] | {"pid": {"type": "text"}}
+    facts = {**FACTS, "tables": {"labs": FACTS["tables"]["labs"] | {"columns": columns}}}
+    visits = pa.table({"pid": ["a", "b"], "vid": [1, 2], "clinic_id": [1, 1], "x": [1, 2], "ward": ["A", "B"]})
+    labs = pa.table({"pid": ["a", "b"], "lab": ["1", "2"], "score": [1, 2], "kind": [1, 1]})
+    with Dataset.open(visits, schema=facts, table="visits", tables={"labs": labs}) as dataset:
+        risk = dataset.risk("SELECT SUM(score) FROM visits JOIN labs USING (pid)")
+        for column in ("pid", "labs.pid"):
+            with pytest.raises(DosimeterError, match="reveal"):
+                risk.by(column)
+            assert len(risk.by(column, reveal=True)) == 2
+
+
 def test_group_by_means_a_column_before_an_alias() -> None:
     """As in SQL, also where the column is a joined table's."""
     sql = "SELECT {} AS region, COUNT(*) FROM visits JOIN clinics USING (clinic_id) GROUP BY region"

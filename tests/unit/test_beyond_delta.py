@@ -79,7 +79,7 @@ def test_a_public_table_is_not_the_private_one(tmp_path: Path, database: str) ->
     path, linked = tmp_path / "visits.csv", tmp_path / "other.csv"
     path.write_text("pid,rk,clinic,x\na,1,north,5\n")
     linked.symlink_to(path)
-    for source, beside in ((database, "visits"), (path, str(linked))):
+    for source, beside in ((database, "visits"), (database, "main.Visits"), (path, str(linked))):
         itself = CLINICS | {"columns": {"clinic": {"type": "text"}}, "source": beside}
         with Dataset.open(source, schema=VISITS | {"tables": {"w": itself}}, table="visits") as visits:
             with pytest.raises(SchemaError) as refused:

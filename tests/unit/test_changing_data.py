@@ -140,3 +140,34 @@ def test_a_dry_run_says_why_every_release_is_denied(
         assert not found["granted"]
         assert reason in found["reason"]
         assert release(dataset, ledger).status == "denied"
+
+
+def test_a_kept_risk_of_a_join_never_reads_another_table(tmp_path: Path) -> None:
+    """Two joined tables of the same shape and opposite weights: who stands out by one does not by the other."""
+    path = write(tmp_path / "visits.csv", [(0, 0, 1), (1, 1, 1)])
+    tables = {}
+    for name, weights in (("r", (1, 9)), ("j", (9, 1))):
+        beside = tmp_path / f"{name}.csv"
+        beside.write_text(f"pid,w\n0,{weights[0]}\n1,{weights[1]}\n")
+        columns = {"pid": {"type": "integer"}, "w": {"type": "integer", "bounds": [0, 9]}}
+        tables[name] = {"public": True, "source": str(beside), "key": "pid", "columns": columns}
+    with Dataset.open(path, schema=ONE_ROW_EACH | {"tables": tables}) as dataset:
+        kept = dataset.risk("SELECT SUM(w) FROM visits JOIN r USING (pid)")
+        expected = kept.people_rows(1, reveal=True, columns=["pid"])
+        assert expected[0]["columns"] == {"pid": 1}
+        dataset.renew()
+        other = dataset.risk("SELECT SUM(w) FROM visits JOIN j USING (pid)")
+        assert kept.people_rows(1, reveal=True, columns=["pid"]) == expected
+        assert other.people_rows(1, reveal=True, columns=["pid"])[0]["columns"] == {"pid": 0}
+
+
+def test_columns_that_change_their_places_are_noticed(tmp_path: Path, ledger: Ledger) -> None:
+    """A CSV's columns are read by their place: the same content in another order is not the same table."""
+    path = write(tmp_path / "visits.csv", FIFTY)
+    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
+        release(dataset, ledger)
+        path.write_text("vid,pid,cost\n" + "".join(f"{vid},{pid},{cost}\n" for pid, vid, cost in FIFTY))
+        with pytest.raises(DataError, match="no longer has the columns"):
+            release(dataset, ledger, continued=True)
+    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
+        assert count(release(dataset, ledger, continued=True)) == 50

@@ -109,6 +109,8 @@ def test_own_machine_and_tls_are_fine(address: str) -> None:
         ("https://anna:secret@d.example", "dsm_x", "Leave name and password out"),
         ("https://", "dsm_x", "begins with https"),
         ("d.example", "dsm_x", "begins with https"),
+        ("https://d.example:abc", "dsm_x", "cannot be read"),
+        ("http://[::1", "dsm_x", "cannot be read"),
         ("https://d.example/?token=secret", "dsm_x", "ends before any"),
         ("https://d.example", "dsm_ü", "characters that no token has"),
         ("https://d.example", "dsm_x\r\nX: y", "characters that no token has"),

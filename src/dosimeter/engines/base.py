@@ -46,6 +46,11 @@ class Engine(Protocol):
         """How many rows have come back to us so far."""
         ...
 
+    @property
+    def generation(self) -> int:
+        """Another number whenever the data may be others: what was found out before then no longer holds."""
+        ...
+
     def default_table(self) -> str:
         """What the table is called when no schema says otherwise."""
         ...
@@ -71,7 +76,10 @@ class Engine(Protocol):
         ...
 
     def refresh(self) -> None:
-        """See the data as they are now: a snapshot ends, and what was kept of joined tables is read again."""
+        """See the data as they are now: a snapshot ends, and what was kept of joined tables is read again.
+
+        A DataError where the table no longer has the columns that it was opened with.
+        """
         ...
 
     def fingerprint(self) -> str:
@@ -104,6 +112,10 @@ class EngineInFront:
     def rows_fetched(self) -> int:
         return self._engine.rows_fetched
 
+    @property
+    def generation(self) -> int:
+        return self._engine.generation
+
     def default_table(self) -> str:
         return self._engine.default_table()
 
@@ -120,19 +132,10 @@ class EngineInFront:
         return self._engine.joined(table)
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        try:
-            return self._engine.fetch(query)
-        except BaseException:
-            self.forget()
-            raise
+        return self._engine.fetch(query)
 
     def refresh(self) -> None:
-        self.forget()
         self._engine.refresh()
-
-    def forget(self) -> None:
-        """Drop what was found out about the data: after an error a database may show newer ones."""
-        return
 
     def fingerprint(self) -> str:
         return self._engine.fingerprint()
@@ -155,6 +158,10 @@ def joined_with_itself(table: JoinTable) -> SchemaError:
         f"[tables.{table.name}] is declared public and is the private table itself. Its rows belong to individuals: "
         "a public table is one that nobody's data stand in."
     )
+
+
+def changed_columns(label: str) -> DataError:
+    return DataError(f"{label} no longer has the columns that it was opened with. Open it again, or start again.")
 
 
 def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:

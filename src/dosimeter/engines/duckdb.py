@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files, joined_with_itself
+from dosimeter.engines.base import (
+    ReadOptions,
+    changed_columns,
+    combine_fingerprints,
+    digest_files,
+    joined_with_itself,
+)
 from dosimeter.engines.cells import FORMS, read_cell
 from dosimeter.engines.duckdb_files import (
     CsvForm,
@@ -27,6 +33,7 @@ from dosimeter.engines.duckdb_files import (
     quote_identifier,
     quote_path,
     quote_text,
+    read_first_line,
     sniff_csv,
     write_csv_reader,
     write_parquet_reader,
@@ -107,6 +114,8 @@ class DuckDBEngine:
         self._form = form
         self._relation = _SOURCE
         self._joined: dict[str, str] = {}
+        self._headers = self._read_headers()
+        self.generation = 0
         self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
 
@@ -231,7 +240,7 @@ class DuckDBEngine:
     def joined(self, table: JoinTable) -> exp.Expression:
         """The further table, read once through an engine of its own and kept beside this one."""
         if table.name not in self._joined:
-            view = f"dosimeter_joined_{len(self._joined)}"
+            view = f"dosimeter_joined_{self.generation}_{len(self._joined)}"
             with contextlib.closing(self._open_joined(table)) as other:
                 other.impose(Schema(table=table.name, columns=table.columns))
                 self._connection.register(view, other.fetch(exp.select(exp.Star()).from_(other.relation())))
@@ -243,7 +252,7 @@ class DuckDBEngine:
             return open_duckdb(self._options.tables[table.name])
         if self._is_in_same_file(table):
             assert self._files is not None
-            if table.public and (table.source or table.name).lower() == self._table.lower():
+            if table.public and _bare(table.source or table.name) == _bare(self._table):
                 raise joined_with_itself(table)
             return open_duckdb(f"duckdb:{self._files.paths[0]}", ReadOptions(table=table.source or table.name))
         if table.source is None:
@@ -303,7 +312,20 @@ class DuckDBEngine:
         return "" if place is None else f", first in row {place} below the header"
 
     def refresh(self) -> None:
+        """The views of a generation keep their names to themselves, so that nobody who kept one reads another table."""
+        if self._read_headers() != self._headers:
+            assert self._files is not None
+            raise changed_columns(self._files.paths[0])
+        for view in self._joined.values():
+            self._connection.unregister(view)
         self._joined.clear()
+        self.generation += 1
+
+    def _read_headers(self) -> list[bytes]:
+        """The first line of every CSV, whose columns are read by their place."""
+        if self._form is None or self._files is None:
+            return []
+        return [read_first_line(path) for path in self._files.paths]
 
     def is_still(self, digest: str) -> bool:
         return self.fingerprint() == digest
@@ -363,6 +385,10 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     """From here on: no other file, no network, no change of settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+
+
+def _bare(table: str) -> str:
+    return table.lower().removeprefix("main.").strip('"')
 
 
 def _by_bytes(name: str, kind: str) -> str:

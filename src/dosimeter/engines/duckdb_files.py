@@ -10,6 +10,7 @@ import contextlib
 import csv
 import gzip
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.files import find_kind, list_files
 from dosimeter.errors import DataError, OptionError
 
+_LONGEST_HEADER = 1_000_000  # bytes
 # DuckDB's own; more would need an extension. Python knows the many names each goes by.
 _ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "ascii": "utf-8", "iso8859-1": "latin-1", "utf-16": "utf-16"}
 
@@ -93,6 +95,14 @@ def _sniff_first(
     if not form.skipped:
         return form
     return CsvForm(form.delimiter, _read_header(path, form.delimiter, options))  # otherwise cells would be names
+
+
+def read_first_line(path: str) -> bytes:
+    """As it is written. A file that is gone, or no gzip file any more, is noticed when it is read."""
+    opening = gzip.open if path.lower().endswith(".gz") else open
+    with contextlib.suppress(OSError, EOFError, zlib.error), opening(path, "rb") as stream:
+        return bytes(stream.readline(_LONGEST_HEADER))
+    return b""
 
 
 def _read_header(path: str, delimiter: str, options: ReadOptions) -> dict[str, str]:

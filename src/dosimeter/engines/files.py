@@ -15,11 +15,16 @@ _CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _PARQUET_ENDINGS = (".parquet", ".pq")
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 _PASSWORD = re.compile(r":(?!//)[^@]*@")  # abfss://container@account is a place, and holds none
+_SECRET = re.compile(r"(?i)(^jdbc:|\b(ssl)?(password|passwd|pwd)\s*=)")
 
 
 def refuse_database_url(source: str) -> None:
     """Anything that is no file and looks as if somebody meant a database, or wrote a password into a URI."""
     named = _POSTGRES.match(source)
+    if _SECRET.search(source) is not None and not Path(source).exists():
+        raise OptionError(
+            "This looks like a connection string. Write it as a database URL: postgresql://user@host/database."
+        )
     if named is None and (_PASSWORD.search(source) is None or Path(source).exists()):
         return
     if named is not None and source[named.end() :].startswith("//"):

@@ -93,6 +93,7 @@ class PostgresEngine:
         self._connection = connection
         self._reconnect = reconnect
         self._snapshot_digest: str | None = None
+        self.generation = 0
         self._options = options
         self._joined: dict[str, tuple[Relation, Reading]] = {}
         self._declared: Mapping[str, JoinTable] = {}
@@ -177,9 +178,12 @@ class PostgresEngine:
 
     def _digest_joined(self, table: JoinTable) -> str:
         try:
-            return self._digest(*self._find_joined(table.source or table.name))
+            found = self._find_joined(table.source or table.name)
+        except ConnectionLostError:
+            raise
         except (DataError, OptionError):
             return "absent"  # no query can join it either
+        return self._digest(*found)
 
     def _digest(self, relation: Relation, attributes: Mapping[str, Attribute]) -> str:
         record = ", ".join(quote_identifier(name) for name in attributes)
@@ -228,6 +232,7 @@ class PostgresEngine:
         import psycopg
 
         self._snapshot_digest = None
+        self.generation += 1
         try:
             self._connection.rollback()
         except psycopg.Error:
@@ -445,6 +450,9 @@ def _translate(error: Exception, label: str) -> DosimeterError:
             return _lost(label)
 
 
-def _lost(label: str) -> OptionError:
+class ConnectionLostError(OptionError):
     """No DataError: nothing in the data decides it, so that it must not end as a denial."""
-    return OptionError(f"{label}: the connection to the server was lost. Try again.")
+
+
+def _lost(label: str) -> ConnectionLostError:
+    return ConnectionLostError(f"{label}: the connection to the server was lost. Try again.")

@@ -15,14 +15,20 @@ import re
 import shutil
 import subprocess
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints, digest_files, joined_with_itself
+from dosimeter.engines.base import (
+    ReadOptions,
+    changed_columns,
+    combine_fingerprints,
+    digest_files,
+    joined_with_itself,
+)
 from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError
@@ -72,9 +78,12 @@ def open_spark(source: Any, options: ReadOptions | None = None) -> SparkEngine:
     files = find_files(source)
     session = find_session()
     label = files.paths[0]
+
+    def read() -> DataFrame:
+        return read_csv(session, files, options) if files.kind == "csv" else read_parquet(session, files)
+
     with _translated(label), _prepared(session):
-        frame = read_csv(session, files, options) if files.kind == "csv" else read_parquet(session, files)
-        return SparkEngine(session, frame, options.table or table_name(files), label, options, files)
+        return SparkEngine(session, read, options.table or table_name(files), label, options, files)
 
 
 def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
@@ -82,7 +91,7 @@ def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
         session = source.sparkSession
         table = options.table or "data"
         with _translated(table), _prepared(session):
-            return SparkEngine(session, source, table, "the DataFrame", options, None)
+            return SparkEngine(session, lambda: source, table, "the DataFrame", options, None)
     if hasattr(source, "table") and hasattr(source, "conf"):
         return _open_table(source, options.table, options)
     raise OptionError("Spark reads a path, spark:TABLE, a Spark DataFrame, or a SparkSession together with table.")
@@ -92,7 +101,7 @@ def _open_table(session: SparkSession, table: str | None, options: ReadOptions) 
     if not table:
         raise OptionError("Which table of Spark's catalogue? Name it with --table, or as spark:TABLE.")
     with _translated(table), _prepared(session):
-        return SparkEngine(session, session.table(table), options.table or table, table, options, None)
+        return SparkEngine(session, lambda: session.table(table), options.table or table, table, options, None)
 
 
 class SparkEngine:
@@ -103,7 +112,7 @@ class SparkEngine:
     def __init__(
         self,
         session: SparkSession,
-        frame: DataFrame,
+        read: Callable[[], DataFrame],
         table: str,
         label: str,
         options: ReadOptions,
@@ -115,7 +124,10 @@ class SparkEngine:
         self._options = options
         self._files = files
         self._is_text = files is not None and files.kind == "csv"
-        self._native = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+        self._read = read
+        frame = read()
+        self._native = _native_types(frame)
+        self.generation = 0
         self._reading: dict[str, tuple[str, ColumnType]] | None = None
         self._joined: dict[str, SparkEngine] = {}
         self._declared: Mapping[str, JoinTable] = {}
@@ -196,8 +208,14 @@ class SparkEngine:
 
     def _is_same(self, other: SparkEngine) -> bool:
         if self._files is not None and other._files is not None:
-            return not set(self._files.paths).isdisjoint(other._files.paths)
-        return self._files is other._files and self._label == other._label
+            own, others = ({os.path.realpath(path) for path in e._files.paths} for e in (self, other) if e._files)
+            return not own.isdisjoint(others)
+        return self._files is other._files and self._full_name() == other._full_name()
+
+    def _full_name(self) -> str:
+        """The label of a table of the catalogue, with its database."""
+        name = self._label.lower().removeprefix("spark_catalog.")
+        return name if "." in name else f"{self._session.catalog.currentDatabase()}.{name}"
 
     def _open_joined(self, table: JoinTable) -> SparkEngine:
         given = self._options.tables.get(table.name, table.source)
@@ -256,11 +274,14 @@ class SparkEngine:
         return None
 
     def refresh(self) -> None:
-        """Files are listed again, and joined tables opened again."""
+        """Files are listed again, tables looked up again, and joined ones opened again."""
         self._close_joined()
-        with _translated(self._label):
-            for path in self._files.paths if self._files is not None else ():
-                self._session.catalog.refreshByPath(path)
+        self.generation += 1
+        with _translated(self._label), _prepared(self._session):
+            frame = self._read()
+            if _native_types(frame) != self._native:
+                raise changed_columns(self._label)
+            frame.createOrReplaceTempView(self._view)
 
     def is_still(self, digest: str) -> bool:
         return self.fingerprint() == digest
@@ -312,6 +333,10 @@ class SparkEngine:
         self._close_joined()
         with _translated(self._label):
             self._session.catalog.dropTempView(self._view)
+
+
+def _native_types(frame: DataFrame) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in frame.schema.fields}
 
 
 def _kind(native: str) -> str:

@@ -18,7 +18,6 @@ import numpy as np
 from dosimeter.assessment import Risk
 from dosimeter.choose import Found
 from dosimeter.controller import Dataset
-from dosimeter.engines.base import EngineInFront
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import Candidate, Choice, Output, Sensitivities
@@ -104,8 +103,6 @@ class Exhibit:
         """On the bench, before the data are read once more: they must be those that were measured."""
         if digest != self.fingerprint:
             raise DataError(CHANGED)
-        if isinstance(self.risk.engine, EngineInFront):
-            self.risk.engine.forget()  # what it knew of joined tables went when their snapshot did
 
     def _choose_quickly(self, preference: Preference) -> Choice:
         """F1 from the kept ratios and variances: what Risk.find would give, without passing over everybody again."""
