@@ -148,13 +148,17 @@ def postgres_url(postgres_server: str, table: pa.Table) -> str:
 def spark_session() -> Iterator[Any]:
     """The session the engine builds for itself: one for all tests, since it takes seconds to start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")  # what runs once is not worth compiling well
+        # What runs once is not worth compiling well. Java then keeps a fifth of the room for compiled code, which
+        # these tests fill.
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
         try:
             session = find_session()
         except OptionError as error:
             pytest.skip(str(error))
     session.conf.set("spark.sql.shuffle.partitions", "1")  # tiny tables
+    java = session.sparkContext._gateway.proc
     yield session
+    assert java.poll() is None, f"Java ended by itself, with status {java.poll()}"
     session.stop()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import importlib.util
+import os
 import subprocess
 import sys
 import threading
@@ -452,6 +453,36 @@ def test_java_that_is_missing_or_old(tmp_path: Path, script: str | None, message
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert f"dosimeter.errors.OptionError: {message}" in run.stderr
+
+
+def test_java_that_ends_while_it_works(tmp_path: Path) -> None:
+    """In a process of its own, since Spark does not come back in one that has lost it."""
+    (tmp_path / "t.csv").write_text("a\n1\n2\n")
+    code = """
+from dosimeter import Dataset, errors
+from dosimeter.engines.spark import find_session
+
+with Dataset.open("t.csv", engine="spark") as dataset:
+    dataset.risk("SELECT COUNT(*) FROM t")
+    java = find_session().sparkContext._gateway.proc
+    java.kill()
+    java.wait()
+    for _ in range(2):
+        try:
+            dataset.risk("SELECT COUNT(*) FROM t")
+        except errors.DataError as error:
+            print(error)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout.count("Spark's Java process has ended") == 2, run.stderr
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is not None, reason="Spark Connect is installed")

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -331,7 +331,7 @@ class SparkEngine:
 
     def close(self) -> None:
         self._close_joined()
-        with _translated(self._label):
+        with suppress(SparkGone), _translated(self._label):
             self._session.catalog.dropTempView(self._view)
 
 
@@ -464,6 +464,10 @@ def _without_version_warnings() -> Iterator[None]:
 # ---------------------------------------------------------------- errors
 
 
+class SparkGone(DataError):
+    """Spark's Java process has ended: nothing more can be asked of it, and nothing is left in it to tidy up."""
+
+
 @contextmanager
 def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]:
     """Spark's errors as ours, and its loggers silent meanwhile."""
@@ -474,6 +478,7 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         with _without_version_warnings():
             yield
@@ -484,14 +489,25 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
             raise
         raise _explain(error, label, engine) from None
     finally:
+        logging.getLogger().removeFilter(_is_not_of_py4j)
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """py4j writes tracebacks of lost connections to the root logger."""
+    return record.module not in ("clientserver", "java_gateway")
 
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
     """Ours, from Spark's error condition alone: its text can quote cells."""
     if engine is not None and engine.interrupted:
         return Interrupted("Stopped.")
+    if _is_gone(error):
+        return SparkGone(
+            f"{label} cannot be read: Spark's Java process has ended, for want of memory perhaps. Start again, with "
+            "more of it if need be (spark.driver.memory)."
+        )
     condition = _condition(error)
     marked = re.search(r"(dosimeter_\w+) column (\d+)", str(error))
     column = engine.name_column(marked.group(1), int(marked.group(2))) if engine is not None and marked else None
@@ -516,6 +532,16 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
             "Check with: dosimeter schema --check."
         )
     return DataError(f"{label} cannot be read by Spark: {condition or type(error).__name__}.")
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether nobody answered. py4j says so with one of its errors, or with one that has no trace of Java's."""
+    kind = type(error).__name__
+    return (
+        isinstance(error, ConnectionError)
+        or kind == "Py4JNetworkError"
+        or (kind == "Py4JError" and "Trace:" not in str(error))
+    )
 
 
 def _condition(error: Exception) -> str:
