@@ -6,7 +6,7 @@ print as (0.3 is 0.3), and sums never round. Never opens a ledger.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 
@@ -129,14 +129,6 @@ class Reading:
         return Reading(epsilon, delta, delta_total=self.delta_total)
 
 
-def read_odometer(charges: Iterable[Charge], delta_total: Number) -> Reading:
-    """O1: the sum of every charge, exactly."""
-    reading = Reading(delta_total=exact_decimal(delta_total, name="delta_total"))
-    for charge in charges:
-        reading = reading.after(charge)
-    return reading
-
-
 def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
     """O2: may this charge be added to this reading? ``max_epsilon`` caps the ε of one answer, without its ε_svt."""
     after = reading.after(charge)
@@ -147,16 +139,6 @@ def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsil
     if policy.budget is None:
         return charge.epsilon == 0 or charge.epsilon > reading.epsilon
     return after.epsilon <= policy.budget
-
-
-def admits_fixed(
-    policy: Policy, reading: Reading, epsilon: Number, *, delta: Number, max_epsilon: Number | None
-) -> bool:
-    """O2 for an ε that was fixed beforehand (G0)."""
-    charge = Charge(exact_decimal(epsilon, name="epsilon"), delta=exact_decimal(delta, name="delta"))
-    if charge.epsilon == 0:
-        raise OptionError("epsilon must be larger than 0.")
-    return admits_charge(policy, reading, charge, max_epsilon=max_epsilon)
 
 
 def remaining_candidates(
@@ -179,3 +161,30 @@ def remaining_candidates(
         if admits_charge(policy, reading, Charge(epsilon, svt, each_delta), max_epsilon=max_epsilon):
             remaining.append(candidate)
     return tuple(remaining)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Books:
+    """An account as one request finds it: its terms and reading, and what an answer costs beside its own ε."""
+
+    policy: Policy
+    max_epsilon: Decimal | None
+    reading: Reading
+    epsilon_svt: Decimal
+    delta: Decimal
+
+    def remaining(self, candidates: Sequence[float], reading: Reading | None = None) -> tuple[float, ...]:
+        """Those that may still be granted, now or at another reading."""
+        return remaining_candidates(
+            self.policy, reading or self.reading, candidates,
+            epsilon_svt=self.epsilon_svt, delta=self.delta, max_epsilon=self.max_epsilon,
+        )  # fmt: skip
+
+    def charge(self, epsilon: float | None) -> Charge:
+        """Of an answer at this ε; without one, of a denial that follows the noisy test (O1)."""
+        if epsilon is None:
+            return Charge(ZERO, self.epsilon_svt)
+        return Charge(exact_decimal(epsilon), self.epsilon_svt, self.delta)
+
+    def after(self, epsilon: float | None) -> Reading:
+        return self.reading.after(self.charge(epsilon))

@@ -85,28 +85,6 @@ def _classic_factor(delta: float) -> float:
 # ---------------------------------------------------------------- M3: ρ-zCDP and (ε, δ)
 
 
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """M3: the smallest δ that the bound gives a ρ-zCDP mechanism at this ε, rounded up."""
-    _check_rho(rho)
-    if not epsilon >= 0.0:
-        raise OptionError("epsilon must not be negative.")
-    if rho == 0.0 or epsilon == math.inf:
-        return 0.0
-    if rho == math.inf:
-        return 1.0
-    # Best t: (2t + 1)ρ − L(t) = ε. Above, L ≤ 1/t bounds it; below, L ≤ 3ρ wherever t < 1.
-    gap = epsilon - rho
-    high = min((abs(gap) + math.sqrt(gap * gap + 8.0 * rho)) / (4.0 * rho), 1e300)
-    t = _solve_increasing(
-        lambda t: (2.0 * t + 1.0) * rho - math.log1p(1.0 / t), epsilon, low=math.exp(-min(3.0 * rho, 690.0)), high=high
-    )
-    log_alpha, loss = math.log1p(t), math.log1p(1.0 / t)
-    spent = (1.0 + t) * rho
-    exponent = t * (spent - epsilon - loss) - log_alpha
-    exponent += _ROUNDING * (t * (spent + epsilon + loss) + log_alpha)
-    return min(1.0, math.nextafter(math.exp(min(exponent, 0.0)), math.inf))
-
-
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """M3, P1: the smallest ε that the bound gives a ρ-zCDP mechanism at this δ, rounded up."""
     _check_rho(rho)

@@ -80,6 +80,11 @@ def certified_epsilon(scale: float, sensitivity: int) -> float:
     return _map_loss(_LAPLACE, scale, _round_up_sensitivity(_LAPLACE, sensitivity))
 
 
+def certified_scale(sensitivity: int, epsilon: float) -> float:
+    """The scale of integer Laplace noise that OpenDP's own map certifies at ε. Sensitivity and scale in grid steps."""
+    return _enlarge_until(lambda scale: certified_epsilon(scale, sensitivity) <= epsilon, sensitivity / epsilon)
+
+
 def has_room(calibrated: Calibrated, largest: int) -> bool:
     """Whether totals up to this size, with their noise, stay within exact 64-bit integers. Public: no data are read."""
     return abs(largest) + math.ceil(_REACH * calibrated.scale) < _LIMIT
@@ -131,7 +136,7 @@ def _certify_rho(epsilon: Fraction, delta: float) -> float:
     """The largest ρ, to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
     opendp = _load_opendp()
     mechanism = Mechanism("gaussian", delta, "zcdp")
-    rounded_epsilon, allowed = _round_down(epsilon), _read_decimal(delta)
+    rounded_epsilon, allowed = round_down(epsilon), exact_number(delta)
 
     def certifies(scale: float) -> bool:
         converted = opendp.c.make_zCDP_to_approxDP(_make_measurement(mechanism, scale))
@@ -167,7 +172,7 @@ def _enlarge_until(certified: Callable[[float], bool], scale: float) -> float:
 # ---------------------------------------------------------------- reading and refusing
 
 
-def _read_decimal(number: Fraction | Decimal | float) -> Fraction:
+def exact_number(number: Fraction | Decimal | float) -> Fraction:
     """The exact number; for a float the smaller of itself and its shortest decimal."""
     if isinstance(number, float):
         return min(Fraction(number), Fraction(repr(float(number))))
@@ -178,7 +183,7 @@ def _read_epsilon(epsilon: Fraction | Decimal | float) -> Fraction:
     not_a_number = isinstance(epsilon, Decimal) and epsilon.is_nan()  # the one number a Decimal cannot be compared with
     if not_a_number or not 0 < epsilon < _LIMIT:
         raise OptionError("epsilon must be greater than 0 and finite.")
-    return _read_decimal(epsilon)
+    return exact_number(epsilon)
 
 
 def _round_up_sensitivity(mechanism: Mechanism, sensitivity: int | Fraction | float) -> int | float:
@@ -193,7 +198,7 @@ def _round_up_sensitivity(mechanism: Mechanism, sensitivity: int | Fraction | fl
     return max(1.0, math.nextafter(rounded, math.inf) if may_be_low else rounded)
 
 
-def _round_down(number: Fraction) -> float:
+def round_down(number: Fraction) -> float:
     rounded = float(number)
     return rounded if Fraction(rounded) <= number else math.nextafter(rounded, 0.0)
 

@@ -7,23 +7,21 @@ the literal shape of what the analyst would see.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.accounting import ZERO, Charge, Reading, exact_decimal, write_decimal
+from dosimeter.accounting import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
 from dosimeter.errors import DataError
 from dosimeter.ledger import Entry, Ledger
 from dosimeter.model import Choice
 from dosimeter.numerals import format_number
 from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (
-    CurrentTerms,
     Prepared,
     ReleaseOrder,
-    current_terms,
     digest_request,
     enter_books,
+    open_books,
     prepare_release,
     repeat_answer,
     require_measurable,
@@ -56,7 +54,7 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     earlier = None
     if account is not None and not order.again:
         earlier = account.find_answer(digest_request(prepared, source))
-    books = _Books(prepared, current_terms(account, opening))
+    books = open_books(account, opening, prepared)
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
     return {
         "dry_run": True,
@@ -68,16 +66,16 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     }
 
 
-def _preview_repeat(prepared: Prepared, earlier: Entry, books: _Books) -> dict[str, Any]:
+def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[str, Any]:
     return {
         "reason": None,
         "epsilon": None if earlier.epsilon is None else float(earlier.epsilon),
-        "cost": books.free(),
+        "cost": _no_cost(books),
         "analyst_sees": repeat_answer(earlier, prepared).describe(),
     }
 
 
-def _preview_new(dataset: Dataset, prepared: Prepared, books: _Books) -> dict[str, Any]:
+def _preview_new(dataset: Dataset, prepared: Prepared, books: Books) -> dict[str, Any]:
     try:
         require_measurable(dataset, prepared)
         risk = dataset.assess_plan(prepared.plan, prepared.look)
@@ -92,54 +90,45 @@ def _preview_new(dataset: Dataset, prepared: Prepared, books: _Books) -> dict[st
             return _preview_selected(prepared, risk, books)
 
 
-@dataclass(frozen=True, slots=True)
-class _Books:
-    """The account as it is, or as it would be opened, and what this request would do to it."""
+def _cost(books: Books, epsilon: float | None) -> dict[str, Any]:
+    """The reading before and after an answer at this ε, or after a denial that follows the noisy test."""
+    return {
+        "charge": float(books.charge(epsilon).total),
+        "reading": _number(books.reading),
+        "reading_after": _number(books.after(epsilon)),
+    }
 
-    prepared: Prepared
-    terms: CurrentTerms
 
-    def remaining(self, candidates: Sequence[float]) -> tuple[float, ...]:
-        return self.terms.remaining(tuple(candidates), self.prepared)
+def _no_cost(books: Books) -> dict[str, Any]:
+    reading = _number(books.reading)
+    return {"charge": 0.0, "reading": reading, "reading_after": reading}
 
-    def cost(self, epsilon: float | None) -> dict[str, Any]:
-        """The reading before and after an answer at this ε, or after a denial that follows the noisy test."""
-        svt, delta = self.prepared.epsilon_svt, self.prepared.delta
-        charge = Charge(Decimal(0), svt) if epsilon is None else Charge(exact_decimal(epsilon), svt, delta)
-        return {
-            "charge": float(charge.total),
-            "reading": _number(self.terms.reading),
-            "reading_after": _number(self.terms.reading.after(charge)),
-        }
 
-    def free(self) -> dict[str, Any]:
-        reading = _number(self.terms.reading)
-        return {"charge": 0.0, "reading": reading, "reading_after": reading}
-
-    def explain_denial(self, candidates: Sequence[float]) -> str:
-        """Why the account admits none of these: the rule that is in the way of the one that comes closest (O1, O2)."""
-        terms, svt, delta = self.terms, self.prepared.epsilon_svt, self.prepared.delta
-        reading, cap, budget = terms.reading, terms.max_epsilon, terms.policy.budget
-        if reading.after(Charge(ZERO, delta=delta)).infinite:
-            return (
-                f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
-                f"{delta:g} more (--delta-total)."
-            )
-        fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
-        if not fitting:
-            least = write_decimal(exact_decimal(min(candidates)))
-            assert cap is not None
-            return f"ε = {least} is above the account's cap of {write_decimal(cap)} for one query (--max-epsilon)."
-        if budget is None:
-            spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
-            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
-        charge = Charge(min(fitting), svt)
-        left = max(budget - reading.epsilon, ZERO)
-        parts = f" (ε = {write_decimal(charge.epsilon)} and {write_decimal(svt)} for finding it)" if svt else ""
+def _explain_denial(books: Books, candidates: Sequence[float]) -> str:
+    """Why the account admits none of these: the rule that is in the way of the one that comes closest (O1, O2)."""
+    reading, cap, budget = books.reading, books.max_epsilon, books.policy.budget
+    if reading.after(Charge(ZERO, delta=books.delta)).infinite:
         return (
-            f"{write_decimal(reading.epsilon)} of {terms.policy} is spent; this needs {write_decimal(charge.total)}"
-            f"{parts}, {write_decimal(left)} is left."
+            f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
+            f"{books.delta:g} more (--delta-total)."
         )
+    fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
+    if not fitting:
+        least = write_decimal(exact_decimal(min(candidates)))
+        assert cap is not None
+        return f"ε = {least} is above the account's cap of {write_decimal(cap)} for one query (--max-epsilon)."
+    if budget is None:
+        spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
+        return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
+    charge = Charge(min(fitting), books.epsilon_svt)
+    left = max(budget - reading.epsilon, ZERO)
+    parts = ""
+    if books.epsilon_svt:
+        parts = f" (ε = {write_decimal(charge.epsilon)} and {write_decimal(books.epsilon_svt)} for finding it)"
+    return (
+        f"{write_decimal(reading.epsilon)} of {books.policy} is spent; this needs {write_decimal(charge.total)}"
+        f"{parts}, {write_decimal(left)} is left."
+    )
 
 
 def _number(reading: Reading) -> float | None:
@@ -155,12 +144,12 @@ def _shape(prepared: Prepared) -> list[dict[str, str]]:
     return [{output.name: "…" if output.is_aggregate else "each declared value" for output in prepared.plan.outputs}]
 
 
-def _preview_fixed(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, Any]:
+def _preview_fixed(prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
     epsilon = prepared.order.epsilon
     assert epsilon is not None
     line = risk.candidate(epsilon)
     if not books.remaining([epsilon]):
-        return _deny(books.explain_denial([epsilon]), epsilon=epsilon, rdr=dict(line.rdr))
+        return _deny(_explain_denial(books, [epsilon]), epsilon=epsilon, rdr=dict(line.rdr))
     seen = {
         "status": "released",
         "answer": _shape(prepared),
@@ -173,12 +162,12 @@ def _preview_fixed(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, A
         "reason": None,
         "epsilon": epsilon,
         "rdr": dict(line.rdr),
-        "cost": books.cost(epsilon),
+        "cost": _cost(books, epsilon),
         "analyst_sees": seen,
     }
 
 
-def _preview_found(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, Any]:
+def _preview_found(prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
     assert prepared.preference is not None
     choice = risk.find(prepared.preference, candidates=prepared.candidates, available=books.remaining)
     found: dict[str, Any] = {
@@ -190,7 +179,7 @@ def _preview_found(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, A
     if choice.epsilon is None:
         every = risk.find(prepared.preference, candidates=prepared.candidates).candidates
         meeting = [line.epsilon for line in every if line.satisfied]
-        reason = _explain_unmet(choice) if not meeting else f"{_MET} {books.explain_denial(meeting)}"
+        reason = _explain_unmet(choice) if not meeting else f"{_MET} {_explain_denial(books, meeting)}"
         return _deny(reason, **found)
     seen = {
         "status": "released",
@@ -200,7 +189,7 @@ def _preview_found(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, A
         "error_95": None,
         "guarantee": "…",
     }
-    return found | {"reason": None, "cost": books.cost(choice.epsilon), "analyst_sees": seen}
+    return found | {"reason": None, "cost": _cost(books, choice.epsilon), "analyst_sees": seen}
 
 
 _MET = "Some candidates meet the preference, but the account admits none of them."
@@ -213,11 +202,11 @@ def _explain_unmet(choice: Choice) -> str:
     return f"{reason} The largest ε that does is {format_number(choice.limit, 4, down=True)}."
 
 
-def _preview_selected(prepared: Prepared, risk: Risk, books: _Books) -> dict[str, Any]:
+def _preview_selected(prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
     order = prepared.order
     remaining = books.remaining(prepared.candidates)
     if not remaining:
-        return _deny(books.explain_denial(prepared.candidates), candidates=[], denial=1.0, violation=0.0)
+        return _deny(_explain_denial(books, prepared.candidates), candidates=[], denial=1.0, violation=0.0)
     problem = replace(selection_problem(prepared, risk), candidates=remaining)
     outcome = outcome_distribution(problem, method=order.selection)
     alpha = accuracy(problem, method=order.selection)
@@ -231,7 +220,7 @@ def _preview_selected(prepared: Prepared, risk: Risk, books: _Books) -> dict[str
                 "probability": probability,
                 "variance": variance,
                 "violates": variance > threshold * (1 + 1e-12),
-                "cost": books.cost(epsilon),
+                "cost": _cost(books, epsilon),
             }
         )
     return {
@@ -244,7 +233,7 @@ def _preview_selected(prepared: Prepared, risk: Risk, books: _Books) -> dict[str
         "violation": violation_probability(problem, outcome),
         "violation_share": violation_share(problem, outcome),
         "alpha": {"beta": alpha.beta, "paper": alpha.paper_alpha, "exact": alpha.exact_alpha, "warning": alpha.warning},
-        "cost": {"denied": books.cost(None)},
+        "cost": {"denied": _cost(books, None)},
         "analyst_sees": {
             "status": "released",
             "answer": _shape(prepared),

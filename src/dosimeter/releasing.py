@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dosimeter.accounting import (
+    Books,
     Charge,
     Policy,
     Reading,
     default_delta_total,
     exact_decimal,
-    remaining_candidates,
     write_decimal,
 )
 from dosimeter.choose import parse_candidates
@@ -289,7 +289,7 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
 
     def decide(account: Account | None) -> Reservation:
         opening, continuation = agree_on_terms(account, prepared, source)  # the account may have changed meanwhile
-        charge, status = grant(current_terms(account, opening))
+        charge, status = grant(open_books(account, opening, prepared))
         return Reservation(
             request=request,
             charge=charge,
@@ -317,30 +317,17 @@ def _find_other_settings(account: Account | None, request: Request) -> str | Non
     return next(same, None)
 
 
-Grant = Callable[["CurrentTerms"], tuple[Charge, Literal["reserved", "denied"]]]
+Grant = Callable[[Books], tuple[Charge, Literal["reserved", "denied"]]]
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentTerms:
-    """What decides inside the transaction: the account's terms, and its reading as it is now."""
-
-    policy: Policy
-    max_epsilon: Decimal | None
-    reading: Reading
-
-    def remaining(self, candidates: tuple[float, ...], prepared: Prepared) -> tuple[float, ...]:
-        return remaining_candidates(
-            self.policy, self.reading, candidates,
-            epsilon_svt=prepared.epsilon_svt, delta=prepared.delta, max_epsilon=self.max_epsilon,
-        )  # fmt: skip
-
-
-def current_terms(account: Account | None, opening: AccountOpening | None) -> CurrentTerms:
+def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
     """Those of the account, or those it is about to be opened with."""
     if account is not None:
-        return CurrentTerms(account.policy, account.max_epsilon, account.reading)
-    assert opening is not None
-    return CurrentTerms(opening.policy, opening.max_epsilon, Reading(delta_total=opening.delta_total))
+        terms = (account.policy, account.max_epsilon, account.reading)
+    else:
+        assert opening is not None
+        terms = (opening.policy, opening.max_epsilon, Reading(delta_total=opening.delta_total))
+    return Books(*terms, prepared.epsilon_svt, prepared.delta)
 
 
 def enter_books(
@@ -444,7 +431,7 @@ def require_measurable(dataset: Dataset, prepared: Prepared) -> None:
     require_joined_within(prepared.plan, dataset.engine_for(prepared.plan))
 
 
-def _deny_without_charge(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
+def _deny_without_charge(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
     return Charge(Decimal(0)), "denied"
 
 
@@ -452,10 +439,10 @@ def _grant_fixed(prepared: Prepared) -> Grant:
     epsilon = prepared.order.epsilon
     assert epsilon is not None
 
-    def grant(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
-        if not terms.remaining((epsilon,), prepared):
-            return _deny_without_charge(terms)
-        return Charge(exact_decimal(epsilon), delta=prepared.delta), "reserved"
+    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+        if not books.remaining((epsilon,)):
+            return _deny_without_charge(books)
+        return books.charge(epsilon), "reserved"
 
     return grant
 
@@ -467,14 +454,14 @@ def _grant_found(prepared: Prepared, risk: Risk) -> Grant:
     meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
     chosen = prepared.order.chosen
 
-    def grant(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
-        remaining = terms.remaining(meeting, prepared)
+    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+        remaining = books.remaining(meeting)
         if not remaining:
-            return _deny_without_charge(terms)
+            return _deny_without_charge(books)
         epsilon = max(remaining) if chosen is None else chosen
-        if epsilon > max(remaining) or not terms.remaining((epsilon,), prepared):
-            return _deny_without_charge(terms)
-        return Charge(exact_decimal(epsilon), delta=prepared.delta), "reserved"
+        if epsilon > max(remaining) or not books.remaining((epsilon,)):
+            return _deny_without_charge(books)
+        return books.charge(epsilon), "reserved"
 
     return grant
 
@@ -483,14 +470,14 @@ def _grant_selected(prepared: Prepared, risk: Risk) -> Grant:
     """Find and release ε: the noisy test over the remaining candidates; its cost is charged even for a denial (O1)."""
     problem = selection_problem(prepared, risk)
 
-    def grant(terms: CurrentTerms) -> tuple[Charge, Literal["reserved", "denied"]]:
-        remaining = terms.remaining(prepared.candidates, prepared)
+    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+        remaining = books.remaining(prepared.candidates)
         if not remaining:
-            return _deny_without_charge(terms)  # O2: no test, no charge
+            return _deny_without_charge(books)  # O2: no test, no charge
         epsilon = select_epsilon(replace(problem, candidates=remaining), method=prepared.order.selection)
         if epsilon is None:
-            return Charge(Decimal(0), prepared.epsilon_svt), "denied"
-        return Charge(exact_decimal(epsilon), prepared.epsilon_svt, prepared.delta), "reserved"
+            return books.charge(None), "denied"
+        return books.charge(epsilon), "reserved"
 
     return grant
 
@@ -522,7 +509,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         noise = calibrate_plan(prepared.plan, prepared.mechanism, entry.epsilon)
         noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
     except DataError:
-        return _hand_out(ledger.settle(entry.id, status="denied"), prepared)
+        return hand_out(ledger.settle(entry.id, status="denied"))
     answer, errors = _read_off(prepared, entry.epsilon, noisy.keys, noisy.values)
     settled = ledger.settle(
         entry.id,
@@ -532,7 +519,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         error_95=None if prepared.order.algorithm == "find" else errors,
         measured=noisy.values,
     )
-    return _hand_out(settled, prepared)
+    return hand_out(settled)
 
 
 def _read_off(
@@ -565,7 +552,7 @@ def _promise(prepared: Prepared, entry: Entry) -> str:
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     """The same noisy numbers again, at no charge; clamped or not as is asked for now."""
-    answer = replace(_hand_out(entry, prepared), repeated=True)
+    answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
     assert entry.epsilon is not None
@@ -575,11 +562,11 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     return replace(answer, answer=rows, error_95=None if prepared.order.algorithm == "find" else errors)
 
 
-def _hand_out(entry: Entry, prepared: Prepared) -> Answer:
+def hand_out(entry: Entry) -> Answer:
     """What the ledger holds is what everybody gets, now and on every later request."""
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
-    hidden = prepared.order.algorithm == "find"  # G2
+    hidden = entry.request.algorithm == "find"  # G2
     return Answer(
         status="released",
         answer=entry.answer,

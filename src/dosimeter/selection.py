@@ -37,7 +37,7 @@ import numpy as np
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import FloatArray, IntArray, MeasureKind, Mechanism, QueryPlan
-from dosimeter.noise import certified_epsilon, draw_discrete_laplace
+from dosimeter.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
 
 Method = Literal["sharp", "paper"]
 
@@ -149,7 +149,7 @@ def svt_sensitivity(n: int) -> Fraction:
 
 def split_budget(epsilon_svt: float) -> tuple[float, float]:
     """(ε₁, ε₂) at 1 : 2^(2/3). Their exact sum never exceeds ε_svt, read as a float or as the decimal it prints as."""
-    whole = _exact_budget(epsilon_svt)
+    whole = exact_number(epsilon_svt)
     first = epsilon_svt / (1.0 + _SPLIT)  # V1
     second = epsilon_svt - first
     while Fraction(first) + Fraction(second) > whole:
@@ -179,7 +179,7 @@ def prepare_test(problem: SelectionProblem, *, method: Method) -> NoisyTest:
         levels = spreads  # V5
         thresholds = [threshold / weight for weight in weights]
     if method == "sharp" and problem.mechanism.kind == "laplace":
-        shared, own = _rounded_budget(problem.epsilon_svt), None
+        shared, own = round_down(exact_number(problem.epsilon_svt)), None
     else:
         shared, own = split_budget(problem.epsilon_svt)
     return NoisyTest(
@@ -196,10 +196,10 @@ def select_epsilon(problem: SelectionProblem, *, method: Method) -> float | None
     All noise is drawn before anything is compared: neither how many draws there are nor their time depends on the data.
     """
     test = prepare_test(problem, method=method)
-    shared = draw_discrete_laplace(_certified_scale(_STEPS, test.shared_epsilon), 1)[0]
+    shared = draw_discrete_laplace(certified_scale(_STEPS, test.shared_epsilon), 1)[0]
     own = None
     if test.own_epsilon is not None:
-        own = draw_discrete_laplace(_certified_scale(2 * _STEPS, test.own_epsilon), len(problem.candidates))
+        own = draw_discrete_laplace(certified_scale(2 * _STEPS, test.own_epsilon), len(problem.candidates))
     index = test.first_passing(shared, own)
     return None if index is None else problem.candidates[index]
 
@@ -368,27 +368,6 @@ def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
     )
     n = int(people.sum())
     return Fraction(n * squares - total * total, n * n << (2 * _RISK_BITS))
-
-
-# ---------------------------------------------------------------- budgets and scales
-
-
-def _exact_budget(epsilon: float) -> Fraction:
-    """ε as a float, or as the decimal the ledger charges, whichever is less."""
-    return min(Fraction(epsilon), Fraction(repr(float(epsilon))))
-
-
-def _rounded_budget(epsilon: float) -> float:
-    """The largest float that spends no more than ε."""
-    return epsilon if Fraction(epsilon) <= _exact_budget(epsilon) else math.nextafter(epsilon, 0.0)
-
-
-def _certified_scale(sensitivity: int, epsilon: float) -> float:
-    """The scale of integer noise that OpenDP's own map certifies at ε."""
-    scale = sensitivity / epsilon
-    while certified_epsilon(scale, sensitivity) > epsilon:
-        scale = math.nextafter(scale, math.inf)  # more noise, never less
-    return scale
 
 
 # ---------------------------------------------------------------- V3, in units of the shared scale

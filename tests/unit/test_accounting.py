@@ -14,10 +14,9 @@ from dosimeter.accounting import (
     Charge,
     Policy,
     Reading,
-    admits_fixed,
+    admits_charge,
     default_delta_total,
     exact_decimal,
-    read_odometer,
     remaining_candidates,
     write_decimal,
 )
@@ -35,6 +34,10 @@ charges = st.builds(
     any_double,
     small_double,
 )
+
+
+def read_odometer(spent: list[Charge], delta_total: float | str | Decimal) -> Reading:
+    return functools.reduce(Reading.after, spent, Reading(delta_total=exact_decimal(delta_total)))
 
 
 def left_after(policy: Policy, reading: Reading, **changes: object) -> tuple[float, ...]:
@@ -78,7 +81,7 @@ def test_the_reading_is_infinite_once_delta_is_overspent(deltas: list[float], to
         assert reading.after(Charge(Decimal(1))).infinite
         for policy in (PAPER, Policy.parse("budget:1000000")):
             assert left_after(policy, reading) == ()
-            assert not admits_fixed(policy, reading, 5, delta=0, max_epsilon=None)
+            assert not admits_charge(policy, reading, Charge(Decimal(5), delta=exact_decimal(0)), max_epsilon=None)
 
 
 @given(any_double, any_double, st.booleans())
@@ -88,7 +91,7 @@ def test_delta_must_fit(spent: float, asked: float, paper: bool) -> None:
     fits = Fraction(str(spent)) + Fraction(str(asked)) <= Fraction(str(total))
     policy = PAPER if paper else Policy.parse("budget:100")
     assert (left_after(policy, reading, delta=asked) != ()) == fits
-    assert admits_fixed(policy, reading, 1, delta=asked, max_epsilon=None) == fits
+    assert admits_charge(policy, reading, Charge(Decimal(1), delta=exact_decimal(asked)), max_epsilon=None) == fits
 
 
 @given(st.integers(min_value=1, max_value=10**9))
@@ -166,8 +169,8 @@ def test_nothing_is_granted_beyond_a_budget(budget: Decimal, asked: list[tuple[i
 def test_a_budget_can_be_spent_to_the_last_thousandth() -> None:
     policy = Policy.parse("budget:0.3")
     reading = read_odometer([Charge(exact_decimal(0.1))], 0)
-    assert admits_fixed(policy, reading, 0.2, delta=0, max_epsilon=None)  # in floats 0.1 + 0.2 > 0.3
-    assert not admits_fixed(policy, reading, "0.2000000000000000000001", delta=0, max_epsilon=None)
+    assert admits_charge(policy, reading, Charge(exact_decimal(0.2)), max_epsilon=None)  # in floats 0.1 + 0.2 > 0.3
+    assert not admits_charge(policy, reading, Charge(exact_decimal("0.2000000000000000000001")), max_epsilon=None)
     assert left_after(policy, reading)[0] == 0.2
     assert left_after(policy, reading, epsilon_svt=0.1)[0] == 0.1
     assert left_after(policy, reading, epsilon_svt=0.2) == ()
@@ -177,8 +180,8 @@ def test_the_cap_is_on_the_epsilon_of_one_answer() -> None:
     reading = read_odometer([], 0)
     for policy in (PAPER, Policy.parse("budget:100")):
         assert left_after(policy, reading, max_epsilon=0.5, epsilon_svt=1)[0] == 0.5
-        assert admits_fixed(policy, reading, 0.5, delta=0, max_epsilon=0.5)
-        assert not admits_fixed(policy, reading, 0.51, delta=0, max_epsilon=0.5)
+        assert admits_charge(policy, reading, Charge(exact_decimal(0.5)), max_epsilon=0.5)
+        assert not admits_charge(policy, reading, Charge(exact_decimal(0.51)), max_epsilon=0.5)
 
 
 # ---------------------------------------------------------------- texts
@@ -227,7 +230,5 @@ def test_what_is_no_amount_is_refused(bad: object) -> None:
 
 def test_zero_is_no_epsilon() -> None:
     reading = read_odometer([], 0)
-    with pytest.raises(OptionError):
-        admits_fixed(PAPER, reading, 0, delta=0, max_epsilon=None)
     with pytest.raises(OptionError):
         remaining_candidates(PAPER, reading, [1.0, 0.0], epsilon_svt=0, delta=0, max_epsilon=None)

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
-from dosimeter.accounting import Charge, Policy, read_odometer, remaining_candidates
+from dosimeter.accounting import Charge, Policy, remaining_candidates
 from dosimeter.ledger import Account, Entry
 from dosimeter.ledger.backends import SQLite
 from dosimeter.model import paper_candidates
@@ -185,10 +185,7 @@ def check_books(account: Account, terms: Terms) -> None:
     if terms.budget is None:
         assert len(released) <= 13
     # O1: once δ is overspent the reading is infinite, stays so, and leaves no candidate.
-    charges = [entry.spent for entry in entries]
-    over = read_odometer(
-        [*charges, Charge(Decimal(0), delta=account.delta_total + Decimal("1e-9"))], account.delta_total
-    )
+    over = account.reading.after(Charge(Decimal(0), delta=account.delta_total + Decimal("1e-9")))
     assert over.infinite
     assert over.after(Charge(Decimal("0.1"))).infinite
     rules = {"epsilon_svt": 0, "delta": 0, "max_epsilon": None}

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from dosimeter.accounting import Charge, Policy, Reading, exact_decimal
+from dosimeter.accounting import Books, Policy, Reading
 from dosimeter.mechanism import noise_scale
 from dosimeter.numerals import format_epsilon, format_number
 from dosimeter.postprocess import error_95
 from dosimeter.releasing import Prepared
 from dosimeter.web.figures import show_small
-from dosimeter.web.office import Books, Desk
+from dosimeter.web.office import Desk
 
 MOST_COUNTED = 50
 
@@ -64,7 +64,7 @@ def find_worst(desk: Desk, books: Books) -> float:
 
 def explain_refusal(books: Books, epsilon: float) -> str:
     """Why the account does not grant this ε, in words: the cap, δ, the paper's rule or the budget (O2)."""
-    charge = Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta)
+    charge = books.charge(epsilon)
     reading = write_reading(books.reading.epsilon)
     if books.reading.after(charge).infinite:
         return f"the account's δ, {show_small(float(books.reading.delta_total))}, would be overspent"
@@ -91,12 +91,12 @@ def count_cost(desk: Desk, epsilon: float, books: Books) -> Cost:
     at = max(remaining) if testing else epsilon
     if at not in remaining:
         return Cost((f"ε = {format_epsilon(at)} cannot be granted: {explain_refusal(books, at)}.",), False)
-    after = books.reading.after(Charge(exact_decimal(at), books.epsilon_svt, books.delta))
+    after = books.after(at)
     whole = ", the whole budget" if after.epsilon == books.policy.budget else ""
     most = " at most" if testing else ""
     sentences = [f"The reading goes from {before} to {write_reading(after.epsilon)}{most}{whole}."]
     if testing:
-        test = books.reading.after(Charge(exact_decimal(0), books.epsilon_svt))
+        test = books.after(None)
         sentences.append(
             f"That is if the test finds ε = {format_epsilon(at)}, the largest it can find. The test alone costs "
             f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: the reading is then "
@@ -117,7 +117,7 @@ def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> i
     count = 0
     for epsilon in sorted(candidates):
         while count <= MOST_COUNTED and books.remaining((epsilon,), reading):
-            reading = reading.after(Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta))
+            reading = reading.after(books.charge(epsilon))
             count += 1
     return count
 
@@ -138,7 +138,7 @@ def list_choices(desk: Desk, prepared: Prepared, books: Books) -> list[Choice]:
     for epsilon in sorted(books.remaining(desk.candidates), reverse=True):
         scale = noise_scale(mechanism, plan.sensitivity(mechanism.norm), epsilon)
         errors = error_95(plan, mechanism, scale, None)
-        after = books.reading.after(Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta))
+        after = books.after(epsilon)
         choices.append(
             Choice(
                 epsilon=epsilon,

@@ -15,6 +15,7 @@ from sqlalchemy import RowMapping
 
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.model import Column, Schema
+from dosimeter.releasing import hand_out
 
 Priority = Literal["low", "normal", "high"]
 Noise = Literal["laplace", "gaussian"]
@@ -218,13 +219,13 @@ _PUBLIC: Mapping[str, PublicStatus] = {
 
 
 def show_answer(entry: Entry) -> PublicAnswer | None:
-    if entry.status != "released" or entry.answer is None:
+    answer = hand_out(entry)
+    if answer.answer is None:
         return None
-    hidden = entry.request.algorithm == "find"  # G2
     return PublicAnswer(
-        rows=entry.answer,
-        epsilon=None if hidden or entry.epsilon is None else float(entry.epsilon),
-        epsilon_svt=None if hidden or entry.epsilon_svt is None else float(entry.epsilon_svt),
-        error_95=None if hidden or entry.error_95 is None else list(entry.error_95),
-        guarantee=entry.guarantee or "",
+        rows=answer.answer,
+        epsilon=answer.epsilon,
+        epsilon_svt=answer.epsilon_svt,
+        error_95=None if answer.error_95 is None else list(answer.error_95),
+        guarantee=answer.guarantee or "",
     )

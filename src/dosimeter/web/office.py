@@ -8,11 +8,10 @@ import time
 from collections import OrderedDict
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 
 from itsdangerous import URLSafeSerializer
 
-from dosimeter.accounting import Policy, Reading, default_delta_total, exact_decimal, remaining_candidates
+from dosimeter.accounting import Books, Policy, Reading, default_delta_total, exact_decimal
 from dosimeter.choose import parse_candidates
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
@@ -99,24 +98,6 @@ class Desk:
                 return ReleaseOrder(svt=self.settings.svt, variance=self.settings.variance)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Books:
-    """An account as it is, or as it would be opened: what may still be granted, and what it would cost."""
-
-    account: Account | None
-    policy: Policy
-    max_epsilon: Decimal | None
-    reading: Reading
-    epsilon_svt: Decimal
-    delta: Decimal
-
-    def remaining(self, candidates: tuple[float, ...], reading: Reading | None = None) -> tuple[float, ...]:
-        return remaining_candidates(
-            self.policy, reading or self.reading, candidates,
-            epsilon_svt=self.epsilon_svt, delta=self.delta, max_epsilon=self.max_epsilon,
-        )  # fmt: skip
-
-
 class Office:
     """Opened once per server. Threads share it."""
 
@@ -194,17 +175,15 @@ class Office:
         return account
 
     def books(self, desk: Desk, prepared: Prepared, *, fresh: bool = False) -> Books:
+        """The account as it is, or as it would be opened."""
         account = self.account(desk.name, fresh=fresh)
-        svt = prepared.epsilon_svt
         if account is not None:
-            return Books(account, account.policy, account.max_epsilon, account.reading, svt, prepared.delta)
-        total = desk.settings.delta_total
-        reading = Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total))
-        cap = desk.settings.max_epsilon
-        return Books(
-            None, Policy.parse(desk.settings.policy), None if cap is None else exact_decimal(cap), reading, svt,
-            prepared.delta,
-        )  # fmt: skip
+            terms = (account.policy, account.max_epsilon, account.reading)
+        else:
+            total, cap = desk.settings.delta_total, desk.settings.max_epsilon
+            reading = Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total))
+            terms = (Policy.parse(desk.settings.policy), None if cap is None else exact_decimal(cap), reading)
+        return Books(*terms, prepared.epsilon_svt, prepared.delta)
 
     def entry(self, entry_id: str | None) -> Entry | None:
         """A settled entry never changes, so it is read once."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.accounting import Charge, exact_decimal
+from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.numerals import format_epsilon
@@ -19,7 +19,7 @@ from dosimeter.preference import parse_preference
 from dosimeter.web.exhibit import Exhibit
 from dosimeter.web.inbox import Row
 from dosimeter.web.jobs import Meter
-from dosimeter.web.office import Books, Desk
+from dosimeter.web.office import Desk
 
 MOST_LOOKED_AT = 20
 MOST_NUMBERS = 500
@@ -48,7 +48,7 @@ def list_squeezed(
 ) -> Squeezed:
     """With algorithm 1, by the ε that each one's priority suggests; otherwise by what the account leaves at all."""
     candidates = desk.candidates
-    after = books.reading.after(Charge(exact_decimal(epsilon), books.epsilon_svt, books.delta))
+    after = books.after(epsilon)
     left_now, left_then = set(books.remaining(candidates)), set(books.remaining(candidates, after))
     squeezed: list[Mapping[str, Any]] = []
     looked, deadline = 0, time.monotonic() + LONGEST

@@ -15,6 +15,7 @@ from itsdangerous import BadSignature
 from jinja2 import Environment
 from pydantic import BaseModel, ConfigDict
 
+from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
 from dosimeter.model import Choice, Schema
@@ -37,7 +38,7 @@ from dosimeter.web.inbox import OPEN, Row, count_open, find_query, list_open, ma
 from dosimeter.web.jobs import Job, Meter, Rank
 from dosimeter.web.live import Live, OwnThreshold, describe_person, read_live
 from dosimeter.web.models import PHRASES
-from dosimeter.web.office import Books, Desk, Office
+from dosimeter.web.office import Desk, Office
 from dosimeter.web.others import MOST_LOOKED_AT, Squeezed, list_squeezed
 from dosimeter.web.pages import Controller, OfficeOf, Refused, is_own, make_csrf, render
 from dosimeter.web.question import describe_question, preview_answer

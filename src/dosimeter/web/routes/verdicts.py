@@ -109,7 +109,7 @@ def confirm(request: Request, office: OfficeOf, user: Controller, query_id: str)
 
 def _is_other_data(office: Office, case: Case) -> bool:
     """Whether the data or the schema changed since the account was used. Compares digests, looks at no number."""
-    account = office.books(case.desk, case.prepared).account
+    account = office.account(case.desk.name)
     if account is None:
         return False
     digest = renew_digest(case.desk)
