@@ -18,8 +18,7 @@ from dosimeter.choose import (
     Limit,
     build_candidate,
     exact_limit,
-    find_epsilon,
-    keep_available,
+    find_largest,
     parse_candidates,
     write_notes,
 )
@@ -48,7 +47,7 @@ from dosimeter.model import (
 )
 from dosimeter.people import find_people, find_units, show_cell, take_row
 from dosimeter.postprocess import error_95, needs_values
-from dosimeter.preference import Preference, PreferenceFunction, parse_preference
+from dosimeter.preference import Preference, PreferenceFunction, Verdict, parse_preference
 from dosimeter.risk import (
     compute_rdr,
     largest_difference,
@@ -196,12 +195,15 @@ class Risk:
         epsilons = parse_candidates(candidates) if candidates is not None else self.candidates
         filters = self._check_filters(preference)
         sensitivities = self._summarise(self._contributions_by(filters)) if filters else self.sensitivities
-        rdrs = [self._rdr(sensitivities, epsilon) for epsilon in epsilons]
-        everywhere = find_epsilon(zip(epsilons, rdrs, strict=True), preference)
-        found = keep_available(everywhere, set(epsilons if available is None else available(epsilons)))
-        verdicts = dict(everywhere.tested)
-        lines = tuple(self._candidate(r, verdicts[r.epsilon]) for r in rdrs)
-        return self.conclude(preference, found, lines, sensitivities=sensitivities, filters=filters.values())
+        tested: list[tuple[float, Verdict]] = []
+        lines: list[Candidate] = []
+        for epsilon in epsilons:
+            rdrs = self._rdr(sensitivities, epsilon)
+            verdict = preference.evaluate(rdrs)
+            tested.append((epsilon, verdict))
+            lines.append(self._candidate(rdrs, verdict))
+        found = find_largest(tested, set(epsilons if available is None else available(epsilons)))
+        return self.conclude(preference, found, tuple(lines), sensitivities=sensitivities, filters=filters.values())
 
     def conclude(
         self,

@@ -85,18 +85,13 @@ def _read_candidate(part: object) -> float:
     return value
 
 
-def find_epsilon(candidates: Iterable[tuple[float, RDRs]], preference: Preference) -> Found:
-    """F1: evaluate the preference at every candidate. Meeting it need not be monotone, so none is skipped."""
-    return _largest(tuple((epsilon, preference.evaluate(rdrs)) for epsilon, rdrs in candidates))
+def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None) -> Found:
+    """F1: the largest candidate that meets the preference, of those that the odometer leaves (O2).
 
-
-def keep_available(found: Found, available: Container[float]) -> Found:
-    """The same, of the candidates that the odometer leaves (O2)."""
-    return _largest(tuple((epsilon, verdict) for epsilon, verdict in found.tested if epsilon in available))
-
-
-def _largest(tested: tuple[tuple[float, Verdict], ...]) -> Found:
-    return Found(max((epsilon for epsilon, verdict in tested if verdict.satisfied), default=None), tested)
+    Meeting it need not be monotone, so every candidate is tested.
+    """
+    kept = tuple((epsilon, verdict) for epsilon, verdict in tested if available is None or epsilon in available)
+    return Found(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
 
 
 def build_candidate(

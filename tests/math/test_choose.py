@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dosimeter.choose import Found, Limit, build_candidate, exact_limit, find_epsilon, parse_candidates, write_notes
+from dosimeter.choose import Found, Limit, build_candidate, exact_limit, find_largest, parse_candidates, write_notes
 from dosimeter.errors import OptionError
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import Choice, MeasureKind, Mechanism, Sensitivities
@@ -44,6 +44,10 @@ def rdrs_at(sensitivities, epsilon, *, mechanism=LAPLACE, sensitivity=1.0, indic
         indicator=indicator,
         grids=grids,
     )
+
+
+def find_epsilon(exposures, preference):
+    return find_largest((epsilon, preference.evaluate(rdrs)) for epsilon, rdrs in exposures)
 
 
 # ---------------------------------------------------------------- the paper's example

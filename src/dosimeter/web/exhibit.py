@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.assessment import Risk
-from dosimeter.choose import Found
+from dosimeter.choose import find_largest
 from dosimeter.controller import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanism import noise_scale
@@ -115,7 +115,7 @@ class Exhibit:
             )
             for line in self.candidates
         )
-        found = Found(max((e for e, verdict in tested if verdict.satisfied), default=None), tested)
+        found = find_largest(tested)
         lines = tuple(
             Candidate(line.epsilon, line.noise_scale, line.error_95, line.rdr, verdict.value, verdict.satisfied)
             for line, (_, verdict) in zip(self.candidates, tested, strict=True)
