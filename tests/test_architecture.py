@@ -42,6 +42,8 @@ HOMES = {
         "sources.py",
         "units.py",
         "unit_queries.py",
+        "unit_rows.py",
+        "unit_values.py",
         "joining.py",
         "soundness.py",
         "totality.py",

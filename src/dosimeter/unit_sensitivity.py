@@ -26,15 +26,15 @@ from dosimeter.unit_queries import (
     PEOPLE,
     ROWS,
     UNDECLARED,
-    count_groups,
     doubts_query,
-    fractions_of,
     identity_columns,
     is_wide,
     unit_fields,
     unit_profile_query,
     wide_name,
 )
+from dosimeter.unit_rows import count_groups
+from dosimeter.unit_values import fractions_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

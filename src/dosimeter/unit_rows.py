@@ -1,0 +1,147 @@
+"""The rows a unit profile is made of: whose they are, their group, the arguments. Trees for any engine to transpile.
+
+Never opens a connection.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+
+from sqlglot import exp
+
+from dosimeter.expression import as_bigint, column_tree, conjunction, wrap
+from dosimeter.model import Argument, Group, QueryPlan, Scalar
+
+UNIT = "unit"
+GROUP = "grp"
+
+
+def count_groups(plan: QueryPlan) -> int:
+    return math.prod(len(group.values or ()) for group in plan.groups)
+
+
+def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
+    """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments."""
+    tests = list(more)
+    if plan.groups:
+        query = all_rows(plan, relation, alias(group_number(plan.groups), GROUP))
+        tests.append(is_there(exp.column(GROUP)))
+    else:
+        query = all_rows(plan, relation)
+    condition = conjunction(tests)
+    if condition is None:
+        return query
+    return exp.select(exp.Star()).from_(query.subquery("all_rows")).where(condition)
+
+
+def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression) -> exp.Select:
+    """The rows that meet the WHERE: unit, what tells the group, arguments."""
+    arguments = [alias(_argument(argument), f"a{at}") for at, argument in enumerate(plan.arguments)]
+    query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(relation.copy())
+    return query if plan.where is None else query.where(plan.where.copy())
+
+
+def group_number(groups: tuple[Group, ...]) -> exp.Expression:
+    """The position of a row's group among the declared ones, or NULL for a group nobody declared (C7)."""
+    number: exp.Expression | None = None
+    for group in groups:
+        assert group.values is not None
+        code = _value_number(group.tree, group.values)
+        if number is None:
+            number = code
+        else:
+            scaled = exp.Mul(this=wrap(number), expression=exp.Literal.number(len(group.values)))
+            number = exp.Add(this=scaled, expression=code)
+    assert number is not None
+    return number
+
+
+def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
+    """CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers."""
+    if _are_consecutive(values):
+        inside = exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
+        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(values[0])))
+        return exp.Case(ifs=[exp.If(this=inside, true=as_bigint(exp.Paren(this=shifted)))])
+    return exp.Case(
+        ifs=[
+            exp.If(
+                this=exp.EQ(this=wrap(tree.copy()), expression=literal(value)),
+                true=exp.Literal.number(at),
+            )
+            for at, value in enumerate(values)
+        ]
+    )
+
+
+def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
+    first, last = values[0], values[-1]
+    return type(first) is int and type(last) is int and values == tuple(range(first, last + 1))
+
+
+def literal(value: Scalar) -> exp.Expression:
+    """A declared value as SQL."""
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    if isinstance(value, date):
+        kind = "TIMESTAMP" if isinstance(value, datetime) else "DATE"
+        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build(kind))
+    assert value is not None, "declared groups hold no NULL"
+    number = exp.Literal.number(str(abs(value)))
+    return exp.Neg(this=number) if value < 0 else number
+
+
+def _argument(argument: Argument) -> exp.Expression:
+    if argument.role == "presence":
+        return exp.Case(ifs=[exp.If(this=is_there(wrap(argument.tree.copy())), true=exp.Literal.number(1))])
+    return argument.tree.copy()
+
+
+def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
+    if _are_consecutive(values):
+        return exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
+    return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in values])
+
+
+def entry_keys(plan: QueryPlan) -> list[str]:
+    return [UNIT, GROUP] if plan.groups else [UNIT]
+
+
+def key_columns(plan: QueryPlan) -> list[exp.Expression]:
+    return [exp.column(key) for key in entry_keys(plan)]
+
+
+def same_keys(keys: list[str], left: str, right: str) -> exp.Expression | None:
+    return conjunction(
+        exp.EQ(this=exp.column(key, table=left), expression=exp.column(key, table=right)) for key in keys
+    )
+
+
+# ---------------------------------------------------------------- small builders
+
+
+def alias(tree: exp.Expression, name: str) -> exp.Expression:
+    return exp.Alias(this=tree, alias=exp.to_identifier(name))
+
+
+def as_text(tree: exp.Expression) -> exp.Expression:
+    return exp.Cast(this=tree, to=exp.DataType.build("TEXT"))
+
+
+def is_there(tree: exp.Expression) -> exp.Expression:
+    return exp.Not(this=exp.Is(this=tree, expression=exp.Null()))
+
+
+def concatenated(*parts: exp.Expression) -> exp.Expression:
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = exp.DPipe(this=joined, expression=part)
+    return joined
+
+
+def listed_text(item: exp.Expression, order: exp.Expression, separator: str) -> exp.Expression:
+    """The items as one text, in this order."""
+    ordered = exp.Order(this=item, expressions=[exp.Ordered(this=order, nulls_first=False)])
+    return exp.GroupConcat(this=ordered, separator=exp.Literal.string(separator))

@@ -1,0 +1,134 @@
+"""Which values individuals hold: those that nobody else holds, and those around a quantile (C3, C4).
+
+Trees for any engine to transpile. Never opens a connection.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dosimeter.expression import as_double, conjunction, wrap
+from dosimeter.model import QueryPlan
+from dosimeter.unit_rows import (
+    UNIT,
+    alias,
+    as_text,
+    concatenated,
+    declared_rows,
+    entry_keys,
+    is_there,
+    key_columns,
+    listed_text,
+    same_keys,
+)
+
+
+def fractions_of(plan: QueryPlan, argument: int) -> list[Fraction]:
+    """The quantiles asked of an argument, in order."""
+    return [m.fraction for m in plan.measures if m.argument == argument and m.fraction is not None]
+
+
+def quantile_of(field: str) -> tuple[int, int]:
+    """The argument, and the place of the quantile among those asked of it, of a field v…"""
+    position, at = field[1:].split("_")
+    return int(position), int(at)
+
+
+def held_alone(plan: QueryPlan, relation: exp.Expression, position: int) -> exp.Select:
+    """Per individual (and group): how many values nobody else in the group holds (C4)."""
+    value = exp.column(f"a{position}")
+    by_value = [*key_columns(plan)[1:], value]
+    first, last = exp.Min(this=exp.column(UNIT)), exp.Max(this=exp.column(UNIT))
+    lonely = (
+        exp.select(alias(first, "holder"), *[key.copy() for key in by_value[:-1]])
+        .from_(declared_rows(plan, relation, is_there(value.copy())).subquery("held_rows"))
+        .group_by(*by_value)
+        .having(exp.EQ(this=first.copy(), expression=last))
+    )
+    keys = [exp.column("holder"), *key_columns(plan)[1:]]
+    shown = [alias(keys[0], UNIT), *keys[1:], alias(exp.Count(this=exp.Star()), f"d{position}")]
+    return exp.select(*shown).from_(lonely.subquery("lonely")).group_by(*[key.copy() for key in keys])
+
+
+def values_near(plan: QueryPlan, relation: exp.Expression, position: int, at: int) -> exp.Select:
+    """Per individual (and group): their values as ``valuextimes,…``, clamped to those around the quantile (C3).
+
+    Leaving out up to m rows moves a quantile's rank by at most m, so values further away can be moved to the border
+    without changing any outcome.
+    """
+    value = exp.column(f"a{position}")
+    rows = declared_rows(plan, relation, is_there(value))
+    groups = key_columns(plan)[1:]
+    times = exp.Count(this=exp.Star())
+    histogram = (
+        exp.select(*groups, alias(value.copy(), "v"), alias(times, "c"))
+        .from_(rows.copy().subquery("value_rows"))
+        .group_by(*[group.copy() for group in groups], value.copy())
+    )
+    ranked = _ranked(histogram, groups)
+    near = _near(fractions_of(plan, position)[at], plan.schema.max_rows_per_unit + 1)
+    around = exp.Case(ifs=[exp.If(this=near, true=exp.column("v"))])
+    borders = exp.select(
+        *[group.copy() for group in groups],
+        alias(exp.Min(this=around), "low"),
+        alias(exp.Max(this=around.copy()), "high"),
+    ).from_(ranked.subquery("ranked"))
+    if groups:
+        borders = borders.group_by(*[group.copy() for group in groups])
+    own, low, high = exp.column("x", table="r"), exp.column("low", table="b"), exp.column("high", table="b")
+    clamped = exp.Case(
+        ifs=[
+            exp.If(this=exp.LT(this=own, expression=low), true=low.copy()),
+            exp.If(this=exp.GT(this=own.copy(), expression=high), true=high.copy()),
+        ],
+        default=own.copy(),
+    )
+    plain = exp.select(*key_columns(plan), alias(value.copy(), "x")).from_(rows.subquery("x_rows"))
+    keys = entry_keys(plan)
+    kept = exp.select(*[alias(exp.column(key, table="r"), key) for key in keys], alias(clamped, "w"))
+    kept = kept.from_(plain.subquery("r"))
+    same = same_keys(keys[1:], "r", "b")
+    kept = kept.join(borders.subquery("b"), on=same, join_type="inner" if groups else "cross")
+    counted = (
+        exp.select(*key_columns(plan), exp.column("w"), alias(times.copy(), "times"))
+        .from_(kept.subquery("kept"))
+        .group_by(*key_columns(plan), exp.column("w"))
+    )
+    item = concatenated(as_text(exp.column("w")), exp.Literal.string("x"), as_text(exp.column("times")))
+    listed = alias(listed_text(item, exp.column("w"), ","), f"v{position}_{at}")
+    return exp.select(*key_columns(plan), listed).from_(counted.subquery("counted")).group_by(*key_columns(plan))
+
+
+def _ranked(histogram: exp.Select, groups: list[exp.Expression]) -> exp.Select:
+    """The histogram with how many values stand up to each one, and how many there are."""
+    upto = exp.Window(
+        this=exp.Sum(this=exp.column("c")),
+        partition_by=[group.copy() for group in groups],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
+        spec=exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
+        over="OVER",
+    )
+    total = exp.Window(this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER")
+    columns = [*[group.copy() for group in groups], exp.column("v"), exp.column("c")]
+    return exp.select(*columns, alias(upto, "upto"), alias(total, "total")).from_(histogram.subquery("histogram"))
+
+
+def _near(fraction: Fraction, reach: int) -> exp.Expression:
+    """Whether a value's ranks come within ``reach`` of the quantile's rank p(N − 1): one more than is needed."""
+    total = exp.Sub(this=exp.column("total"), expression=exp.Literal.number(1))
+    rank = exp.Floor(
+        this=exp.Div(
+            this=exp.Mul(this=as_double(exp.Literal.number(fraction.numerator)), expression=as_double(total)),
+            expression=as_double(exp.Literal.number(fraction.denominator)),
+            typed=False,
+            safe=False,
+        )
+    )
+    first = exp.Sub(this=exp.column("upto"), expression=exp.column("c"))
+    above = exp.GTE(this=exp.column("upto"), expression=exp.Sub(this=rank, expression=exp.Literal.number(reach)))
+    below = exp.LTE(this=wrap(first), expression=exp.Add(this=rank.copy(), expression=exp.Literal.number(reach + 1)))
+    near = conjunction([above, below])
+    assert near is not None
+    return near
