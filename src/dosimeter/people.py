@@ -94,7 +94,7 @@ def find_units(
     for row in _most_exposed_units(profile, norms, count):
         shown: Any = MASK
         if reveal:
-            alike = engine.fetch(units_query(plan, engine.relation(), profile.identity(row), count))
+            alike = engine.fetch(units_query(profile.layout, engine.relation(), profile.identity(row), count))
             shown = ", ".join(str(unit) for unit in alike.column(0).to_pylist())
         found.append(
             {

@@ -8,6 +8,7 @@ is distinct rows or texts and counts, never people. Never opens a connection.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -29,7 +30,7 @@ from dosimeter.unit_rows import (
     literal,
     same_keys,
 )
-from dosimeter.unit_values import fractions_of, held_alone, quantile_of, values_near
+from dosimeter.unit_values import count_near, fractions_of, held_alone, quantile_of, values_near
 
 PEOPLE = "people"
 ENTRIES = "entries"
@@ -42,49 +43,74 @@ LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where 
 BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
 
 
+Near = Mapping[str, tuple[tuple[int, ...], ...]]  # of a field v…: the values around its quantile, in each group
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Layout:
+    """How what an individual contributes stands in a row of the profile: wide, in columns, or as one text.
+
+    ``near``: the fields v… whose values are few enough to be counted in columns of their own. These values come from
+    the data: a layout is as private as its profile.
+    """
+
+    plan: QueryPlan
+    wide: bool
+    near: Near
+
+    def identity_columns(self) -> list[str]:
+        """The columns of the profile that say what an individual contributes."""
+        if not self.wide:
+            return [ENTRIES]
+        groups, names = range(count_groups(self.plan)), unit_fields(self.plan)
+        return [column for group in groups for name in names for column in self.columns(name, group)]
+
+    def columns(self, name: str, group: int) -> list[str]:
+        """Those of one field in one group of a wide row."""
+        names = [f"{name}_{at}" for at in range(len(self.near[name][group]))] if name in self.near else [name]
+        return [f"{each}_{group}" for each in names] if self.plan.groups else names
+
+
+def lay_out(plan: QueryPlan, near: Near) -> Layout:
+    """Wide where the columns are few; without GROUP BY always, with a text for a field that has no columns."""
+    layout = Layout(plan, True, near)
+    listed = [name for name in unit_fields(plan) if name[0] in "dv" and name not in near]
+    if len(layout.identity_columns()) <= MOST_COLUMNS and not (plan.groups and listed):
+        return layout
+    return Layout(plan, not plan.groups, {})
+
+
+def find_countable(plan: QueryPlan) -> list[str]:
+    """The fields v… that may be counted in columns, if the values around their quantiles turn out to be few."""
+    names = unit_fields(plan)
+    if plan.groups and (any(name[0] == "d" for name in names) or len(names) * count_groups(plan) > MOST_COLUMNS):
+        return []
+    return [name for name in names if name[0] == "v"]
+
+
 def unit_profile_query(
-    plan: QueryPlan, relation: exp.Expression, attributes: Mapping[str, exp.Expression] | None = None
+    layout: Layout, relation: exp.Expression, attributes: Mapping[str, exp.Expression] | None = None
 ) -> exp.Select:
     """Distinct contributions of whole individuals (``identity_columns``) and how many have each.
 
     With attributes (FILTER flags, ``--by``) everybody is profiled; who is outside the WHERE has NULL in all of these.
     """
-    per_unit = _per_unit(plan, relation)
-    names = identity_columns(plan)
+    per_unit = _per_unit(layout, relation)
+    names = layout.identity_columns()
     source = per_unit.subquery("per_unit")
     if attributes is not None:
-        source = _with_attributes(plan, relation, per_unit, names, attributes)
+        source = _with_attributes(layout.plan, relation, per_unit, names, attributes)
         names += attributes
     keys = [exp.column(name) for name in names]
     query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source)
     return query.group_by(*[key.copy() for key in keys])
 
 
-def units_query(plan: QueryPlan, relation: exp.Expression, identity: Mapping[str, int | str], limit: int) -> exp.Select:
+def units_query(layout: Layout, relation: exp.Expression, identity: Mapping[str, int | str], limit: int) -> exp.Select:
     """Some of the individuals who contribute exactly this. Only for a controller who reveals them."""
     same = conjunction(exp.EQ(this=exp.column(name), expression=literal(value)) for name, value in identity.items())
-    chosen = exp.select(exp.column(UNIT)).from_(_per_unit(plan, relation).subquery("per_unit")).where(same)
+    chosen = exp.select(exp.column(UNIT)).from_(_per_unit(layout, relation).subquery("per_unit")).where(same)
     return chosen.order_by(exp.column(UNIT)).limit(limit)
-
-
-def identity_columns(plan: QueryPlan) -> list[str]:
-    """The columns of the profile that say what an individual contributes."""
-    if not is_wide(plan):
-        return [ENTRIES]
-    fields = unit_fields(plan)
-    return [wide_name(name, group) for group in range(count_groups(plan)) for name in fields] if plan.groups else fields
-
-
-def is_wide(plan: QueryPlan) -> bool:
-    """Whether the entries of all groups stand beside each other in one row."""
-    fields = unit_fields(plan)
-    if not plan.groups:
-        return True
-    return not any(name[0] in "dv" for name in fields) and len(fields) * count_groups(plan) <= MOST_COLUMNS
-
-
-def wide_name(field: str, group: int) -> str:
-    return f"{field}_{group}"
 
 
 def unit_fields(plan: QueryPlan) -> list[str]:
@@ -128,29 +154,29 @@ def _needs(plan: QueryPlan, argument: int) -> list[str]:
 # ---------------------------------------------------------------- one row per individual
 
 
-def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
     """One row per individual with rows that meet the WHERE and stand in a declared group."""
-    if not plan.groups:
-        return _per_entry(plan, relation)
-    if is_wide(plan):
-        return _all_groups_beside(plan, relation)
-    entries = _per_entry(plan, relation)
+    if not layout.plan.groups:
+        return _per_entry(layout, relation)
+    if layout.wide:
+        return _all_groups_beside(layout, relation)
     joined: exp.Expression = as_text(exp.column(GROUP))
-    for name in unit_fields(plan):
+    for name in unit_fields(layout.plan):
         joined = concatenated(joined, exp.Literal.string(":"), as_text(exp.column(name)))
     listed = listed_text(joined, exp.column(GROUP), ";")
     return (
         exp.select(exp.column(UNIT), alias(listed, ENTRIES))
-        .from_(entries.subquery("per_entry"))
+        .from_(_per_entry(layout, relation).subquery("per_entry"))
         .group_by(exp.column(UNIT))
     )
 
 
-def _all_groups_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
     """One pass: every field once for each group, over the rows of that group.
 
     The group's own values are compared, not its number: PostgreSQL would work the number out for every field.
     """
+    plan = layout.plan
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for group, key in enumerate(plan.group_keys or ()):
         inside = conjunction(
@@ -158,31 +184,32 @@ def _all_groups_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
         )
         assert inside is not None
         for name in unit_fields(plan):
-            counted = exp.Literal.number(1) if name == ROWS else exp.column(f"a{name[1:]}")
+            counted = exp.Literal.number(1) if name == ROWS else _argument_of(name)
             value = exp.Case(ifs=[exp.If(this=inside.copy(), true=counted)])
-            field = exp.Count(this=value) if name == ROWS else _field_tree(plan, name, value)
-            columns.append(alias(field, wide_name(name, group)))
+            trees = _field_trees(layout, name, value, group)
+            columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(name, group), strict=True)]
     rows = all_rows(plan, relation, *[alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)])
     rows = rows.where(*[is_declared(group.tree, group.values or ()) for group in plan.groups])
     return exp.select(*columns).from_(rows.subquery("unit_rows")).group_by(exp.column(UNIT))
 
 
-def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
     """One row per individual (and declared group) with the entry's fields; values and lonely ones are joined on."""
+    plan = layout.plan
     keys, fields = entry_keys(plan), unit_fields(plan)
-    if len(fields) == 1 and fields[0].startswith("v"):
+    if len(fields) == 1 and fields[0].startswith("v") and not layout.near:
         return values_near(plan, relation, *quantile_of(fields[0]))  # who has NULL alone moves nothing
     columns = key_columns(plan)
     parts: dict[str, exp.Select] = {}
     for name in fields:
-        if name == ROWS:
-            columns.append(alias(exp.Count(this=exp.Star()), ROWS))
-        elif name.startswith("d"):
+        if name.startswith("d"):
             parts[name] = held_alone(plan, relation, int(name[1:]))
-        elif name.startswith("v"):
+        elif name.startswith("v") and name not in layout.near:
             parts[name] = values_near(plan, relation, *quantile_of(name))
         else:
-            columns.append(alias(_field_tree(plan, name, exp.column(f"a{name[1:]}")), name))
+            trees = _field_trees(layout, name, exp.Star() if name == ROWS else _argument_of(name), 0)
+            names = layout.columns(name, 0) if layout.wide else [name]
+            columns += [alias(tree, column) for tree, column in zip(trees, names, strict=True)]
     entries = exp.select(*columns).from_(declared_rows(plan, relation).subquery("unit_rows"))
     entries = entries.group_by(*[exp.column(key) for key in keys])
     if not parts:
@@ -198,7 +225,21 @@ def _per_entry(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     return query
 
 
-def _field_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expression:
+def _argument_of(field: str) -> exp.Expression:
+    return exp.column(f"a{field[1:].split('_')[0]}")
+
+
+def _field_trees(layout: Layout, name: str, value: exp.Expression, group: int) -> list[exp.Expression]:
+    """What stands in the columns of a field, from the values of its argument, or from what is there in every row."""
+    if name == ROWS:
+        return [exp.Count(this=value)]
+    if name in layout.near:
+        near = layout.near[name][group]
+        return [count_near(value.copy(), near, at) for at in range(len(near))]
+    return [_total_tree(layout.plan, name, value)]
+
+
+def _total_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expression:
     """The field n…, t…, s… or q… of an argument, from its values. Totals are exact (S8)."""
     need, argument = name[0], plan.arguments[int(name[1:])]
     if need == "n":

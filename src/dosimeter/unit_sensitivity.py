@@ -26,15 +26,15 @@ from dosimeter.unit_queries import (
     PEOPLE,
     ROWS,
     UNDECLARED,
+    Layout,
     doubts_query,
-    identity_columns,
-    is_wide,
+    find_countable,
+    lay_out,
     unit_fields,
     unit_profile_query,
-    wide_name,
 )
-from dosimeter.unit_rows import count_groups
-from dosimeter.unit_values import fractions_of
+from dosimeter.unit_rows import GROUP, count_groups
+from dosimeter.unit_values import fractions_of, near_query, quantile_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class UnitProfile:
     A field v… holds numbers of ``values``: the values around a quantile and how often the individual has each.
     """
 
-    plan: QueryPlan
+    layout: Layout
     keys: tuple[tuple[Scalar, ...], ...]
     people: IntArray
     inside: NDArray[np.bool_]
@@ -63,6 +63,10 @@ class UnitProfile:
     attributes: Mapping[str, NDArray[np.generic]]
     identities: pa.Table
     undeclared: int  # rows that meet the WHERE and stand in no declared group (C7)
+
+    @property
+    def plan(self) -> QueryPlan:
+        return self.layout.plan
 
     @property
     def k(self) -> int:
@@ -90,18 +94,20 @@ def measure_unit_profile(
     found = {INFINITE: 0, UNDECLARED: 0} if doubts is None else engine.fetch(doubts).to_pylist()[0]
     if found[INFINITE]:
         raise infinite_values(plan)
-    table = engine.fetch(unit_profile_query(plan, engine.relation(), attributes))
+    layout = lay_out(plan, {name: _find_near(plan, engine, name) for name in find_countable(plan)})
+    table = engine.fetch(unit_profile_query(layout, engine.relation(), attributes))
     people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
-    identities = table.select(identity_columns(plan))
+    identities = table.select(layout.identity_columns())
     inside = np.asarray(identities.column(0).is_valid().to_numpy(), dtype=np.bool_)
-    if is_wide(plan):
-        owners, group, columns = _gather_entries(plan, table, inside)
+    if layout.wide:
+        owners, group, columns, counted = _gather_entries(layout, table, inside)
     else:
         owners, group, columns = _split_entries(plan, table.column(ENTRIES))
-    listed = {name: _read_lists(column) for name, column in columns.items() if name.startswith("v")}
+        counted = {}
+    listed = counted | {name: _read_lists(column) for name, column in columns.items() if name.startswith("v")}
     whole = {name: _read_numbers(column) for name, column in columns.items() if name not in listed}
     return UnitProfile(
-        plan=plan,
+        layout=layout,
         keys=keys,
         people=people,
         inside=inside,
@@ -115,31 +121,57 @@ def measure_unit_profile(
     )
 
 
-Entries = tuple[IntArray, IntArray, "dict[str, pa.ChunkedArray | pa.Array]"]
+def _find_near(plan: QueryPlan, engine: Engine, name: str) -> tuple[tuple[int, ...], ...]:
+    """The values around a quantile in each group; where there are none, one that nobody has."""
+    found = engine.fetch(near_query(plan, engine.relation(), *quantile_of(name)))
+    near: list[list[int]] = [[] for _ in range(count_groups(plan))]
+    groups = found.column(GROUP).to_pylist() if plan.groups else [0] * found.num_rows
+    for group, value in zip(groups, found.column("v").to_pylist(), strict=True):
+        near[int(group)].append(int(value))
+    return tuple(tuple(sorted(values)) or (0,) for values in near)
 
 
-def _gather_entries(plan: QueryPlan, table: pa.Table, inside: NDArray[np.bool_]) -> Entries:
-    """The fields of all groups, one group after the other, and then by individual."""
+Columns = dict[str, "pa.ChunkedArray | pa.Array"]
+Lists = tuple[IntArray, tuple[Values, ...]]
+
+
+def _gather_entries(
+    layout: Layout, table: pa.Table, inside: NDArray[np.bool_]
+) -> tuple[IntArray, IntArray, Columns, dict[str, Lists]]:
+    """The fields of all groups, one group after the other, and then by individual; and those that were counted."""
     import pyarrow as pa
 
-    names, groups = unit_fields(plan), count_groups(plan)
+    names, groups = unit_fields(layout.plan), count_groups(layout.plan)
     found = table.filter(inside)
     rows = np.flatnonzero(inside).astype(np.int64)
     owners, group = np.tile(rows, groups), np.repeat(np.arange(groups, dtype=np.int64), len(rows))
-    if not plan.groups:
-        return owners, group, {name: found.column(name) for name in names}
     order = np.argsort(owners, kind="stable")
-    columns = {
-        name: pa.chunked_array(
-            [chunk for at in range(groups) for chunk in found.column(wide_name(name, at)).chunks],
-            found.column(wide_name(name, 0)).type,
-        ).take(pa.array(order))
-        for name in names
-    }
-    return owners[order], group[order], columns
+    columns: Columns = {}
+    counted: dict[str, Lists] = {}
+    for name in names:
+        if name in layout.near:
+            codes, values = _gather_counts(layout, found, name)
+            counted[name] = codes[order], values
+        else:
+            parts = [found.column(layout.columns(name, at)[0]) for at in range(groups)]
+            chunks = [chunk for part in parts for chunk in part.chunks]
+            columns[name] = pa.chunked_array(chunks, parts[0].type).take(pa.array(order))
+    return owners[order], group[order], columns, counted
 
 
-def _split_entries(plan: QueryPlan, texts: pa.ChunkedArray) -> Entries:
+def _gather_counts(layout: Layout, found: pa.Table, name: str) -> Lists:
+    """How often each value around a quantile was counted, as lists of values; one group after the other."""
+    codes: list[IntArray] = []
+    lists: list[Values] = []
+    for group, near in enumerate(layout.near[name]):
+        counts = np.column_stack([found.column(each).to_numpy() for each in layout.columns(name, group)])
+        distinct, where = np.unique(counts, axis=0, return_inverse=True)
+        codes.append(len(lists) + where.reshape(-1))
+        lists += [tuple(pair for pair in zip(near, row, strict=True) if pair[1]) for row in distinct.tolist()]
+    return np.concatenate(codes), tuple(lists)
+
+
+def _split_entries(plan: QueryPlan, texts: pa.ChunkedArray) -> tuple[IntArray, IntArray, Columns]:
     """``group:field:…;…`` of every individual as columns: whose entry it is, its group, its fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -167,7 +199,7 @@ def _read_numbers(column: pa.ChunkedArray | pa.Array) -> Whole:
         return np.array([int(value) for value in column.to_pylist()], dtype=object)
 
 
-def _read_lists(column: pa.ChunkedArray | pa.Array) -> tuple[IntArray, tuple[Values, ...]]:
+def _read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
     """Each entry's number among the distinct lists, and these."""
     import pyarrow as pa
 

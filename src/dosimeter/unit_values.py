@@ -5,6 +5,7 @@ Trees for any engine to transpile. Never opens a connection.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from sqlglot import exp
@@ -21,6 +22,7 @@ from dosimeter.unit_rows import (
     is_there,
     key_columns,
     listed_text,
+    literal,
     same_keys,
 )
 
@@ -52,29 +54,40 @@ def held_alone(plan: QueryPlan, relation: exp.Expression, position: int) -> exp.
     return exp.select(*shown).from_(lonely.subquery("lonely")).group_by(*[key.copy() for key in keys])
 
 
+def near_query(plan: QueryPlan, relation: exp.Expression, position: int, at: int) -> exp.Select:
+    """The values around a quantile, per group: all that it can become when up to m rows are left out (C3)."""
+    value, groups = exp.column(f"a{position}"), key_columns(plan)[1:]
+    histogram = (
+        exp.select(*groups, alias(value, "v"), alias(exp.Count(this=exp.Star()), "c"))
+        .from_(declared_rows(plan, relation, is_there(value.copy())).subquery("value_rows"))
+        .group_by(*[group.copy() for group in groups], value.copy())
+    )
+    near = _is_near(fractions_of(plan, position)[at], plan.schema.max_rows_per_unit + 1)
+    found = exp.select(*[group.copy() for group in groups], exp.column("v"))
+    return found.from_(_ranked(histogram, groups).subquery("ranked")).where(near)
+
+
+def count_near(value: exp.Expression, near: Sequence[int], at: int) -> exp.Expression:
+    """How often an individual has the value at this place among those around a quantile, or one beyond the border."""
+    if len(near) == 1:
+        return exp.Count(this=value)
+    kind = exp.LTE if at == 0 else exp.GTE if at == len(near) - 1 else exp.EQ
+    test = kind(this=wrap(value), expression=literal(near[at]))
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
+
+
 def values_near(plan: QueryPlan, relation: exp.Expression, position: int, at: int) -> exp.Select:
     """Per individual (and group): their values as ``valuextimes,…``, clamped to those around the quantile (C3).
 
     Leaving out up to m rows moves a quantile's rank by at most m, so values further away can be moved to the border
     without changing any outcome.
     """
-    value = exp.column(f"a{position}")
-    rows = declared_rows(plan, relation, is_there(value))
     groups = key_columns(plan)[1:]
-    times = exp.Count(this=exp.Star())
-    histogram = (
-        exp.select(*groups, alias(value.copy(), "v"), alias(times, "c"))
-        .from_(rows.copy().subquery("value_rows"))
-        .group_by(*[group.copy() for group in groups], value.copy())
-    )
-    ranked = _ranked(histogram, groups)
-    near = _near(fractions_of(plan, position)[at], plan.schema.max_rows_per_unit + 1)
-    around = exp.Case(ifs=[exp.If(this=near, true=exp.column("v"))])
     borders = exp.select(
         *[group.copy() for group in groups],
-        alias(exp.Min(this=around), "low"),
-        alias(exp.Max(this=around.copy()), "high"),
-    ).from_(ranked.subquery("ranked"))
+        alias(exp.Min(this=exp.column("v")), "low"),
+        alias(exp.Max(this=exp.column("v")), "high"),
+    ).from_(near_query(plan, relation, position, at).subquery("near"))
     if groups:
         borders = borders.group_by(*[group.copy() for group in groups])
     own, low, high = exp.column("x", table="r"), exp.column("low", table="b"), exp.column("high", table="b")
@@ -85,6 +98,8 @@ def values_near(plan: QueryPlan, relation: exp.Expression, position: int, at: in
         ],
         default=own.copy(),
     )
+    value = exp.column(f"a{position}")
+    rows = declared_rows(plan, relation, is_there(value))
     plain = exp.select(*key_columns(plan), alias(value.copy(), "x")).from_(rows.subquery("x_rows"))
     keys = entry_keys(plan)
     kept = exp.select(*[alias(exp.column(key, table="r"), key) for key in keys], alias(clamped, "w"))
@@ -92,7 +107,7 @@ def values_near(plan: QueryPlan, relation: exp.Expression, position: int, at: in
     same = same_keys(keys[1:], "r", "b")
     kept = kept.join(borders.subquery("b"), on=same, join_type="inner" if groups else "cross")
     counted = (
-        exp.select(*key_columns(plan), exp.column("w"), alias(times.copy(), "times"))
+        exp.select(*key_columns(plan), exp.column("w"), alias(exp.Count(this=exp.Star()), "times"))
         .from_(kept.subquery("kept"))
         .group_by(*key_columns(plan), exp.column("w"))
     )
@@ -115,7 +130,7 @@ def _ranked(histogram: exp.Select, groups: list[exp.Expression]) -> exp.Select:
     return exp.select(*columns, alias(upto, "upto"), alias(total, "total")).from_(histogram.subquery("histogram"))
 
 
-def _near(fraction: Fraction, reach: int) -> exp.Expression:
+def _is_near(fraction: Fraction, reach: int) -> exp.Expression:
     """Whether a value's ranks come within ``reach`` of the quantile's rank p(N − 1): one more than is needed."""
     total = exp.Sub(this=exp.column("total"), expression=exp.Literal.number(1))
     rank = exp.Floor(

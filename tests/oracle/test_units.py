@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import mpmath
 import numpy as np
@@ -46,7 +47,7 @@ from unit_oracle import (
     weigh,
 )
 
-from dosimeter import Dataset
+from dosimeter import Dataset, Risk, unit_queries
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanism import noise_scale
 from dosimeter.unit_sensitivity import UnitProfile
@@ -63,12 +64,49 @@ EXAMPLES = settings().max_examples  # of the profile in use
 def test_contributions_are_those_of_deletion(
     name: str, data: st.DataObject, rows: list[Row], question: Question, m: int
 ) -> None:
-    """Each aggregate in turn, alone or beside others."""
+    """Each aggregate in turn, alone or beside others, in columns and in texts."""
     question = replace(question, aggregates=(data.draw(AGGREGATES[name]), *question.aggregates[1:]))
     mechanism: Any = data.draw(st.sampled_from(["laplace", "gaussian"]))
-    with open_visits(rows, m) as visits:
+    columns = data.draw(st.sampled_from([64, 5, 0]))
+    with open_visits(rows, m) as visits, patch.object(unit_queries, "MOST_COLUMNS", columns):
         risk = visits.risk(question.sql, mechanism=mechanism, min_rows=question.min_rows)
         check_against_deletion(risk, question, kept_rows(rows, m), m)
+
+
+@pytest.mark.parametrize(
+    ("sql", "wide"),
+    [
+        ("SELECT MEDIAN(n0) FROM visits", True),
+        ("SELECT QUANTILE_CONT(n0, 0.9), MEDIAN(n0), SUM(x) FROM visits", True),
+        ("SELECT grp, MEDIAN(x), COUNT(*) FROM visits GROUP BY grp", False),
+    ],
+)
+def test_values_around_a_quantile_are_counted_in_columns_or_listed_in_a_text(sql: str, wide: bool) -> None:
+    """Where they are few, and where they are many: the same contributions, of the same individuals."""
+    rows: list[Row] = [
+        {"unit": f"p{row % 23}", "entries": row, "x": row * 37 % 9 - 3 if row % 11 else None}
+        | {"n0": (row * 53 % 76) / 20 - 1.5, "grp": "AB"[row % 2], "infinite": False}
+        for row in range(120)
+    ]
+    found: list[tuple[list[Vector], list[tuple[str, float]]]] = []
+    for columns in (64, 0):
+        with open_visits(rows, 6, individuals=23) as visits, patch.object(unit_queries, "MOST_COLUMNS", columns):
+            risk = visits.risk(sql)
+            assert isinstance(risk.profile, UnitProfile)
+            layout = risk.profile.layout
+            assert (layout.wide, bool(layout.near)) == ((True, True) if columns else (wide, False))
+            found.append((expand(risk.contributions), _list_revealed(risk)))
+    assert_same_people(found[0][0], found[1][0])
+    assert any(any(vector) for vector in found[0][0])
+    assert found[0][1] == found[1][1]
+    with open_visits(rows, 6, individuals=23) as visits:
+        assert_same_people(found[0][0], expand(visits.risk(sql, method="recompute").contributions))
+
+
+def _list_revealed(risk: Risk) -> list[tuple[str, float]]:
+    """Everybody with their sensitivity, one by one."""
+    shown = ((row["columns"]["unit"].split(", "), row["sensitivity"]) for row in risk.people_rows(23, reveal=True))
+    return sorted((unit, sensitivity) for units, sensitivity in shown for unit in units)
 
 
 @given(rows=tables(), question=QUESTIONS, m=st.integers(1, 3))
