@@ -217,19 +217,7 @@ class Risk:
         """What was found for a preference, with its exact limit and everything the controller should know of it."""
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self._limit(preference, classes)
-        notes = write_notes(
-            classes,
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            indicator=self.indicator,
-            grids=self.plan.grids(self.mechanism.norm),
-            measures=[measure.kind for measure in self.plan.measures],
-            groups=self.k // len(self.plan.measures),
-            epsilons=[line.epsilon for line in lines],
-            preference=preference,
-            found=found,
-            limit=limit,
-        )
+        notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
         return Choice(
             preference=preference.text,
             epsilon=found.epsilon,
@@ -270,18 +258,31 @@ class Risk:
         if self.profile is None:
             raise OptionError(f"{what} needs the closed form. Leave --method recompute out.")
 
-    def risk_notes(self) -> tuple[str, ...]:
-        """What the controller should know even without a preference (R7, R8)."""
-        notes = write_notes(
-            self.sensitivities,
+    def _write_notes(
+        self,
+        sensitivities: Sensitivities,
+        epsilons: Sequence[float],
+        preference: Preference | None = None,
+        found: Found | None = None,
+        limit: Limit | None = None,
+    ) -> tuple[str, ...]:
+        return write_notes(
+            sensitivities,
             self.mechanism,
             sensitivity=self.sensitivity,
             indicator=self.indicator,
             grids=self.plan.grids(self.mechanism.norm),
             measures=[measure.kind for measure in self.plan.measures],
             groups=self.k // len(self.plan.measures),
-            epsilons=self.candidates,
+            epsilons=epsilons,
+            preference=preference,
+            found=found,
+            limit=limit,
         )
+
+    def risk_notes(self) -> tuple[str, ...]:
+        """What the controller should know even without a preference (R7, R8)."""
+        notes = self._write_notes(self.sensitivities, self.candidates)
         return tuple(dict.fromkeys((*self._literal_notes(), *self.notes, *notes)))
 
     def smallest_group(self) -> int | None:

@@ -239,22 +239,8 @@ def groups_table(rows: Sequence[Mapping[str, Any]], *, by: str, epsilon: float |
 # ---------------------------------------------------------------- one sentence
 
 
-def advice(
-    candidates: Sequence[Candidate],
-    *,
-    preference: str | None = None,
-    found: float | None = None,
-    limit: float | None = None,
-    indicator: str = "bound",
-    reading: float | None = None,
-    smallest: int | None = None,
-    headline: str | None = None,
-) -> RenderableType:
-    """What to take from it, in a sentence; ``advise`` gives the bare string."""
-    sentence = advise(
-        candidates, preference=preference, found=found, limit=limit, indicator=indicator, reading=reading,
-        smallest=smallest, headline=headline,
-    )  # fmt: skip
+def say(sentence: str) -> RenderableType:
+    """A sentence, wrapped to whatever shows it."""
     return _Late(lambda options: _plain(sentence, options))
 
 

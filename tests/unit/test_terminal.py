@@ -13,13 +13,13 @@ from rich.console import Console, RenderableType
 
 from dosimeter.model import Candidate, paper_candidates
 from dosimeter.terminal import (
-    advice,
     advise,
     candidate_table,
     groups_table,
     people_table,
     pick_candidates,
     range_bars,
+    say,
 )
 
 RATIO = "MIN(rdr) / MAX(rdr) >= 0.95"
@@ -73,7 +73,7 @@ EVERYTHING = [
     range_bars(PLAIN),
     people_table(PEOPLE, epsilon=0.1),
     groups_table(GROUPS, by="race", epsilon=0.1),
-    advice(PAPER, preference=RATIO, found=0.05, limit=1 / 19),
+    say(advise(PAPER, preference=RATIO, found=0.05, limit=1 / 19)),
 ]
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from dosimeter.choose import pick_headline
 from dosimeter.model import Candidate, Choice
 from dosimeter.numerals import format_epsilon, format_number, format_percent
-from dosimeter.terminal import advice, candidate_table, groups_table, people_table, range_bars
+from dosimeter.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
 
 if TYPE_CHECKING:
     from dosimeter.aftermath import Aftermath
@@ -70,7 +70,7 @@ def print_risk(
         console.print()
         console.print(groups_table(by_group, by=by, epsilon=found.candidates[0]))
     console.print()
-    console.print(advice(lines, indicator=found.indicator, smallest=found.smallest_group()))
+    console.print(say(advise(lines, indicator=found.indicator, smallest=found.smallest_group())))
     print_notes(console, found.risk_notes())
 
 
@@ -82,18 +82,17 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     console.print()
     console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon))
     console.print()
-    console.print(
-        advice(
-            choice.candidates,
-            preference=choice.preference,
-            found=choice.epsilon,
-            limit=choice.limit,
-            indicator=found.indicator,
-            reading=reading,
-            smallest=found.smallest_group(),
-            headline=headline,
-        )
+    sentence = advise(
+        choice.candidates,
+        preference=choice.preference,
+        found=choice.epsilon,
+        limit=choice.limit,
+        indicator=found.indicator,
+        reading=reading,
+        smallest=found.smallest_group(),
+        headline=headline,
     )
+    console.print(say(sentence))
     print_notes(console, [note for note in choice.notes if note != headline])
 
 
