@@ -189,8 +189,20 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
             trees = _field_trees(layout, name, value, group)
             columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(name, group), strict=True)]
     rows = all_rows(plan, relation, *[alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)])
-    rows = rows.where(*[is_declared(group.tree, group.values or ()) for group in plan.groups])
-    return exp.select(*columns).from_(rows.subquery("unit_rows")).group_by(exp.column(UNIT))
+    if ROWS not in unit_fields(plan):
+        rows = rows.where(*[is_declared(group.tree, group.values or ()) for group in plan.groups])
+    grouped = exp.select(*columns).from_(rows.subquery("unit_rows")).group_by(exp.column(UNIT))
+    return grouped if ROWS not in unit_fields(plan) else _with_rows(layout, grouped)
+
+
+def _with_rows(layout: Layout, grouped: exp.Select) -> exp.Select:
+    """Those with rows in a declared group. Where rows are counted anyway, this is faster than testing every row."""
+    some = disjunction(
+        exp.GT(this=exp.column(name), expression=exp.Literal.number(0))
+        for group in range(count_groups(layout.plan))
+        for name in layout.columns(ROWS, group)
+    )
+    return exp.select(exp.Star()).from_(grouped.subquery("everybody")).where(some)
 
 
 def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
