@@ -144,9 +144,9 @@ def analyse(address: str, token: str, number: int, until: float, watch: Stopwatc
 
 
 def control(address: str, until: float, watch: Stopwatch) -> None:
-    """Take the first of the queue, look, move the slider, approve; again and again."""
+    """Take the first of the queue, look, move the slider, approve; again and again, and once at least."""
     with closing(sign_in(address)) as client:
-        while time.monotonic() < until:
+        while time.monotonic() < until or "approve" not in watch.seconds:
             queue = watch.call("queue", client, "GET", "/queue").text
             waiting = re.search(r'href="/decide/(\w+)"', queue)
             if waiting is None:

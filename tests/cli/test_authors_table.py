@@ -73,7 +73,7 @@ def test_every_cell_is_there() -> None:
 def test_cell_from_a_shell(adult_train: Path, query: str) -> None:
     words = write_arguments(adult_train, "gaussian", query, 0.95)
     finished = subprocess.run(
-        [sys.executable, "-m", "dosimeter", *words], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-m", "dosimeter", *words], capture_output=True, text=True, check=True, timeout=300
     )
     assert json.loads(finished.stdout)["epsilon"] == FOUND["gaussian", query][0]
     assert finished.stderr == ""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +51,11 @@ efforts = pytest.mark.parametrize("effort", ["few", pytest.param("many", marks=p
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "t.csv").write_text(TABLE)
-        (Path(name) / "t.toml").write_text(SCHEMA)
-        yield Path(name)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("fuzz")
+    (place / "t.csv").write_text(TABLE)
+    (place / "t.toml").write_text(SCHEMA)
+    return place
 
 
 def run(*words: object) -> Outcome:

@@ -27,7 +27,7 @@ def test_a_full_disk_after_the_release_is_no_bug_and_the_answer_is_kept(
     with full.open("w") as nowhere:
         finished = subprocess.run(
             [sys.executable, "-m", "dosimeter", *words, "--epsilon", "1", "--policy", "budget:2", "--json"],
-            stdout=nowhere, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+            stdout=nowhere, stderr=subprocess.PIPE, text=True, check=False, timeout=300,
         )  # fmt: skip
     assert finished.returncode == 2
     assert "cannot be written" in finished.stderr

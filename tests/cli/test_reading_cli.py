@@ -30,7 +30,7 @@ def test_sql_from_a_file_and_from_standard_input(
     assert run("risk", patients, f"@{tmp_path / 'query.sql'}", "--epsilon", 1, "--json").json["query"].startswith(SUM)
     finished = subprocess.run(
         [sys.executable, "-m", "dosimeter", "risk", patients, "-", "--epsilon", "1", "--json"],
-        input=SUM, capture_output=True, text=True, check=True, timeout=60,
+        input=SUM, capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     assert json.loads(finished.stdout)["query"] == SUM
     monkeypatch.setattr(sys, "stdin", None)

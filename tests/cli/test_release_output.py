@@ -45,7 +45,7 @@ def test_the_json_of_find_and_release(shop: Shop) -> None:
     status, out, _ = shop.release(COUNT, *options)
     document = json.loads(out)
     assert status == 0
-    assert document["epsilon"] == 1.0  # τ = 5 holds of every variance; noise of 15 scales has p < 1e-6
+    assert document["epsilon"] == 1.0  # τ/w² = 20: the noise would have to be a thousand scales
     assert document["epsilon_svt"] == 2.0
     assert document["error_95"] == [3.0]
     assert "3-differentially private" in document["guarantee"]

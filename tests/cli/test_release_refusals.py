@@ -232,7 +232,7 @@ def run_in_a_process(words: list[str], warm: list[str], how: str) -> tuple[list[
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert result.returncode == 0, result.stderr
     *complaint, statuses = result.stderr.splitlines()

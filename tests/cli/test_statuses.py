@@ -31,7 +31,7 @@ def test_version_and_help(run: Run) -> None:
 
 def test_python_dash_m() -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "dosimeter", "--version"], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-m", "dosimeter", "--version"], capture_output=True, text=True, check=True, timeout=300
     )
     assert finished.stdout == f"dosimeter {dosimeter.__version__}\n"
 
@@ -61,21 +61,28 @@ def test_interrupted_is_status_130(run: Run, patients: Path, monkeypatch: pytest
     assert (outcome.status, outcome.out, outcome.err) == (130, "", "dosimeter: stopped.\n")
 
 
-READY = "import sys; from dosimeter.cli import main; sys.stderr.write('ready\\n'); sys.stderr.flush(); "
-COUNT_FOR_HOURS = (
-    READY
-    + """
+LEAVE_OUT = """
+import sys
 from sqlglot import exp
-from dosimeter.cli import looking
+from dosimeter.cli import main
 from dosimeter.controller import Dataset
-def assess(self, *_, **__):
-    return self.engine.fetch(exp.select("MAX(HASH(range))").from_("RANGE(1000000000000)"))
+work = Dataset.assess
+def assess(self, *words, **options):
+    sys.stderr.write("ready\\n")
+    sys.stderr.flush()
+    return work(self, *words, **options)
 Dataset.assess = assess
+"""
+COUNT_FOR_HOURS = (
+    LEAVE_OUT
+    + """
+def work(self, *_, **__):
+    return self.engine.fetch(exp.select("MAX(HASH(range))").from_("RANGE(1000000000000)"))
 """
 )
 
 
-@pytest.mark.parametrize("start", [READY, COUNT_FOR_HOURS], ids=["leaving records out", "a query of the engine"])
+@pytest.mark.parametrize("start", [LEAVE_OUT, COUNT_FOR_HOURS], ids=["leaving records out", "a query of the engine"])
 def test_control_c_stops_the_work(tmp_path: Path, start: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x\n" + "\n".join(str(value) for value in range(30_000)))
@@ -89,13 +96,13 @@ def test_control_c_stops_the_work(tmp_path: Path, start: str) -> None:
     time.sleep(1.5)
     assert process.poll() is None, "the work was over before it could be interrupted"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (130, "", "dosimeter: stopped.\n")
 
 
 def test_a_closed_pipe_is_no_error(patients: Path) -> None:
     command = f"{sys.executable} -m dosimeter risk {patients} '{SUM}' --all | head -1; echo ${{PIPESTATUS[0]}}"
-    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=300)
     assert finished.stdout.splitlines() == [SUM, "0"]
     assert finished.stderr == ""
 
@@ -119,7 +126,7 @@ def read_from_terminal(words: list[str], environment: Mapping[str, str]) -> str:
             if not part:
                 break
             parts.append(part)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
     os.close(ours)
     return b"".join(parts).decode()
 
@@ -140,7 +147,7 @@ def test_output_survives_a_terminal_without_unicode(patients: Path) -> None:
     query = "SELECT COUNT(*) FROM patients WHERE ward = 'Œst'"
     for extra in ([], ["--json"]):
         finished = subprocess.run(
-            [*words, query, *extra], capture_output=True, text=True, check=True, timeout=60, env=environment
+            [*words, query, *extra], capture_output=True, text=True, check=True, timeout=300, env=environment
         )
         assert finished.stdout.isascii()
     assert json.loads(finished.stdout)["query"] == query

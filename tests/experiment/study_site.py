@@ -81,9 +81,8 @@ class Visitor:
     """Keeps every page that it got."""
 
     def __init__(self, url: str) -> None:
-        self.client = httpx.Client(
-            base_url=url, headers={"user-agent": "Peculiar/1.0", "accept-language": "gsw"}, follow_redirects=True
-        )
+        headers = {"user-agent": "Peculiar/1.0", "accept-language": "gsw-x-peculiar"}
+        self.client = httpx.Client(base_url=url, headers=headers, follow_redirects=True, timeout=60)
         self.pages: list[str] = []
 
     def read(self) -> str:
@@ -127,14 +126,14 @@ class LiveServer:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while not self._server.started and time.monotonic() < until:
             time.sleep(0.02)
         self.url = f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=60)
 
 
 def find_title(page: str) -> str:

@@ -18,7 +18,7 @@ Serve = Callable[[Any], LiveServer]
 
 def open_study(browser: Browser, url: str, complaints: list[str], **options: Any) -> Page:
     page = browser.new_context(base_url=url, **options).new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.goto("/")
@@ -53,6 +53,7 @@ def test_whole_study_in_a_browser(site: StudySite, serve_live: Serve, chromium: 
         page.keyboard.press("ArrowRight")
         assert page.locator("output").inner_text() == "ε = 1.5"
         assert slider.get_attribute("aria-valuetext") == "ε = 1.5"
+        page.wait_for_load_state()
         for picture in page.locator("figure img").all():
             assert picture.evaluate("image => image.complete && image.naturalWidth > 0")
         page.click("main form.choice button")

@@ -26,6 +26,7 @@ from dosimeter.ledger import Account, AccountOpening, Algorithm, Ledger, Request
 
 SCHEMA, SOURCE = "schema-1", "source-1"
 NOBODY = 65534
+BUSY_TIMEOUT = 150.0  # what 32 processes need on a slow machine, several times over
 
 
 def make_opening(policy: str = "budget:1", algorithm: Algorithm = "fixed", **changes: object) -> AccountOpening:
@@ -146,7 +147,7 @@ def run_crowd(target: str, processes: int, each: int, epsilon: str) -> None:
 
 def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
     outcomes: list[dict[str, object]] = []
-    with Ledger.open(target) as ledger:
+    with Ledger.open(target, busy_timeout=BUSY_TIMEOUT) as ledger:
         for _ in range(each):
             seen: list[str] = []
 

@@ -25,6 +25,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.model import paper_candidates
 
 EPSILON = 0.125
+BUSY_TIMEOUT = 150.0  # what 32 processes need on a slow machine, several times over
 QUERY = "SELECT COUNT(*) AS n FROM {} WHERE x > 2"
 
 # The steps of a release, in order → the status of its entry if the process dies there, None where there is no entry.
@@ -91,7 +92,7 @@ def die_at(step: str) -> Callable[[str], None]:
 
     wrap(Ledger, "reserve", "before the reservation", "after the reservation")
     wrap(Ledger, "settle", "before the settlement", "after the settlement")
-    wrap(releasing, "current_terms", "inside the decision", "")
+    wrap(releasing, "open_books", "inside the decision", "")
     wrap(releasing, "add_noise_to", "before the noise", "after the noise")
     event.listen(Engine, "after_cursor_execute", after_execute)
     return reached
@@ -129,7 +130,7 @@ def crash_everywhere(target: str, outbox: Path, repeats: int) -> None:
 def join_crowd(target: str, number: int, each: int, policy: str) -> list[dict[str, Any]]:
     candidates = paper_candidates()
     outcomes = []
-    with open_table("crowded") as table, Ledger.open(target) as ledger:
+    with open_table("crowded") as table, Ledger.open(target, busy_timeout=BUSY_TIMEOUT) as ledger:
         for turn in range(each):
             epsilon = EPSILON if policy != "paper" else candidates[-1 - (7 * number + 5 * turn) % len(candidates)]
             started = time.monotonic()

@@ -78,7 +78,7 @@ def kill_in_the_middle(target: str, outbox: Path, after: float) -> None:
         stderr=subprocess.PIPE,
     )
     size = outbox.stat().st_size if outbox.exists() else 0
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     try:
         while process.poll() is None and time.monotonic() < deadline:
             if outbox.exists() and outbox.stat().st_size > size:

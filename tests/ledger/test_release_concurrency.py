@@ -7,13 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from release_worker import EPSILON
+from release_worker import BUSY_TIMEOUT, EPSILON
 from test_release_crash import run_release_worker
 
 from dosimeter.ledger import Account, Ledger
 
 PROCESSES = 32
-BUSY_TIMEOUT = 30.0
 
 
 def crowd(target: str, each: int, policy: str) -> tuple[list[dict[str, Any]], Account]:

@@ -123,7 +123,7 @@ def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
         assert run.stdout is not None
         workers = [int(word) for word in run.stdout.readline().split()]
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all of them
-        _, errors = run.communicate(timeout=30)
+        _, errors = run.communicate(timeout=120)
     assert run.returncode == 130
     assert errors == ""
     assert len(workers) == 2

@@ -1,6 +1,6 @@
 """The draws follow the exact discrete distributions, and neighbouring totals stay as close as promised.
 
-Every test states its n and its α; together they fail a correct program with probability at most α = 1e-6. Draws are
+Every test states its n and its α; together they fail a correct program with probability at most 3e-7. Draws are
 never seeded: OpenDP's source of randomness is the operating system's.
 """
 
@@ -19,9 +19,9 @@ from dosimeter.noise import Calibrated, add_noise, calibrate, draw_discrete_lapl
 N = 100_000
 LAPLACE_SCALES = (0.4, 2.5, 37.0)
 GAUSSIAN_SCALES = (0.45, 3.2, 51.0)
-ALPHA_FIT = 2e-8  # × 6
-ALPHA_CORRELATION = 2e-8  # × 6
-ALPHA_NEIGHBOURS = 1e-7  # × 2; the sum is 4.4e-7, which leaves room for chi-square being an approximation
+ALPHA_FIT = 1e-8  # × 6
+ALPHA_CORRELATION = 1e-8  # × 6
+ALPHA_NEIGHBOURS = 5e-8  # × 2; the sum is 2.2e-7, which leaves room for chi-square being an approximation
 
 GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")
 
@@ -69,7 +69,7 @@ def chi_square_p_value(draws: tuple[int, ...], pmf: Callable[[int], float], scal
 
 @pytest.mark.parametrize(("kind", "scale"), CASES)
 def test_draws_fit_the_exact_distribution(kind: str, scale: float) -> None:
-    """n = 100,000, α = 2e-8. And the test can tell: a scale 12 % beside the true one is rejected at the same α."""
+    """n = 100,000, α = 1e-8. And the test can tell: a scale 12 % beside the true one is rejected at the same α."""
     draws = sample(kind, scale)
     assert chi_square_p_value(draws, probability(kind, scale), scale) > ALPHA_FIT
     assert chi_square_p_value(draws, probability(kind, scale * 1.12), scale) < ALPHA_FIT
@@ -77,7 +77,7 @@ def test_draws_fit_the_exact_distribution(kind: str, scale: float) -> None:
 
 @pytest.mark.parametrize(("kind", "scale"), CASES)
 def test_draws_of_one_call_are_uncorrelated(kind: str, scale: float) -> None:
-    """n = 100,000, α = 2e-8: the correlation of signs and that of magnitudes between neighbours in the vector."""
+    """n = 100,000, α = 1e-8: the correlation of signs and that of magnitudes between neighbours in the vector."""
     draws = np.array(sample(kind, scale))
     bound = norm.isf(ALPHA_CORRELATION / 4) / math.sqrt(N - 1)  # two statistics, two sides
     for series in (np.sign(draws), (np.abs(draws) > np.median(np.abs(draws))).astype(int)):
@@ -100,7 +100,7 @@ def hoeffding_slack(epsilon: float, events: int) -> float:
 
 @pytest.mark.parametrize(("mechanism", "epsilon"), [(Mechanism("laplace"), 0.5), (GAUSSIAN, 1.0)])
 def test_neighbouring_totals_stay_within_epsilon(mechanism: Mechanism, epsilon: float) -> None:
-    """n = 100,000 draws for each of two totals Δ apart, α = 1e-7 over all events within 100 scales, both directions."""
+    """n = 100,000 draws for each of two totals Δ apart, α = 5e-8 over all events within 100 scales, both directions."""
     sensitivity = 4
     calibrated = calibrate(mechanism, sensitivity=sensitivity, epsilon=epsilon)
     here = add_noise([0] * N, calibrated)

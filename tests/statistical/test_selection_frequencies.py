@@ -1,6 +1,6 @@
 """V3 against frequencies: the integers that are really run, and the paper's algorithm simulated in floats.
 
-χ² tests of goodness of fit. Draws from OpenDP cannot be seeded, so those tests use α = 1e-6; simulations in NumPy are
+χ² tests of goodness of fit. Draws from OpenDP cannot be seeded, so those tests use α = 5e-8; simulations in NumPy are
 seeded and use α = 1e-3. Each says its n. Cells with fewer than 10 expected runs are pooled.
 """
 
@@ -32,6 +32,7 @@ from dosimeter.selection import (
 )
 
 ADULT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "adult-train.csv"
+ALPHA = 5e-8
 LAPLACE = Mechanism("laplace")
 GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")
 CASES: list[tuple[Mechanism, Method]] = [
@@ -131,34 +132,34 @@ def test_floats_follow_the_distribution(mechanism: Mechanism, method: Method) ->
 
 @pytest.mark.parametrize(("mechanism", "method"), CASES[:2], ids=IDS[:2])
 def test_integers_follow_the_distribution(mechanism: Mechanism, method: Method) -> None:
-    """n = 20,000, α = 1e-6. The same counts do not fit a budget 15 % larger: the test has power."""
+    """n = 20,000, α = 5e-8. The same counts do not fit a budget half as large again: the test has power."""
     problem = make_problem(mechanism, method)
     counts = run_integers(problem, method, 20_000)
-    assert fit(counts, outcome_distribution(problem, method=method)) > 1e-6
-    other = replace(problem, epsilon_svt=1.15 * problem.epsilon_svt)
-    assert fit(counts, outcome_distribution(other, method=method)) < 1e-6
+    assert fit(counts, outcome_distribution(problem, method=method)) > ALPHA
+    other = replace(problem, epsilon_svt=1.5 * problem.epsilon_svt)
+    assert fit(counts, outcome_distribution(other, method=method)) < ALPHA
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("mechanism", "method"), CASES[2:], ids=IDS[2:])
 def test_integers_follow_the_distribution_gaussian(mechanism: Mechanism, method: Method) -> None:
-    """n = 50,000, α = 1e-6."""
+    """n = 50,000, α = 5e-8."""
     problem = make_problem(mechanism, method)
     counts = run_integers(problem, method, 50_000)
-    assert fit(counts, outcome_distribution(problem, method=method)) > 1e-6
+    assert fit(counts, outcome_distribution(problem, method=method)) > ALPHA
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("mechanism", "method"), CASES, ids=IDS)
 def test_the_real_thing_follows_the_distribution(mechanism: Mechanism, method: Method) -> None:
-    """``select_epsilon`` itself, certification included. n = 20,000, α = 1e-6."""
+    """``select_epsilon`` itself, certification included. n = 20,000, α = 5e-8."""
     problem = make_problem(mechanism, method)
     index = {epsilon: j for j, epsilon in enumerate(problem.candidates)}
     counts = [0] * (len(index) + 1)
     for _ in range(20_000):
         epsilon = select_epsilon(problem, method=method)
         counts[len(index) if epsilon is None else index[epsilon]] += 1
-    assert fit(counts, outcome_distribution(problem, method=method)) > 1e-6
+    assert fit(counts, outcome_distribution(problem, method=method)) > ALPHA
 
 
 # ---------------------------------------------------------------- V5, on Adult
@@ -226,10 +227,10 @@ def test_almost_nothing_that_the_sharp_test_releases_violates_it(adult: Selectio
 
 @pytest.mark.long
 def test_printed_test_on_adult_with_the_integers(adult: SelectionProblem) -> None:
-    """n = 20,000, α = 1e-6."""
+    """n = 20,000, α = 5e-8 for the fit and 2e-8 for the share."""
     outcome = outcome_distribution(adult, method="paper")
     counts = run_integers(adult, "paper", 20_000)
-    assert fit(counts, outcome) > 1e-6
+    assert fit(counts, outcome) > ALPHA
     share = violation_share(adult, outcome)
     deviation = math.sqrt(share * (1 - share) / sum(counts[:-1]))
-    assert abs(share_of_violations(adult, counts) - share) < 4.9 * deviation
+    assert abs(share_of_violations(adult, counts) - share) < 5.6 * deviation

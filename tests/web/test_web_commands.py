@@ -86,8 +86,8 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
 
 
 def sign_in(url: str, name: str, password: str) -> Guest:
-    guest = Guest(base_url=url, follow_redirects=True, timeout=30)
-    for _ in range(100):
+    guest = Guest(base_url=url, follow_redirects=True, timeout=90)
+    for _ in range(1200):
         try:
             guest.sign_in(name, password)
             return guest
@@ -98,7 +98,7 @@ def sign_in(url: str, name: str, password: str) -> Guest:
 
 def end(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(60)
     assert process.stdout is not None
     process.stdout.close()
 

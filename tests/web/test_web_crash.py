@@ -33,8 +33,8 @@ class Process:
         self.url = json.loads(self.process.stdout.readline())["url"]
 
     def guest(self, name: str) -> Guest:
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=30)
-        deadline = time.monotonic() + 20
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=90)
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:  # the socket is open before the server listens
             with contextlib.suppress(httpx.TransportError):
                 guest.sign_in(name)

@@ -57,7 +57,7 @@ def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(site: Site, 
     wait_for_approval(carol)
     before = carol.input_value("#epsilon")
     free = threading.Event()
-    bench.ask("busy", "busy", lambda _d, _m: free.wait(20), wait=0)
+    bench.ask("busy", "busy", lambda _d, _m: free.wait(120), wait=0)
     try:
         carol.check("[value=medians]")
         assert carol.is_disabled("#part-verdict button")

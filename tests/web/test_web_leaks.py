@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from sqlalchemy import RowMapping
 from web_site import Guest, Site, clinic_settings, make_settings
 
+from dosimeter import releasing
+from dosimeter.release import NoisyVector, add_noise_to
 from dosimeter.web.models import PHRASES, Public, PublicQuery, show_query
 from dosimeter.web.pages import render_public
 from dosimeter.web.tables import QUERIES
@@ -57,8 +59,16 @@ def site(tmp_path_factory: pytest.TempPathFactory, prepared_database: tuple[Path
     database = folder / "site.db"
     database.write_bytes(prepared_database[0].read_bytes())
     running = Site.start(make_settings(str(database), {"spots": dataset}), prepared_database[1])
-    yield running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(releasing, "add_noise_to", shift_answers)
+        yield running
     running.stop()
+
+
+def shift_answers(plan: Any, keys: Any, values: Any, noise: Any) -> NoisyVector:
+    """In place of noise, which gives the exact count itself once in some hundred draws: 38 more, no secret."""
+    drawn = add_noise_to(plan, keys, values, noise)
+    return NoisyVector(drawn.keys, tuple(tuple(value + 38 for value in row) for row in values))
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +145,10 @@ def test_no_secret_reaches_an_analyst(
     for where, text in everything_anna_can_fetch(site, anna, query_id).items():
         # Ids and times are the analyst's own and full of digits; numbers must not be found by chance inside of them.
         bare = re.sub(
-            r"[0-9a-f]{20}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{4}-\d\d-\d\d \d\d:\d\d|csrf\S+|X-CSRF-Token[^}]+", "", text
+            r"[0-9a-f]{20}|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{4}-\d\d-\d\d \d\d:\d\d|"
+            r'name="csrf" value="[^"]*"|X-CSRF-Token[^}]+',
+            "",
+            text,
         )
         for secret in secrets_of(epsilon, f"ratio:{threshold}", reason):
             pattern = rf"(?<![\d.,]){re.escape(secret)}(?![\d,]|\.\d)" if secret[0].isdigit() else re.escape(secret)

@@ -53,7 +53,7 @@ class Slow:
             self.running += 1
             self.most = max(self.most, self.running)
             self.threads.add(threading.current_thread().name)
-        self.free.wait(20)
+        self.free.wait(120)
         with self._guard:
             self.running -= 1
         return PublicCheck(answerable=False, message="slow", clause=None, measures=[], groups=None)
@@ -74,14 +74,14 @@ def test_one_check_of_an_analyst_at_a_time(site: Site, monkeypatch: pytest.Monke
     threads = [threading.Thread(target=check) for _ in range(12)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len(statuses) < 11 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert statuses == [429] * 11  # one runs; the rest were sent away
     with site.api("bob") as bob:  # somebody else's check, and pages, go on meanwhile
         assert bob.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
     with site.guest("anna") as anna:
-        assert anna.get("/queries").elapsed.total_seconds() < 2
+        assert anna.get("/queries").elapsed.total_seconds() < 30
     slow.free.set()
     for thread in threads:
         thread.join()
@@ -97,7 +97,7 @@ def test_page_asks_again_while_an_older_check_runs(site: Site, anna: Guest, monk
     slow = Slow(monkeypatch)
     older = threading.Thread(target=lambda: anna.act("/ask/check", dataset="clinic", sql="slow"))
     older.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not slow.running and time.monotonic() < deadline:
         time.sleep(0.01)
     with site.guest("anna") as again:
@@ -118,7 +118,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
 
     def work(_desk: Any, sql: str) -> PublicCheck:
         if sql == "first":
-            free.wait(10)
+            free.wait(120)
         return answer
 
     async def story() -> list[str]:
@@ -126,7 +126,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
 
         async def check(sql: str) -> None:
             try:
-                await room.check("anna", None, sql, patience=5)  # type: ignore[arg-type]
+                await room.check("anna", None, sql, patience=60)  # type: ignore[arg-type]
                 order.append(f"{sql} done")
             except LimitError:
                 order.append(f"{sql} gave way")
@@ -233,13 +233,13 @@ def test_too_many_at_the_gate_are_sent_away_at_once() -> None:
     def stay() -> None:
         with gate.enter():
             inside.set()
-            free.wait(10)
+            free.wait(120)
 
     threads = [threading.Thread(target=stay) for _ in range(2)]
     for thread in threads:
         thread.start()
-    inside.wait(5)
-    deadline = time.monotonic() + 5
+    inside.wait(60)
+    deadline = time.monotonic() + 60
     while gate._waiting._value and time.monotonic() < deadline:
         time.sleep(0.01)
     with pytest.raises(auth.Crowded), gate.enter():
@@ -327,7 +327,7 @@ def test_slow_bodies_are_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(shield, "SLOWEST_BODY", 0.2)
     host = urlsplit(site.url)
     with socket.create_connection((host.hostname, host.port)) as connection:
-        connection.settimeout(10)
+        connection.settimeout(60)
         connection.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf")
         answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 408")

@@ -28,9 +28,9 @@ def test_fifty_analysts_and_a_controller_at_once(database: str, tmp_path: Path) 
     load = run_bench(tmp_path, "--analysts", "50", "--seconds", "6", "--people", "0", *where)["load"]
     assert load["failures"] == 0  # type: ignore[comparison-overlap]
     assert load["submit"]["n"] >= 50
-    assert load["poll"]["n"] > 50
+    assert load["poll"]["n"] >= 50
     assert load["approve"]["n"] >= 1
-    assert all(load[kind]["p95_ms"] < 10_000 for kind in ("submit", "poll", "live", "queue"))
+    assert all(load[kind]["p95_ms"] < 30_000 for kind in ("submit", "poll", "live", "queue"))
     if where:
         with Ledger.open(database, create=False) as ledger:
             account = ledger.account("clinic")

@@ -214,7 +214,7 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPag
     free = threading.Event()
 
     def occupy(_dataset: object, _meter: object) -> None:
-        free.wait(20)
+        free.wait(120)
 
     with site.guest("anna") as analyst:
         query_id = analyst.ask("SELECT SUM(visits) FROM clinic")

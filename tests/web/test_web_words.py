@@ -220,14 +220,14 @@ def test_client_waits_as_long_as_it_says(site: Site) -> None:
         query = client.submit(COUNT, purpose="x")
         began = time.monotonic()
         with pytest.raises(TimeoutError):
-            query.wait(0.4, every=2.0)
-        assert 0.4 <= time.monotonic() - began < 2.0
+            query.wait(0.4, every=60.0)
+        assert 0.4 <= time.monotonic() - began < 30.0
 
 
 def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Guest) -> None:
     bench = site.server.config.app._application.state.office.desks["clinic"].bench  # type: ignore[union-attr]
     free = threading.Event()
-    job = bench.ask("busy", "busy", lambda _d, _m: free.wait(20), wait=0)
+    job = bench.ask("busy", "busy", lambda _d, _m: free.wait(120), wait=0)
     try:
         page = carol.get(f"/decide/{anna.ask()}").text
         assert "data-reload" not in page
@@ -235,5 +235,5 @@ def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Gue
         assert "HX-Refresh" not in carol.get(f"/jobs/{job.id}").headers
     finally:
         free.set()
-    job.ended.wait(5)
+    job.ended.wait(60)
     assert carol.get(f"/jobs/{job.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew, once

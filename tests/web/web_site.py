@@ -121,7 +121,7 @@ class Site:
         )
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not server.started:
             assert time.monotonic() < deadline, "the server did not start"
             time.sleep(0.01)
@@ -130,11 +130,11 @@ class Site:
 
     def stop(self) -> None:
         self.server.should_exit = True
-        self.thread.join(20)
+        self.thread.join(60)
 
     def guest(self, name: str | None = None, **options: Any) -> Guest:
         headers = {"Sec-Fetch-Site": "same-origin"}  # as a browser says where a page of ours led here
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=30, headers=headers, **options)
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=90, headers=headers, **options)
         if name is not None:
             response = guest.sign_in(name)
             assert response.status_code == 200
@@ -143,7 +143,7 @@ class Site:
 
     def api(self, name: str = "anna") -> httpx.Client:
         return httpx.Client(
-            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.tokens[name]}"}, timeout=30
+            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.tokens[name]}"}, timeout=90
         )
 
 
