@@ -420,6 +420,7 @@ def _build_session() -> SparkSession:
         }
         conf = SparkConf().setAll([*settings.items(), *quiet.items()])
         # Java's own standard error is where Spark logs rows it cannot read, before and whatever its log level.
+        logging.getLogger().addFilter(_is_not_of_py4j)
         gateway = launch_gateway(conf, {"stderr": subprocess.DEVNULL})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
     return builder.getOrCreate()
@@ -478,7 +479,6 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
-    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         with _without_version_warnings():
             yield
@@ -489,13 +489,12 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
             raise
         raise _explain(error, label, engine) from None
     finally:
-        logging.getLogger().removeFilter(_is_not_of_py4j)
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """py4j writes tracebacks of lost connections to the root logger."""
+    """py4j writes tracebacks of a connection that is lost to the root logger, whenever it tidies up."""
     return record.module not in ("clientserver", "java_gateway")
 
 
