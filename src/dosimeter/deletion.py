@@ -217,7 +217,7 @@ def _read_numbers(column: pa.ChunkedArray, *, exact: bool) -> tuple[NDArray[Any]
 
     there = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
     if not exact:
-        values = np.asarray(column.cast(pa.float64()).fill_null(0.0).to_numpy(), dtype=np.float64)
+        values = np.asarray(column.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(), dtype=np.float64)
         return values, there & np.isfinite(values)
     try:
         return np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy(), dtype=np.int64), there

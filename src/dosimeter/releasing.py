@@ -322,12 +322,15 @@ Grant = Callable[[Books], tuple[Charge, Literal["reserved", "denied"]]]
 
 def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
     """Those of the account, or those it is about to be opened with."""
-    if account is not None:
-        terms = (account.policy, account.max_epsilon, account.reading)
-    else:
-        assert opening is not None
-        terms = (opening.policy, opening.max_epsilon, Reading(delta_total=opening.delta_total))
-    return Books(*terms, prepared.epsilon_svt, prepared.delta)
+    terms = opening if account is None else account
+    assert terms is not None
+    return Books(
+        policy=terms.policy,
+        max_epsilon=terms.max_epsilon,
+        reading=Reading(delta_total=terms.delta_total) if account is None else account.reading,
+        epsilon_svt=prepared.epsilon_svt,
+        delta=prepared.delta,
+    )
 
 
 def enter_books(
@@ -516,7 +519,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         status="released",
         answer=answer,
         guarantee=_promise(prepared, entry),
-        error_95=None if prepared.order.algorithm == "find" else errors,
+        error_95=None if hides_epsilon(entry) else errors,
         measured=noisy.values,
     )
     return hand_out(settled)
@@ -559,14 +562,19 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     assert prepared.plan.group_keys is not None
     noisy = [[Fraction(text) for text in row] for row in entry.measured]
     rows, errors = _read_off(prepared, entry.epsilon, prepared.plan.group_keys, noisy)
-    return replace(answer, answer=rows, error_95=None if prepared.order.algorithm == "find" else errors)
+    return replace(answer, answer=rows, error_95=None if hides_epsilon(entry) else errors)
+
+
+def hides_epsilon(entry: Entry) -> bool:
+    """G2: under algorithm 1 the analyst sees neither ε nor what tells it."""
+    return entry.request.algorithm == "find"
 
 
 def hand_out(entry: Entry) -> Answer:
     """What the ledger holds is what everybody gets, now and on every later request."""
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
-    hidden = entry.request.algorithm == "find"  # G2
+    hidden = hides_epsilon(entry)
     return Answer(
         status="released",
         answer=entry.answer,

@@ -25,12 +25,13 @@ from dosimeter.unit_rows import (
     declared_rows,
     entry_keys,
     is_declared,
+    is_there,
     key_columns,
     listed_text,
     literal,
     same_keys,
 )
-from dosimeter.unit_values import count_near, fractions_of, held_alone, quantile_of, values_near
+from dosimeter.unit_values import count_near, fractions_of, held_alone, places_query, quantile_of, values_near
 
 PEOPLE = "people"
 ENTRIES = "entries"
@@ -57,6 +58,7 @@ class Layout:
     plan: QueryPlan
     wide: bool
     near: Near
+    all_declared: bool = False  # no row stands in a group that nobody declared, so that none need be tested
 
     def identity_columns(self) -> list[str]:
         """The columns of the profile that say what an individual contributes."""
@@ -71,13 +73,19 @@ class Layout:
         return [f"{each}_{group}" for each in names] if self.plan.groups else names
 
 
-def lay_out(plan: QueryPlan, near: Near) -> Layout:
-    """Wide where the columns are few; without GROUP BY always, with a text for a field that has no columns."""
-    layout = Layout(plan, True, near)
-    listed = [name for name in unit_fields(plan) if name[0] in "dv" and name not in near]
-    if len(layout.identity_columns()) <= MOST_COLUMNS and not (plan.groups and listed):
+def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layout:
+    """Wide where the columns are few; without GROUP BY always, with a text for each field that has no columns."""
+    kept: dict[str, tuple[tuple[int, ...], ...]] = {}
+    for name, values in near.items():
+        if sum(len(group) for each in (*kept.values(), values) for group in each) <= MOST_COLUMNS:
+            kept[name] = values
+    layout = Layout(plan, True, kept, all_declared)
+    if not plan.groups:
         return layout
-    return Layout(plan, not plan.groups, {})
+    listed = any(name[0] in "dv" and name not in kept for name in unit_fields(plan))
+    if listed or len(layout.identity_columns()) > MOST_COLUMNS:
+        return Layout(plan, False, {})
+    return layout
 
 
 def find_countable(plan: QueryPlan) -> list[str]:
@@ -189,20 +197,23 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
             trees = _field_trees(layout, name, value, group)
             columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(name, group), strict=True)]
     rows = all_rows(plan, relation, *[alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)])
-    if ROWS not in unit_fields(plan):
+    if not layout.all_declared:
         rows = rows.where(*[is_declared(group.tree, group.values or ()) for group in plan.groups])
-    grouped = exp.select(*columns).from_(rows.subquery("unit_rows")).group_by(exp.column(UNIT))
-    return grouped if ROWS not in unit_fields(plan) else _with_rows(layout, grouped)
+    entries = exp.select(*columns).from_(rows.subquery("unit_rows"))
+    return _beside_places(layout, relation, entries).group_by(exp.column(UNIT))
 
 
-def _with_rows(layout: Layout, grouped: exp.Select) -> exp.Select:
-    """Those with rows in a declared group. Where rows are counted anyway, this is faster than testing every row."""
-    some = disjunction(
-        exp.GT(this=exp.column(name), expression=exp.Literal.number(0))
-        for group in range(count_groups(layout.plan))
-        for name in layout.columns(ROWS, group)
-    )
-    return exp.select(exp.Star()).from_(grouped.subquery("everybody")).where(some)
+def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
+    """Entries with the values around quantiles at hand. Who has NULL alone moves no quantile."""
+    plan, fields = layout.plan, unit_fields(layout.plan)
+    for name in layout.near:
+        places = [layout.columns(name, group) for group in range(count_groups(plan))]
+        if any(len(names) > 1 for names in places):
+            found = places_query(plan, relation, *quantile_of(name), places)
+            entries = entries.join(found.subquery(f"places_{name}"), join_type="cross")
+    if len(fields) == 1 and fields[0] in layout.near:
+        entries = entries.where(is_there(_argument_of(fields[0])))
+    return entries
 
 
 def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
@@ -210,7 +221,7 @@ def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
     plan = layout.plan
     keys, fields = entry_keys(plan), unit_fields(plan)
     if len(fields) == 1 and fields[0].startswith("v") and not layout.near:
-        return values_near(plan, relation, *quantile_of(fields[0]))  # who has NULL alone moves nothing
+        return values_near(plan, relation, *quantile_of(fields[0]))
     columns = key_columns(plan)
     parts: dict[str, exp.Select] = {}
     for name in fields:
@@ -223,7 +234,7 @@ def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
             names = layout.columns(name, 0) if layout.wide else [name]
             columns += [alias(tree, column) for tree, column in zip(trees, names, strict=True)]
     entries = exp.select(*columns).from_(declared_rows(plan, relation).subquery("unit_rows"))
-    entries = entries.group_by(*[exp.column(key) for key in keys])
+    entries = _beside_places(layout, relation, entries).group_by(*[exp.column(key) for key in keys])
     if not parts:
         return entries
     shown = [column.alias_or_name for column in columns]
@@ -246,8 +257,8 @@ def _field_trees(layout: Layout, name: str, value: exp.Expression, group: int) -
     if name == ROWS:
         return [exp.Count(this=value)]
     if name in layout.near:
-        near = layout.near[name][group]
-        return [count_near(value.copy(), near, at) for at in range(len(near))]
+        places = [exp.column(column, table=f"places_{name}") for column in layout.columns(name, group)]
+        return [count_near(value.copy(), places, at) for at in range(len(places))]
     return [_total_tree(layout.plan, name, value)]
 
 

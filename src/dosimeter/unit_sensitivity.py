@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.engines.base import Engine
+from dosimeter.errors import DataError
 from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
 from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan, Scalar
 from dosimeter.sensitivity import infinite_values, too_many_individuals
@@ -23,6 +24,7 @@ from dosimeter.unit_queries import (
     BY,
     ENTRIES,
     INFINITE,
+    MOST_COLUMNS,
     PEOPLE,
     ROWS,
     UNDECLARED,
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 Values = tuple[tuple[int, int], ...]
 Whole = NDArray[Any]  # int64, or Python's own integers where these do not fit
 Rows = NDArray[np.intp]
+Columns = dict[str, "pa.ChunkedArray | pa.Array"]
+Lists = tuple[IntArray, tuple[Values, ...]]
+Around = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,13 +99,16 @@ def measure_unit_profile(
     found = {INFINITE: 0, UNDECLARED: 0} if doubts is None else engine.fetch(doubts).to_pylist()[0]
     if found[INFINITE]:
         raise infinite_values(plan)
-    layout = lay_out(plan, {name: _find_near(plan, engine, name) for name in find_countable(plan)})
+    around = {name: _find_around(plan, engine, name) for name in find_countable(plan)}
+    near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
+    layout = lay_out(plan, near, all_declared=not found[UNDECLARED])
     table = engine.fetch(unit_profile_query(layout, engine.relation(), attributes))
     people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
     identities = table.select(layout.identity_columns())
     inside = np.asarray(identities.column(0).is_valid().to_numpy(), dtype=np.bool_)
     if layout.wide:
         owners, group, columns, counted = _gather_entries(layout, table, inside)
+        _require_unchanged(layout, around, table, people)
     else:
         owners, group, columns = _split_entries(plan, table.column(ENTRIES))
         counted = {}
@@ -121,18 +129,34 @@ def measure_unit_profile(
     )
 
 
-def _find_near(plan: QueryPlan, engine: Engine, name: str) -> tuple[tuple[int, ...], ...]:
-    """The values around a quantile in each group; where there are none, one that nobody has."""
-    found = engine.fetch(near_query(plan, engine.relation(), *quantile_of(name)))
-    near: list[list[int]] = [[] for _ in range(count_groups(plan))]
-    groups = found.column(GROUP).to_pylist() if plan.groups else [0] * found.num_rows
-    for group, value in zip(groups, found.column("v").to_pylist(), strict=True):
-        near[int(group)].append(int(value))
-    return tuple(tuple(sorted(values)) or (0,) for values in near)
+def _find_around(plan: QueryPlan, engine: Engine, name: str) -> Around:
+    """Per group: the values around a quantile, and how many stand at each, those beyond the border at the border.
+
+    Nothing where these are too many for columns. Where a group has none, one value that nobody has.
+    """
+    query = near_query(plan, engine.relation(), *quantile_of(name)).limit(MOST_COLUMNS + 1)
+    found = engine.fetch(query).to_pylist()
+    if len(found) > MOST_COLUMNS:
+        return ()
+    around = []
+    for group in range(count_groups(plan)):
+        rows = sorted((row for row in found if not plan.groups or row[GROUP] == group), key=lambda row: int(row["v"]))
+        times = [int(row["c"]) for row in rows] or [0]
+        if rows:
+            below, above = int(rows[0]["upto"]) - times[0], int(rows[-1]["total"]) - int(rows[-1]["upto"])
+            times[0] += below
+            times[-1] += above
+        around.append((tuple(int(row["v"]) for row in rows) or (0,), tuple(times)))
+    return tuple(around)
 
 
-Columns = dict[str, "pa.ChunkedArray | pa.Array"]
-Lists = tuple[IntArray, tuple[Values, ...]]
+def _require_unchanged(layout: Layout, around: Mapping[str, Around], table: pa.Table, people: IntArray) -> None:
+    """What individuals have at the values around a quantile adds up to what was found there before."""
+    for name in layout.near:
+        for group, (_, times) in enumerate(around[name]):
+            for column, expected in zip(layout.columns(name, group), times, strict=True):
+                if int(np.sum(people * table.column(column).fill_null(0).to_numpy())) != expected:
+                    raise DataError(f"{layout.plan.table} changed while it was measured. Look again.")
 
 
 def _gather_entries(

@@ -22,7 +22,6 @@ from dosimeter.unit_rows import (
     is_there,
     key_columns,
     listed_text,
-    literal,
     same_keys,
 )
 
@@ -55,7 +54,10 @@ def held_alone(plan: QueryPlan, relation: exp.Expression, position: int) -> exp.
 
 
 def near_query(plan: QueryPlan, relation: exp.Expression, position: int, at: int) -> exp.Select:
-    """The values around a quantile, per group: all that it can become when up to m rows are left out (C3)."""
+    """The values around a quantile, per group: all that it can become when up to m rows are left out (C3).
+
+    Beside each value v: how often it stands there (c), how many values there are up to it, and how many in all.
+    """
     value, groups = exp.column(f"a{position}"), key_columns(plan)[1:]
     histogram = (
         exp.select(*groups, alias(value, "v"), alias(exp.Count(this=exp.Star()), "c"))
@@ -63,16 +65,43 @@ def near_query(plan: QueryPlan, relation: exp.Expression, position: int, at: int
         .group_by(*[group.copy() for group in groups], value.copy())
     )
     near = _is_near(fractions_of(plan, position)[at], plan.schema.max_rows_per_unit + 1)
-    found = exp.select(*[group.copy() for group in groups], exp.column("v"))
+    found = exp.select(*[group.copy() for group in groups], *[exp.column(name) for name in ("v", "c", "upto", "total")])
     return found.from_(_ranked(histogram, groups).subquery("ranked")).where(near)
 
 
-def count_near(value: exp.Expression, near: Sequence[int], at: int) -> exp.Expression:
+def places_query(
+    plan: QueryPlan, relation: exp.Expression, position: int, at: int, places: Sequence[Sequence[str]]
+) -> exp.Select:
+    """The values around a quantile in one row, under these names for each group, in order.
+
+    They are looked up again where they are needed: a value of the data never stands in the text of a query, which
+    servers write to their logs.
+    """
+    groups = key_columns(plan)[1:]
+    place = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[group.copy() for group in groups],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
+        over="OVER",
+    )
+    placed = exp.select(*groups, exp.column("v"), alias(place, "place"))
+    placed = placed.from_(near_query(plan, relation, position, at).subquery("near"))
+    columns = []
+    for number, names in enumerate(places):
+        inside = [exp.EQ(this=group.copy(), expression=exp.Literal.number(number)) for group in groups]
+        for order, name in enumerate(names, start=1):
+            here = exp.EQ(this=exp.column("place"), expression=exp.Literal.number(order))
+            value = exp.Case(ifs=[exp.If(this=conjunction([*inside, here]), true=exp.column("v"))])
+            columns.append(alias(exp.Max(this=value), name))
+    return exp.select(*columns).from_(placed.subquery("placed"))
+
+
+def count_near(value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
     """How often an individual has the value at this place among those around a quantile, or one beyond the border."""
-    if len(near) == 1:
+    if len(places) == 1:
         return exp.Count(this=value)
-    kind = exp.LTE if at == 0 else exp.GTE if at == len(near) - 1 else exp.EQ
-    test = kind(this=wrap(value), expression=literal(near[at]))
+    kind = exp.LTE if at == 0 else exp.GTE if at == len(places) - 1 else exp.EQ
+    test = kind(this=wrap(value), expression=places[at].copy())
     return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
 
 

@@ -459,19 +459,29 @@ def test_java_that_ends_while_it_works(tmp_path: Path) -> None:
     """In a process of its own, since Spark does not come back in one that has lost it."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     code = """
-from dosimeter import Dataset, errors
+from dosimeter import Dataset, Ledger, errors, releasing
 from dosimeter.engines.spark import find_session
 
-with Dataset.open("t.csv", engine="spark") as dataset:
-    dataset.risk("SELECT COUNT(*) FROM t")
+schema = {"table": "t", "individuals": 2, "reviewed": True, "columns": {"a": {"type": "integer"}}}
+measure = releasing._measure
+
+def end_java(*words):
     java = find_session().sparkContext._gateway.proc
     java.kill()
     java.wait()
-    for _ in range(2):
-        try:
-            dataset.risk("SELECT COUNT(*) FROM t")
-        except errors.DataError as error:
-            print(error)
+    return measure(*words)
+
+releasing._measure = end_java
+with Ledger.open("books.db") as ledger, Dataset.open("t.csv", schema=schema, engine="spark") as dataset:
+    try:
+        dataset.release("SELECT COUNT(*) FROM t", ledger=ledger, epsilon=1.0, policy="paper")
+    except errors.OptionError as error:
+        print(error)
+    assert ledger.account("t") is None
+    try:
+        dataset.risk("SELECT COUNT(*) FROM t")
+    except errors.OptionError as error:
+        print(error)
 """
     run = subprocess.run(
         [sys.executable, "-c", code],

@@ -10,15 +10,18 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import mpmath
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
 from unit_oracle import (
     AGGREGATES,
     ARROW,
@@ -47,7 +50,8 @@ from unit_oracle import (
     weigh,
 )
 
-from dosimeter import Dataset, Risk, unit_queries
+from dosimeter import Dataset, Risk, unit_queries, unit_sensitivity
+from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanism import noise_scale
 from dosimeter.unit_sensitivity import UnitProfile
@@ -79,15 +83,16 @@ def test_contributions_are_those_of_deletion(
         ("SELECT MEDIAN(n0) FROM visits", True),
         ("SELECT QUANTILE_CONT(n0, 0.9), MEDIAN(n0), SUM(x) FROM visits", True),
         ("SELECT grp, MEDIAN(x), COUNT(*) FROM visits GROUP BY grp", False),
+        ("SELECT grp, MEDIAN(n0) FROM visits GROUP BY grp", False),
     ],
 )
 def test_values_around_a_quantile_are_counted_in_columns_or_listed_in_a_text(sql: str, wide: bool) -> None:
     """Where they are few, and where they are many: the same contributions, of the same individuals."""
     rows: list[Row] = [
-        {"unit": f"p{row % 23}", "entries": row, "x": row * 37 % 9 - 3 if row % 11 else None}
-        | {"n0": (row * 53 % 76) / 20 - 1.5, "grp": "AB"[row % 2], "infinite": False}
+        {"unit": f"p{row % 23}", "entries": row, "x": row * 37 % 9 - 3 if row % 23 else None}
+        | {"n0": (row * 53 % 76) / 20 - 1.5 if row % 23 else None, "grp": "AB"[row % 2], "infinite": False}
         for row in range(120)
-    ]
+    ]  # p0 has nothing but NULL
     found: list[tuple[list[Vector], list[tuple[str, float]]]] = []
     for columns in (64, 0):
         with open_visits(rows, 6, individuals=23) as visits, patch.object(unit_queries, "MOST_COLUMNS", columns):
@@ -101,6 +106,59 @@ def test_values_around_a_quantile_are_counted_in_columns_or_listed_in_a_text(sql
     assert found[0][1] == found[1][1]
     with open_visits(rows, 6, individuals=23) as visits:
         assert_same_people(found[0][0], expand(visits.risk(sql, method="recompute").contributions))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("values", [(41731, 43002), (41731,)])
+def test_values_of_the_data_never_stand_in_a_query(
+    values: tuple[int, ...], grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers write queries to their logs."""
+    sent: list[str] = []
+
+    def fetch(engine: DuckDBEngine, query: exp.Select) -> pa.Table:
+        sent.append(query.sql())
+        return run(engine, query)
+
+    run = DuckDBEngine.fetch
+    monkeypatch.setattr(DuckDBEngine, "fetch", fetch)
+    rows: list[Row] = [
+        {"unit": f"p{row}", "entries": row, "x": values[row % len(values)], "n0": 0.0, "grp": "A", "infinite": False}
+        for row in range(4)
+    ]
+    columns = COLUMNS | {"x": {"type": "integer", "bounds": [0, 100_000]}}
+    with open_visits(rows, 2, columns=columns) as visits:
+        sql = "SELECT grp, MEDIAN(x) FROM visits GROUP BY grp" if grouped else "SELECT MEDIAN(x) FROM visits"
+        risk = visits.risk(sql)
+    assert isinstance(risk.profile, UnitProfile)
+    assert risk.profile.layout.near["v0_0"][0] == values
+    assert len(sent) >= 3
+    assert not any(str(value) in query for value in values for query in sent)
+
+
+def test_data_that_change_between_two_looks_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*values: int) -> None:
+        rows = [
+            {"unit": f"p{row}", "entries": row, "x": value, "n0": 0.0, "grp": "A", "infinite": False}
+            for row, value in enumerate(values)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows, schema=ARROW), tmp_path / "visits.parquet")
+
+    def lay_out_late(*words: Any, **options: Any) -> Any:
+        write(0, 0, 0, 0, 0, 1)
+        return lay_out(*words, **options)
+
+    lay_out = unit_sensitivity.lay_out
+    write(0, 0, 0, 1, 1, 1)
+    schema = {
+        "table": "visits", "individuals": 6, "unit": "unit", "max_rows_per_unit": 1, "row_key": "entries",
+        "reviewed": True, "columns": COLUMNS,
+    }  # fmt: skip
+    with Dataset.open(tmp_path / "visits.parquet", schema=schema) as visits:
+        assert visits.risk("SELECT MEDIAN(x) FROM visits").sensitivities.values.max() > 0
+        monkeypatch.setattr(unit_sensitivity, "lay_out", lay_out_late)
+        with pytest.raises(DataError, match="visits changed while it was measured"):
+            visits.risk("SELECT MEDIAN(x) FROM visits")
 
 
 def _list_revealed(risk: Risk) -> list[tuple[str, float]]:

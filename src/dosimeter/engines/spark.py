@@ -300,6 +300,8 @@ class SparkEngine:
     def _digest_joined(self, table: JoinTable) -> str:
         try:
             self.joined(table)
+        except SparkLostError:
+            raise
         except (DataError, OptionError, SchemaError):
             return "absent"  # no query can join it either
         return self._joined[table.name].fingerprint()
@@ -331,7 +333,7 @@ class SparkEngine:
 
     def close(self) -> None:
         self._close_joined()
-        with suppress(SparkGone), _translated(self._label):
+        with suppress(SparkLostError), _translated(self._label):
             self._session.catalog.dropTempView(self._view)
 
 
@@ -465,8 +467,11 @@ def _without_version_warnings() -> Iterator[None]:
 # ---------------------------------------------------------------- errors
 
 
-class SparkGone(DataError):
-    """Spark's Java process has ended: nothing more can be asked of it, and nothing is left in it to tidy up."""
+class SparkLostError(OptionError):
+    """Spark's Java process has ended, and nothing is left in it to tidy up.
+
+    No DataError: nothing in the data decides it, so that it must not end as a denial.
+    """
 
 
 @contextmanager
@@ -495,7 +500,7 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     """py4j writes tracebacks of a connection that is lost to the root logger, whenever it tidies up."""
-    return record.module not in ("clientserver", "java_gateway")
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
@@ -503,7 +508,7 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
     if engine is not None and engine.interrupted:
         return Interrupted("Stopped.")
     if _is_gone(error):
-        return SparkGone(
+        return SparkLostError(
             f"{label} cannot be read: Spark's Java process has ended, for want of memory perhaps. Start again, with "
             "more of it if need be (spark.driver.memory)."
         )

@@ -18,7 +18,7 @@ from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
 from dosimeter.look import Look
 from dosimeter.model import Schema
-from dosimeter.releasing import Prepared, ReleaseOrder, Terms, agree_on_terms, prepare_release
+from dosimeter.releasing import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
 from dosimeter.web.database import Database
 from dosimeter.web.jobs import Bench
 from dosimeter.web.models import PublicDataset, show_dataset
@@ -178,12 +178,15 @@ class Office:
         """The account as it is, or as it would be opened."""
         account = self.account(desk.name, fresh=fresh)
         if account is not None:
-            terms = (account.policy, account.max_epsilon, account.reading)
-        else:
-            total, cap = desk.settings.delta_total, desk.settings.max_epsilon
-            reading = Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total))
-            terms = (Policy.parse(desk.settings.policy), None if cap is None else exact_decimal(cap), reading)
-        return Books(*terms, prepared.epsilon_svt, prepared.delta)
+            return open_books(account, None, prepared)
+        total, cap = desk.settings.delta_total, desk.settings.max_epsilon
+        return Books(
+            policy=Policy.parse(desk.settings.policy),
+            max_epsilon=None if cap is None else exact_decimal(cap),
+            reading=Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total)),
+            epsilon_svt=prepared.epsilon_svt,
+            delta=prepared.delta,
+        )
 
     def entry(self, entry_id: str | None) -> Entry | None:
         """A settled entry never changes, so it is read once."""
