@@ -177,6 +177,17 @@ def test_totals_beyond_64_bits_stay_exact() -> None:
     assert moved == {3.0: 1, float(top): 5}
 
 
+@pytest.mark.parametrize("aggregate", ["MEDIAN", "MIN", "MAX"])
+def test_values_beyond_doubles_are_read_all_the_same(aggregate: str) -> None:
+    """Rounded like every number that is not a total; not refused, in words that would quote a cell."""
+    values = [2**61, 2**61 + 2**59 + 1, 2**60, 5, 2**53 + 1]
+    schema = read_schema(
+        {"table": "t", "columns": {"v": {"type": "integer", "bounds": [Decimal(0), Decimal(2**62 - 1)]}}}
+    )
+    plan = plan_query(f"SELECT {aggregate}(v) FROM t", schema)
+    assert_equals_closed_form(plan, open_table({"v": values}, schema), len(values))
+
+
 def test_names_of_ours_may_be_columns_of_theirs() -> None:
     names = [
         "owner",
