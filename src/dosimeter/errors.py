@@ -7,13 +7,15 @@
     │   ├── QueryError            SQL that does not parse or cannot be analysed; knows the clause
     │   ├── PreferenceError       a preference that is not a condition on the RDRs
     │   ├── DataError             data that cannot be read, or contradicts the schema; private to the controller
+    │   │   └── SourceUnreachable     a source that is not there: a missing file, a lost connection
     │   ├── LedgerError           a ledger that is unclear, newer, full, busy, or belongs to other data
     │   ├── LimitError            more at a time than one user may have; later, or fewer
     │   └── ServerError           a server that refuses, or does not answer as a Dosimeter server does; knows its code
+    ├── DatasetStopped        exit 1: an incident stopped the dataset until a controller clears it
     └── Interrupted           exit 130: the user pressed Ctrl-C
 
-Messages never quote a cell of the data. ``DataError`` is the only branch whose *occurrence* depends on
-private data: a release turns it into a denial.
+Messages never quote a cell of the data. A ``DataError`` that an engine raises while a release is measured stops the
+dataset for everybody (N4), because its *occurrence* could depend on private data; ``SourceUnreachable`` does not.
 """
 
 from __future__ import annotations
@@ -55,6 +57,10 @@ class DataError(InputError):
     """The data cannot be read or contradicts the schema. For the controller's eyes only."""
 
 
+class SourceUnreachable(DataError):
+    """The source is not there: a missing file, a lost connection. It says nothing about what the data hold."""
+
+
 class LedgerError(InputError):
     """The ledger cannot be used: unclear, newer, busy, not writable, or of other data."""
 
@@ -69,6 +75,12 @@ class ServerError(InputError):
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class DatasetStopped(DosimeterError):
+    """An incident stopped the dataset. No release is answered until a controller clears it."""
+
+    exit_code = 1
 
 
 class Interrupted(DosimeterError):
