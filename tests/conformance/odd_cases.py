@@ -155,11 +155,11 @@ def find_column(source: str, name: str) -> OddColumn:
 # ---------------------------------------------------------------- all pairs
 
 
-FACTORS = tuple(field.name for field in fields(Case))
 KINDS = {column.name: column.kind for source in SOURCES for column in columns_of(source)}
 VALUES: dict[str, tuple[str, ...]] = {
     "source": SOURCES,
     "column": tuple(KINDS),
+    "kind": tuple(GROUPS_BY_KIND),
     "mode": tuple(MODES),
     "removed": tuple(REMOVED),
     "join": JOINS,
@@ -169,29 +169,36 @@ VALUES: dict[str, tuple[str, ...]] = {
 }
 CONDITIONS_OF = {name: frozenset(("none", *list_conditions(kind))) for name, kind in KINDS.items()}
 _HELD = {(source, column.name) for source in SOURCES for column in columns_of(source)}
+Pair = tuple[str, str]
+# The bundle "filtered" asks every condition of a column in one query. So where it meets every source and every column,
+# each condition has; as a WHERE it then meets every kind of column.
+MAIN_FACTORS = ("source", "column", "mode", "removed", "join", "bundle")
+MAIN_PAIRS: tuple[Pair, ...] = (
+    *itertools.combinations(MAIN_FACTORS, 2), ("kind", "where"), ("kind", "group"),
+)  # fmt: skip
+ALL_PAIRS: tuple[Pair, ...] = tuple(itertools.combinations([field.name for field in fields(Case)], 2))
+SPARK_PAIRS: tuple[Pair, ...] = (("source", "column"), ("source", "mode"), ("source", "bundle"))
 
 
-def cover_pairs(sources: Sequence[str], together: Sequence[str] = FACTORS, seed: int = 5) -> list[Case]:
-    """Return cases in which every two values that can stand together do, for the factors named in ``together``.
+def cover_pairs(sources: Sequence[str], pairs: Sequence[Pair], seed: int = 5) -> list[Case]:
+    """Return cases in which every two values of these pairs of factors meet that can stand together.
 
-    Greedy: a case starts from a pair that is still open, of the factors with most values, and takes of every other
-    factor the value that closes most pairs.
+    Greedy: a case starts from values that have not met yet, and takes of every other factor the value that meets most
+    of the others for the first time.
     """
     chance = random.Random(seed)
     values = {**VALUES, "source": tuple(sources)}
-    order = sorted(FACTORS, key=lambda name: -len(values[name]))
     held = {pair for pair in _HELD if pair[0] in sources}
     still_open = {
         frozenset(((a, x), (b, y))): None
-        for a, b in itertools.combinations(order, 2)
-        if {a, b} <= set(together)
+        for a, b in sorted(pairs, key=lambda pair: -len(values[pair[0]]) * len(values[pair[1]]))
         for x, y in itertools.product(values[a], values[b])
         if _can_complete({a: x, b: y}, held)
     }
     cases = []
     while still_open:
         chosen = dict(sorted(next(iter(still_open))))
-        for factor in order:
+        for factor in sorted(values, key=lambda name: -len(values[name])):
             if factor in chosen:
                 continue
             closes = {
@@ -203,17 +210,19 @@ def cover_pairs(sources: Sequence[str], together: Sequence[str] = FACTORS, seed:
             chosen[factor] = chance.choice([value for value, closed in closes.items() if closed == best])
         for pair in itertools.combinations(chosen.items(), 2):
             still_open.pop(frozenset(pair), None)
+        del chosen["kind"]
         cases.append(Case(**chosen))
     return cases
 
 
-def _can_complete(chosen: Mapping[str, str], held: Set[tuple[str, str]]) -> bool:
+def _can_complete(chosen: Mapping[str, str], held: Set[Pair]) -> bool:
     """Tell whether some case has all these values: a source that holds a column that the rest can be asked of."""
     if chosen.get("join") == "labs" and "mode" in chosen and MODES[chosen["mode"]].unit == "row":
         return False
     return any(
         chosen.get("source", source) == source
         and chosen.get("column", column) == column
+        and chosen.get("kind", KINDS[column]) == KINDS[column]
         and chosen.get("where", "none") in CONDITIONS_OF[column]
         and chosen.get("group", "none") in GROUPS_BY_KIND[KINDS[column]]
         for source, column in held

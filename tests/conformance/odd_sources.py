@@ -154,8 +154,11 @@ def _write_duckdb(
     """Numbers as literals; days and moments from Arrow, since no literal reaches all that DuckDB's types can count."""
     kinds = {column.name: column for column in columns}
     temporal = [column for column in columns if column.kind in ("date", "timestamp") and column.name in rows[0]]
+    places = pa.table({"place": range(len(rows))})
     counted = as_arrow([{column.name: row[column.name] for column in temporal} for row in rows], columns)
-    connection.register("counted", counted.append_column("place", pa.array(range(len(rows)))))
+    for column in counted.column_names:
+        places = places.append_column(column, counted.column(column))
+    connection.register("counted", places)
     listed = ", ".join(f"{key} {kinds[key].duckdb if key in kinds else 'VARCHAR'}" for key in rows[0])
     connection.execute(f"CREATE TABLE {name} ({listed})")
     for place, row in enumerate(rows):

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from odd_cases import Case, cover_pairs
+from odd_cases import MAIN_PAIRS, SPARK_PAIRS, Case, cover_pairs
 from odd_tables import SOURCES
 from odd_worlds import Worlds, check_neighbours
 
@@ -21,7 +21,7 @@ OTHERS = [source for source in SOURCES if source not in SPARK]
 
 
 def mark(case: Case, *more: pytest.MarkDecorator) -> Any:
-    """Keep the cases of one source on one worker, which then writes its tables once; servers have a worker of theirs."""
+    """Keep the cases of a source on one worker, which then writes its tables once; servers have a worker of theirs."""
     served = case.source == "postgres" or case.source in SPARK
     group = pytest.mark.xdist_group("conformance" if served else f"odd cells in {case.source}")
     return pytest.param(case, id=str(case), marks=[group, *more])
@@ -36,12 +36,12 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield Worlds(tmp_path_factory.mktemp("odd"), connect, opened)
 
 
-@pytest.mark.parametrize("case", [mark(case) for case in cover_pairs(OTHERS)])
+@pytest.mark.parametrize("case", [mark(case) for case in cover_pairs(OTHERS, MAIN_PAIRS)])
 def test_neighbours(worlds: Worlds, case: Case) -> None:
     check_neighbours(worlds, case)
 
 
 @pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize("case", [mark(case) for case in cover_pairs(SPARK, ("source", "column", "bundle"))])
+@pytest.mark.parametrize("case", [mark(case) for case in cover_pairs(SPARK, SPARK_PAIRS)])
 def test_neighbours_in_spark(worlds: Worlds, case: Case) -> None:
     check_neighbours(worlds, case)
