@@ -54,8 +54,7 @@ def clean(raw: Any, kind: str, ticks: int = 1_000_000) -> Any:
         case "decimal":
             return clean_number(raw)
         case "integer":
-            whole = not (isinstance(raw, Decimal) and not raw.is_finite())
-            return int(raw) if whole and SMALLEST <= raw <= LARGEST else None
+            return int(raw) if math.isfinite(raw) and raw == int(raw) and SMALLEST <= raw <= LARGEST else None
         case "date":
             return date.fromordinal(raw + EPOCH_DAY) if FIRST_DAY <= raw <= LAST_DAY else None
         case "timestamp":
@@ -126,6 +125,19 @@ def _read_moment(text: str) -> datetime | None:
         return datetime.fromisoformat(f"{known.isoformat()} {clock or '00:00'}")
     except ValueError:
         return None
+
+
+# ---------------------------------------------------------------- sources
+
+
+FAMILIES = {
+    "csv": "csv", "csv.gz": "csv", "spark csv": "csv",
+    "parquet by pyarrow": "arrow", "parquet by polars": "arrow", "parquet by duckdb": "arrow", "arrow": "arrow",
+    "pandas": "arrow", "polars": "arrow", "spark parquet": "arrow",
+    "duckdb": "duckdb",
+    "postgres": "postgres",
+}  # fmt: skip
+SOURCES = tuple(FAMILIES)
 
 
 # ---------------------------------------------------------------- columns
@@ -205,22 +217,24 @@ def _moment_column(name: str, arrow: str, duckdb: str, postgres: str | None, tic
     """Return a column of moments. ``beyond``: moments that this unit can count and microseconds cannot.
 
     No reader of Parquet takes these: it stops while it makes them microseconds, whatever was asked. That is an
-    incident, and not an odd cell.
+    incident, and not an odd cell. For Spark the outermost milliseconds, which DuckDB calls infinite, are such moments.
     """
-    odd = tuple(
-        day if isinstance(day, Endless) else (day * SECONDS_A_DAY + 3600) * ticks
-        for day in ODD_DAYS
-        if ticks < 10**9 or isinstance(day, Endless)
-    )
+    far = tuple((day * SECONDS_A_DAY + 3600) * ticks for day in (YEAR_ZERO, IDES, FIVE_DIGITS))
+    endless = (INFINITY, MINUS_INFINITY)
     last = (LAST_DAY * SECONDS_A_DAY + SECONDS_A_DAY) * ticks - 1
     if ticks == 10**9:  # 64 bits of nanoseconds reach from 1677 to 2262
         return OddColumn(
             name, "timestamp", _moments(ticks), _moments(ticks, (106_000,))[0], _moments(ticks, (-106_000,))[0], (),
-            arrow, duckdb, postgres, ticks, {"duckdb": odd},
+            arrow, duckdb, postgres, ticks, {"duckdb": endless},
         )  # fmt: skip
+    more = {
+        source: (*endless, *(beyond if source in COUNTS_MORE else ()))
+        for source in SOURCES
+        if ticks == 10**6 or source != "spark parquet"
+    }
     return OddColumn(
-        name, "timestamp", _moments(ticks), last, FIRST_DAY * SECONDS_A_DAY * ticks, odd, arrow, duckdb, postgres,
-        ticks, dict.fromkeys(COUNTS_MORE, beyond),
+        name, "timestamp", _moments(ticks), last, FIRST_DAY * SECONDS_A_DAY * ticks, far, arrow, duckdb, postgres,
+        ticks, more,
     )  # fmt: skip
 
 
@@ -241,6 +255,10 @@ TYPED = (
         "huge", "integer", (1, 2, 4, 7), LARGEST, SMALLEST, (2**63, SMALLEST - 1, 10**37, -(10**37)),
         "decimal128", "HUGEINT", "numeric(40, 0)",
         only={"postgres": (10**39, Decimal("NaN")), "duckdb": (2**127 - 1, -(2**127) + 1)},
+    ),
+    OddColumn(  # whole numbers with gaps, which pandas keeps as floats
+        "gaps", "integer", (1.0, 2.0, 4.0, 7.0), 2.0**63 - 1024, -(2.0**63),
+        (*NOT_NUMBERS, 2.5, 2.0**63, -1e19, 1e300), "float64", "DOUBLE", "float8",
     ),
     OddColumn("born", "date", DAYS, LAST_DAY, FIRST_DAY, ODD_DAYS, "date32", "DATE", "date"),
     _moment_column("at_us", "timestamp[us]", "TIMESTAMP", "timestamp", 10**6),
@@ -271,14 +289,6 @@ TEXTUAL = (
     OddColumn("flag", "boolean", ("true", "no", "T", "0"), "YES", "f", ("maybe", "2", "on")),
 )  # fmt: skip
 
-FAMILIES = {
-    "csv": "csv", "csv.gz": "csv", "spark csv": "csv",
-    "parquet by pyarrow": "arrow", "parquet by polars": "arrow", "parquet by duckdb": "arrow", "arrow": "arrow",
-    "pandas": "arrow", "polars": "arrow", "spark parquet": "arrow",
-    "duckdb": "duckdb",
-    "postgres": "postgres",
-}  # fmt: skip
-SOURCES = tuple(FAMILIES)
 _NO_WIDTHS = (
     "a CSV holds texts, which have no width, sign or unit of their own: its one column of the kind stands for all"
 )
@@ -288,12 +298,13 @@ CANNOT: dict[tuple[str, str], str] = {
     **{
         (source, name): _NO_WIDTHS
         for source, family in FAMILIES.items()
-        for name in ("ratio32", "loose", "unsigned", "at_tz", "at_ms", "at_s", "at_ns")
+        for name in ("ratio32", "loose", "unsigned", "gaps", "at_tz", "at_ms", "at_s", "at_ns")
         if family == "csv"
     },
     **{(source, "flag"): _ONLY_TEXT for source, family in FAMILIES.items() if family != "csv"},
     **{(source, "loose"): _NO_LOOSE for source, family in FAMILIES.items() if family in ("arrow", "duckdb")},
     **{("postgres", name): "PostgreSQL counts microseconds, and nothing else" for name in ("at_ms", "at_s", "at_ns")},
+    ("spark parquet", "at_ns"): "Spark reads no nanoseconds: it refuses the file when it is opened, whatever it holds",
     **{
         (source, "at_s"): "it has no seconds, and makes them milliseconds: the column at_ms is the same there"
         for source in ("parquet by pyarrow", "parquet by polars", "parquet by duckdb", "polars", "spark parquet")
