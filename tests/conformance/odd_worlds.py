@@ -7,20 +7,22 @@ and it moves by no more than Δ in either norm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 from odd_cases import MODES, REMOVED, Case
 from odd_meanings import possible_rows
 from odd_sources import Tables, Written, write_source
 from odd_tables import (
     GROUPS,
+    SOURCES,
     OddColumn,
     Row,
     build_labs,
@@ -40,6 +42,8 @@ from dosimeter.model import Norm, QueryPlan
 from dosimeter.sensitivity import Measured
 
 LABS_ROWS = 2
+SPARK = tuple(source for source in SOURCES if source.startswith("spark"))
+OTHERS = tuple(source for source in SOURCES if source not in SPARK)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def populate(source: str, unit: str, removed: str | None) -> Population:
 # ---------------------------------------------------------------- opening
 
 
-@dataclass
+@dataclass(repr=False)  # Polars cannot print days outside its years
 class Worlds:
     """Opened datasets, each with a ledger of its own, kept until the tests are over."""
 
@@ -99,10 +103,10 @@ class Worlds:
 
     def open(self, case: Case, removed: str | None) -> tuple[Dataset, Ledger]:
         joined = case.join.split(",")[0]
-        rates = case.column if joined == "rates" else None
         key = (case.source, case.column, case.mode, joined, removed)
         if key not in self.datasets:
-            written = self._write(case, removed, rates)
+            rates = case.odd if joined == "rates" else None
+            written = self.write(case.source, removed, MODES[case.mode].unit, rates)
             facts = declare_facts(case.mode, joined, case.odd)
             for name, path in written.located.items():
                 if name in facts["tables"]:
@@ -114,14 +118,36 @@ class Worlds:
             self.datasets[key] = dataset, ledger
         return self.datasets[key]
 
-    def _write(self, case: Case, removed: str | None, rates: str | None) -> Written:
-        by_row = MODES[case.mode].unit == "row"
-        key = (case.source, by_row and removed is not None, removed, rates)
+    def write(self, source: str, removed: str | None, unit: str = "row", rates: OddColumn | None = None) -> Written:
+        """Write the tables of a source once for everybody, and once for each neighbour."""
+        key = (source, unit == "row" and removed is not None, removed, rates and rates.name)
         if key not in self.written:
             place = self.folder / f"odd{len(self.written)}_{id(self) % 10**6}"
-            tables = list_tables(populate(case.source, MODES[case.mode].unit, removed), case.odd if rates else None)
-            self.written[key] = write_source(case.source, tables, place, self.connect)
+            self.written[key] = write_source(
+                source, list_tables(populate(source, unit, removed), rates), place, self.connect
+            )
         return self.written[key]
+
+
+@contextmanager
+def open_worlds(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+    """Give the worlds of one test module. PostgreSQL starts when a case first asks for it."""
+
+    def connect() -> Any:
+        return psycopg.connect(request.getfixturevalue("postgres_url"))
+
+    with ExitStack() as opened:
+        yield Worlds(factory.mktemp("odd"), connect, opened)
+
+
+def mark(case: Case, *more: pytest.MarkDecorator) -> Any:
+    return pytest.param(case, id=str(case), marks=[group_of(case.source), *more])
+
+
+def group_of(source: str) -> pytest.MarkDecorator:
+    """Keep the cases of a source on one worker, which then writes its tables once; servers have a worker of theirs."""
+    served = source == "postgres" or source in SPARK
+    return pytest.mark.xdist_group("conformance" if served else f"odd cells in {source}")
 
 
 def list_tables(population: Population, rates: OddColumn | None) -> Tables:
@@ -208,19 +234,31 @@ def check_oracle(case: Case, keys: Sequence[tuple[Any, ...]], found: Sequence[Ve
     """One choice of the rows that count explains both tables: it depends on each individual's own rows alone."""
     unit = MODES[case.mode].unit
     everybody, fewer = (populate(case.source, unit, removed) for removed in (None, case.removed))
-    rows, others = everybody.cleaned(), everybody.others(case)
-    left_out = _places(everybody, fewer)
+    rows, others = everybody.cleaned(), fewer.others(case)
+    left_out = [id(rows[at]) for at in _places(everybody, fewer)]
     seen: list[Vector] = []
-    for chosen in case.possible(rows):
-        vector = case.measure(chosen, others, keys)
-        if vector != found[0]:
-            seen.append(vector)
-            continue
-        kept = [row for row in chosen if not any(row is rows[at] for at in left_out)]
-        if case.measure(kept, fewer.others(case), keys) == found[1]:
+    for chosen in explain(case, rows, everybody.others(case), keys, found[0]):
+        kept = [row for row in chosen if id(row) not in left_out]
+        seen.append(case.measure(kept, others, keys))
+        if seen[-1] == found[1]:
             return
-        seen.append(case.measure(kept, fewer.others(case), keys))
-    raise AssertionError(f"{case.sql}\nthe product measures {_show(found)}\nthe oracle {_show(seen[:3])}")
+    raise AssertionError(f"{case.sql}\nwithout {case.removed}: {_show(found[1:])}\nthe oracle: {_show(seen[:3])}")
+
+
+def explain(
+    case: Case,
+    rows: Sequence[Row],
+    others: Mapping[str, Sequence[Row]],
+    keys: Sequence[tuple[Any, ...]],
+    found: Vector,
+) -> list[list[Row]]:
+    """Return every choice of the rows that count which gives the vector that was found: there must be one."""
+    seen = [(chosen, case.measure(chosen, others, keys)) for chosen in case.possible(rows)]
+    fitting = [chosen for chosen, vector in seen if vector == found]
+    if not fitting:
+        shown = _show([vector for _, vector in seen[:3]])
+        raise AssertionError(f"{case.sql}\nthe product measures {_show([found])}\nthe oracle: {shown}")
+    return fitting
 
 
 def _places(everybody: Population, fewer: Population) -> list[int]:
