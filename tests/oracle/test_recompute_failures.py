@@ -21,10 +21,10 @@ from dosimeter.recompute import recompute_contributions, recompute_study
 from dosimeter.study import plan_study
 
 
-def test_more_people_than_declared_is_refused() -> None:
+def test_more_people_than_declared_are_all_left_out_once() -> None:
     plan = plan_query("SELECT COUNT(*) FROM people", SMALL_SCHEMA)
-    with pytest.raises(DataError, match="holds 7 individuals and the schema declares 6"):
-        recompute_contributions(plan, open_table(draw_people(0, 7), SMALL_SCHEMA), 6, 1)
+    found = recompute_contributions(plan, open_table(draw_people(0, 7), SMALL_SCHEMA), 6, 1)
+    assert (found.n, found.changes.tolist()) == (7, [1.0] * len(found.changes))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
