@@ -32,7 +32,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def leave_out(case: Case, risk: Risk) -> Iterator[list[float]]:
-    """Give the sizes of everybody's contribution that are not 0, in the oracle, for each choice that fits the vector."""
+    """Give the sizes of all contributions that are not 0, in the oracle, for each choice that fits the vector."""
     mode, plan, measured = MODES[case.mode], risk.plan, risk.measured()
     population = populate(case.source, mode.unit, None)
     rows, others = population.cleaned(), population.others(case)
