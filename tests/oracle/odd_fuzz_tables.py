@@ -141,7 +141,7 @@ def _odd_numbers(kind: pa.DataType) -> list[Any]:
 
 
 def draw_world(seed: int, source: str) -> FuzzWorld:
-    """Return a table of 9 to 14 rows, by row or by person; some rows are nobody's, some people beyond those declared."""
+    """Return a table of 9 to 14 rows, by row or person; some rows are nobody's, some people beyond those declared."""
     chance = random.Random(seed)
     num_type = chance.choice([pa.decimal128(38, 0), pa.uint64(), pa.float64()])
     dec_type = chance.choice([pa.float64(), pa.float64(), pa.float32()])
