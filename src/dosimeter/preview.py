@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.accounting import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
-from dosimeter.errors import DataError
-from dosimeter.ledger import Entry, Ledger
+from dosimeter.agreement import digest_request, enter_books, open_books
+from dosimeter.errors import DataError, SourceUnreachable
+from dosimeter.ledger import Entry, Incident, Ledger
 from dosimeter.model import Choice
 from dosimeter.numerals import format_number
 from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (
     Prepared,
     ReleaseOrder,
-    digest_request,
-    enter_books,
-    open_books,
     prepare_release,
     repeat_answer,
     require_measurable,
@@ -45,7 +43,9 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     """What the controller would want to know before releasing; refused where the release would be.
 
     That it was looked at is recorded before anything is shown (G1). ``repeated``: the same request was answered before,
-    and would be answered from the ledger, at no charge. ``reason``: why it would be denied for certain, or None.
+    and would be answered from the ledger, at no charge. ``reason``: why it would be denied for certain, or what would
+    stop the dataset, or None. ``stopped``: the incident that has stopped the dataset already. A dry run makes no
+    incident (N4): it tells the controller what the release would not.
     """
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
@@ -56,14 +56,28 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
         earlier = account.find_answer(digest_request(prepared, source))
     books = open_books(account, opening, prepared)
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
+    stopped = ledger.stopped(prepared.dataset)
+    if stopped is not None:
+        found = {**found, "reason": found["reason"] or _explain_stop(stopped), "cost": None, "analyst_sees": _STOPPED}
     return {
         "dry_run": True,
         "query": prepared.plan.sql,
         "algorithm": order.algorithm,
         "repeated": earlier is not None,
         "granted": found["reason"] is None,
+        "stopped": None if stopped is None else stopped.describe(),
         **found,
     }
+
+
+_STOPPED = {"status": "stopped"}
+
+
+def _explain_stop(incident: Incident) -> str:
+    return (
+        f"The dataset is stopped since {incident.at}: {incident.words}. Nothing fails now. When it may go on: "
+        "dosimeter ledger LEDGER clear."
+    )
 
 
 def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[str, Any]:
@@ -79,8 +93,10 @@ def _preview_new(dataset: Dataset, prepared: Prepared, books: Books) -> dict[str
     try:
         require_measurable(dataset, prepared)
         risk = dataset.assess_plan(prepared.plan, prepared.look)
-    except DataError as error:  # the release would be denied, and say nothing
-        return _deny(str(error), epsilon=prepared.order.epsilon)
+    except SourceUnreachable:
+        raise
+    except DataError as error:  # the release would stop the dataset, and say nothing
+        return _deny(str(error), epsilon=prepared.order.epsilon) | {"analyst_sees": _STOPPED}
     match prepared.order.algorithm:
         case "fixed":
             return _preview_fixed(prepared, risk, books)

@@ -1,17 +1,15 @@
 """Release an answer: check, find ε, reserve the charge, draw noise, settle. In this order, whatever crashes.
 
-What SQL and schema alone decide is explained; what the data decide is a denial and nothing more. The choice of ε
-and the charge happen in one write transaction of the ledger, so that no two releases are granted against the same
-reading; noise is drawn only after the charge is on disk.
+What SQL and schema alone decide is explained; a denial is a denial and nothing more. A failure while the data are
+measured is no denial but an incident: it stops the dataset for everybody (N4). The choice of ε and the charge happen
+in one write transaction of the ledger, so that no two releases are granted against the same reading; noise is drawn
+only after the charge is on disk.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,19 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dosimeter.accounting import (
-    Books,
-    Charge,
-    Policy,
-    Reading,
-    default_delta_total,
-    exact_decimal,
-    write_decimal,
-)
+from dosimeter.accounting import Books, Charge, exact_decimal
+from dosimeter.agreement import agree_on_terms, enter_books, open_books, require_running, write_request
 from dosimeter.choose import parse_candidates
-from dosimeter.errors import DataError, LedgerError, OptionError, SchemaError
+from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError, SourceUnreachable
 from dosimeter.influence import measure_exactly, require_joined_within
-from dosimeter.ledger import Account, AccountOpening, Continuation, Entry, Ledger, Request, Reservation
+from dosimeter.ledger import (
+    Account,
+    Entry,
+    IncidentKind,
+    Ledger,
+    Request,
+    Reservation,
+    refuse_stopped,
+)
 from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import Mechanism, QueryPlan, Schema
@@ -42,7 +41,6 @@ from dosimeter.risk import per_row_norms
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
 from dosimeter.sensitivity import Measured, too_many_individuals
-from dosimeter.version import __version__
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -238,52 +236,25 @@ def _rehearse_selection(
     )
 
 
-def digest_request(prepared: Prepared, source_digest: str) -> str:
-    """Identity of a request: the same query on the same data by the same rules.
-
-    Who asks does not count, and neither does clamping: it works on the numbers that were released already. A change
-    here makes every ledger in use charge anew for what it answered before.
-    """
-    order, look = prepared.order, prepared.look
-    content = {
-        "plan": prepared.plan.digest,
-        "source": source_digest,
-        "mechanism": [prepared.mechanism.kind, prepared.mechanism.calibration, write_decimal(prepared.delta)],
-        "algorithm": order.algorithm,
-        "epsilon": _write_optional(order.epsilon),
-        "preference": None if prepared.preference is None else prepared.preference.text,
-        "svt": write_decimal(prepared.epsilon_svt),
-        "variance": _write_optional(order.variance),
-        "selection": order.selection if order.svt is not None else None,
-        "indicator": look.indicator if order.prefer is not None else None,
-        "candidates": None
-        if order.epsilon is not None
-        else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
-    } | ({} if order.chosen is None else {"chosen": _write_optional(order.chosen)})
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _write_optional(number: float | None) -> str | None:
-    return None if number is None else write_decimal(exact_decimal(number))
-
-
 # ---------------------------------------------------------------- releasing
 
 
 def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
-    """Charge and release one answer, or deny it."""
+    """Charge and release one answer, or deny it.
+
+    Raises DatasetStopped where an incident stopped the dataset, now or before (N4): then nothing is answered, not even
+    what the ledger could repeat.
+    """
+    require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
     account = enter_books(ledger, prepared, source)[0]
-    request = _write_request(prepared, source)
+    request = write_request(prepared, source)
     if account is not None and not (order.again or callable(order.prefer)):  # callables all look the same in writing
         earlier = account.find_answer(request.request_digest)
         if earlier is not None:
             return repeat_answer(earlier, prepared)
-    measured: Measured | None = None
-    grant: Grant = _deny_without_charge
-    with suppress(DataError):  # what the data decide is a denial, and nothing more
-        measured, grant = _measure(dataset, prepared)
+    measured, grant = _measure_or_stop(dataset, prepared, request, ledger)
     if not dataset.engine.is_still(source):
         raise DataError(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
@@ -299,10 +270,35 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
         )
 
     entry = ledger.reserve(prepared.dataset, decide)
-    if entry.status == "denied" or measured is None:
+    if entry.status == "denied":
         return Answer("denied", entry=entry.id)
     answer = _draw_and_settle(prepared, measured, entry, ledger)
     return answer if order.again else replace(answer, earlier=_find_other_settings(account, request))
+
+
+def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger) -> tuple[Measured, Grant]:
+    """Measure the data; where that fails, stop the dataset (N4).
+
+    What the data hold can decide whether measuring fails, so that a failure may not end as a denial of one query. A
+    source that is not there, or a user who interrupts, says nothing about the data: these pass through, and so does a
+    lost connection. An error that nobody foresaw is as telling as one that somebody did: it stops the dataset too.
+    """
+
+    def stop(kind: IncidentKind) -> None:
+        ledger.stop(prepared.dataset, kind, software=request.software, request_digest=request.request_digest)
+
+    try:
+        return _measure(dataset, prepared)
+    except SourceUnreachable:
+        raise
+    except DataError:
+        stop("measuring")
+        raise refuse_stopped(prepared.dataset) from None
+    except DosimeterError:
+        raise
+    except Exception:
+        stop("unexpected")
+        raise
 
 
 def _find_other_settings(account: Account | None, request: Request) -> str | None:
@@ -318,97 +314,6 @@ def _find_other_settings(account: Account | None, request: Request) -> str | Non
 
 
 Grant = Callable[[Books], tuple[Charge, Literal["reserved", "denied"]]]
-
-
-def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
-    """Those of the account, or those it is about to be opened with."""
-    terms = opening if account is None else account
-    assert terms is not None
-    return Books(
-        policy=terms.policy,
-        max_epsilon=terms.max_epsilon,
-        reading=Reading(delta_total=terms.delta_total) if account is None else account.reading,
-        epsilon_svt=prepared.epsilon_svt,
-        delta=prepared.delta,
-    )
-
-
-def enter_books(
-    ledger: Ledger, prepared: Prepared, source: str
-) -> tuple[Account | None, AccountOpening | None, Continuation | None]:
-    """The account as it is, and what a release would have to add to it; refused before any data are measured."""
-    account = ledger.account(prepared.dataset)
-    opening, continuation = agree_on_terms(account, prepared, source)
-    if opening is not None or continuation is not None:
-        ledger.check_holder(prepared.dataset, source)
-    return account, opening, continuation
-
-
-def agree_on_terms(
-    account: Account | None, prepared: Prepared, source: str
-) -> tuple[AccountOpening | None, Continuation | None]:
-    """The terms a new account is opened with, or what it takes to go on with the one there is."""
-    order, terms = prepared.order, prepared.order.terms
-    policy = Policy.parse(terms.policy) if terms.policy is not None else None
-    total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name="--delta-total")
-    cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name="--max-epsilon")
-    if account is None:
-        if policy is None:
-            raise OptionError(
-                f"{prepared.dataset} has no account in this ledger yet. Choose how it may be spent: --policy paper, or "
-                "--policy budget:E."
-            )
-        opening = AccountOpening(
-            policy=policy,
-            algorithm=order.algorithm,
-            delta_total=default_delta_total(prepared.n) if total is None else total,
-            max_epsilon=cap,
-            individuals=prepared.n,
-            schema_digest=prepared.schema_digest,
-            source_digest=source,
-        )
-        return opening, None
-    account.check_terms(algorithm=order.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
-    if account.is_of(prepared.schema_digest, source):
-        return None, None
-    if not order.continued:
-        raise LedgerError(
-            f"{account.tell_change(prepared.schema_digest, source)} If the people are the same, give --continue: the "
-            "account and its reading go on."
-        )
-    return None, Continuation(schema_digest=prepared.schema_digest, source_digest=source, by=order.analyst)
-
-
-def _write_request(prepared: Prepared, source: str) -> Request:
-    order, mechanism = prepared.order, prepared.mechanism
-    return Request(
-        query=prepared.plan.sql,
-        plan_digest=prepared.plan.digest,
-        schema_digest=prepared.schema_digest,
-        source_digest=source,
-        request_digest=digest_request(prepared, source),
-        algorithm=order.algorithm,
-        mechanism=mechanism.kind,
-        calibration=mechanism.calibration,
-        delta=prepared.delta,
-        software=f"dosimeter {__version__}",
-        analyst=order.analyst,
-        purpose=order.purpose,
-        preference=prepared.preference.text if prepared.preference is not None else None,
-        tau=None if order.variance is None else exact_decimal(order.variance),
-        selection=order.selection if order.svt is not None else None,
-        settings={
-            "indicator": prepared.look.indicator,
-            "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
-            "min_rows": prepared.look.min_rows,
-            "clamp": order.clamp,
-            **{
-                name: value
-                for name in ("chosen", "reference", "approved_by")
-                if (value := getattr(order, name)) is not None
-            },
-        },
-    )
 
 
 # ---------------------------------------------------------------- the three ways to an ε
@@ -512,7 +417,8 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         noise = calibrate_plan(prepared.plan, prepared.mechanism, entry.epsilon)
         noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
     except DataError:
-        return hand_out(ledger.settle(entry.id, status="denied"))
+        ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
+        raise refuse_stopped(prepared.dataset) from None
     answer, errors = _read_off(prepared, entry.epsilon, noisy.keys, noisy.values)
     settled = ledger.settle(
         entry.id,

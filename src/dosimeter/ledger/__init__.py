@@ -2,6 +2,7 @@
 
     book.py      Ledger: what the controller calls
     replay.py    records → Account and Entry, or the reason why a record cannot stand
+    incidents.py failures that stop a dataset until a controller clears it
     values.py    the frozen values that go in and come out
     records.py   one record: kinds, canonical JSON, digest
     store.py     transactions on SQLite and PostgreSQL; backends.py: what differs between the two
@@ -11,6 +12,7 @@ counts too much, never too little. A record never holds rows of the data or RDRs
 """
 
 from dosimeter.ledger.book import Ledger
+from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.records import GENESIS, Record
 from dosimeter.ledger.values import (
     Account,
@@ -25,14 +27,18 @@ from dosimeter.ledger.values import (
 
 __all__ = [
     "GENESIS",
+    "INCIDENT_WORDS",
     "Account",
     "AccountOpening",
     "Algorithm",
     "Continuation",
     "Entry",
+    "Incident",
+    "IncidentKind",
     "Ledger",
     "Record",
     "Request",
     "Reservation",
     "Verification",
+    "refuse_stopped",
 ]

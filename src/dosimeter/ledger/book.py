@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 from dosimeter.accounting import ZERO, Charge, admits_charge
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.records import GENESIS, BadRecord, Record, check_text, derive_entry_id, follow_chain, seal_record
 from dosimeter.ledger.replay import DatasetReplay
 from dosimeter.ledger.values import (
@@ -24,6 +25,7 @@ from dosimeter.ledger.values import (
     Entry,
     Reservation,
     Verification,
+    describe_without_account,
     tabulate_answer,
     write_charge,
     write_measured,
@@ -114,9 +116,31 @@ class Ledger:
         with self._store.reading() as transaction:
             return _Pages.read(transaction).of(dataset).has_view(plan_digest)
 
-    def describe(self) -> dict[str, Any]:
-        """Readings and entries as JSON values. An infinite reading is null: JSON has no infinity."""
-        return {"datasets": [account.describe() for account in self.accounts()]}
+    def stopped(self, dataset: str) -> Incident | None:
+        """Return the incident that stopped a dataset, or None while it answers releases. It need have no account."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).stopped
+
+    def incidents(self, dataset: str) -> tuple[Incident, ...]:
+        """Return every incident of a dataset, cleared or not, the oldest first."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).incidents
+
+    def stopped_datasets(self) -> tuple[Incident, ...]:
+        """Return the open incident of every dataset that is stopped, with or without an account."""
+        with self._store.reading() as transaction:
+            pages = _Pages.read(transaction)
+        return tuple(page.stopped for page in pages.by_dataset.values() if page.stopped is not None)
+
+    def describe(self, dataset: str | None = None) -> dict[str, Any]:
+        """Return readings, entries and stops as JSON values, of all datasets or of one.
+
+        An infinite reading is null: JSON has no infinity. A dataset without an account is listed while it is stopped.
+        """
+        with self._store.reading() as transaction:
+            pages = _Pages.read(transaction).by_dataset
+        wanted = [page for name, page in pages.items() if dataset in (None, name)]
+        return {"datasets": [described for page in wanted if (described := _describe(page)) is not None]}
 
     def export(self, stream: TextIO) -> None:
         """Every record as one line of JSON."""
@@ -158,6 +182,8 @@ class Ledger:
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
             page = pages.of(dataset)
+            if page.stopped is not None:
+                raise refuse_stopped(dataset)
             account = page.account
             reservation = decide(account)
             request = reservation.request
@@ -192,11 +218,15 @@ class Ledger:
         guarantee: str | None = None,
         error_95: Sequence[float | None] | None = None,
         measured: Sequence[Sequence[Fraction]] | None = None,
+        incident: IncidentKind | None = None,
     ) -> Entry:
         """Write what became of a reserved entry. The charge stays what it was, also for a denial.
 
         ``measured``: the noisy numbers that the answer was made of, by group and measure. They carry the noise that
         was charged for and no more of the data than the answer may, and let its risk be looked at later.
+
+        ``incident``: the failure that left a denied entry without an answer. The dataset is stopped in the same
+        transaction, so that a crash cannot come between the two.
 
         The entry's ``answer`` is what the ledger will give on every later request: hand out that one.
         """
@@ -206,6 +236,8 @@ class Ledger:
             raise LedgerError("A released entry has an answer, and a denied one has none.")
         if status == "denied" and measured is not None:
             raise LedgerError("A denied entry has no measured numbers.")
+        if status == "released" and incident is not None:
+            raise LedgerError("An entry that was released did not fail.")
         payload = {
             "status": status,
             "answer": None if answer is None else tabulate_answer(answer),
@@ -218,8 +250,38 @@ class Ledger:
             entry = _require_entry(pages, entry_id)
             if entry.status != "reserved":
                 raise LedgerError(f"Entry {entry_id} is {entry.status} already; an entry is settled once.")
-            _Writer(transaction, pages, entry.dataset, self._now()).append("settle", payload, entry_id)
+            writer = _Writer(transaction, pages, entry.dataset, self._now())
+            writer.append("settle", payload, entry_id)
+            if incident is not None:
+                stop = write_incident(incident, entry.request.software, entry.request_digest)
+                writer.append("stop", stop, entry_id)
             return _require_entry(pages, entry_id)
+
+    def stop(self, dataset: str, kind: IncidentKind, *, software: str, request_digest: str | None = None) -> Incident:
+        """Stop a dataset for everybody (N4): from here on, every release from it is refused. It need have no account.
+
+        ``kind`` says what failed, in a fixed word; ``request_digest`` which request it was, where there was one.
+        Gives the incident that the dataset is stopped by: the first one, if it was stopped already.
+        """
+        check_text(dataset, "A dataset's name")
+        payload = write_incident(kind, software, request_digest)
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            _Writer(transaction, pages, dataset, self._now()).append("stop", payload)
+            incident = pages.of(dataset).stopped
+            assert incident is not None
+            return incident
+
+    def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
+        """End the stop of a dataset. ``by`` and ``reason`` go on record. Gives the incident as it was cleared."""
+        payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            page = pages.of(dataset)
+            if page.stopped is None:
+                raise LedgerError(f"The dataset {dataset!r} is not stopped. There is nothing to clear.")
+            _Writer(transaction, pages, dataset, self._now()).append("clear", payload)
+            return page.incidents[-1]
 
     def record_view(self, dataset: str, plan_digest: str, what: View) -> None:
         """Note that risk or a dry run of this plan was looked at. The first time counts; later ones add nothing."""
@@ -298,6 +360,14 @@ def _refusing_bad_records() -> Iterator[None]:
             f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. "
             "Run `dosimeter ledger LEDGER verify`, and restore a backup."
         ) from None
+
+
+def _describe(page: DatasetReplay) -> dict[str, Any] | None:
+    """Return one dataset as JSON values; None where it has no account and is not stopped."""
+    account, stopped = page.account, page.stopped
+    if account is not None:
+        return account.describe()
+    return None if stopped is None else describe_without_account(stopped)
 
 
 def _require_entry(pages: _Pages, entry_id: str) -> Entry:

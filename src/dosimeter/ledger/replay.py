@@ -10,7 +10,8 @@ from typing import Any
 
 from dosimeter.accounting import Reading
 from dosimeter.errors import InputError
-from dosimeter.ledger.records import BadRecord, Record, read_payload
+from dosimeter.ledger.incidents import Incident
+from dosimeter.ledger.records import BadRecord, Record, check_text, read_payload
 from dosimeter.ledger.values import Account, AccountOpening, Continuation, Entry, Request, read_charge
 
 
@@ -25,6 +26,7 @@ class DatasetReplay:
         self._reading: Reading | None = None
         self._entries: dict[str, Entry] = {}
         self._views: set[tuple[str, str]] = set()
+        self._incidents: list[Incident] = []
 
     def apply(self, record: Record) -> None:
         payload = read_payload(record)
@@ -38,6 +40,10 @@ class DatasetReplay:
                     self._reserve(record, payload)
                 case "settle":
                     self._settle(record, payload)
+                case "stop":
+                    self._stop(record, payload)
+                case "clear":
+                    self._clear(record, payload)
                 case "view":
                     self._views.add((str(payload["request_digest"]), str(payload["what"])))
         except (KeyError, TypeError, ValueError, InputError):
@@ -98,6 +104,40 @@ class DatasetReplay:
             )
         self._entries[entry.id] = settled
 
+    def _stop(self, record: Record, payload: dict[str, Any]) -> None:
+        if record.entry and record.entry not in self._entries:
+            raise BadRecord(record.seq, "it stops the dataset for an entry that does not exist")
+        self._incidents.append(
+            Incident(
+                dataset=record.dataset,
+                at=record.at,
+                kind=payload["kind"],
+                entry=record.entry or None,
+                request_digest=payload["request_digest"],
+                software=payload["software"],
+            )
+        )
+
+    def _clear(self, record: Record, payload: dict[str, Any]) -> None:
+        if self.stopped is None:
+            raise BadRecord(record.seq, "it clears a dataset that is not stopped")
+        by, reason = check_text(payload["by"], "by"), check_text(payload["reason"], "reason")
+        self._incidents = [
+            replace(incident, cleared_at=record.at, cleared_by=by, reason=reason)
+            if incident.cleared_at is None
+            else incident
+            for incident in self._incidents
+        ]
+
+    @property
+    def stopped(self) -> Incident | None:
+        """Return the first incident that nobody has cleared, or None while the dataset answers releases."""
+        return next((incident for incident in self._incidents if incident.cleared_at is None), None)
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        return tuple(self._incidents)
+
     @property
     def account(self) -> Account | None:
         if self._opening is None or self._opened is None or self._reading is None:
@@ -114,6 +154,7 @@ class DatasetReplay:
             source_digest=self._digests[1],
             reading=self._reading,
             entries=tuple(self._entries.values()),
+            stopped=self.stopped,
         )
 
     def find_entry(self, entry_id: str) -> Entry | None:

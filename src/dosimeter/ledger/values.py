@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from dosimeter.accounting import ZERO, Charge, Policy, Reading, exact_decimal, write_decimal
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.incidents import Incident
 from dosimeter.ledger.records import check_text
 
 Algorithm = Literal["fixed", "find", "find-and-release"]
@@ -279,6 +280,7 @@ class Account:
     source_digest: str
     reading: Reading
     entries: tuple[Entry, ...]
+    stopped: Incident | None = None
 
     def find_answer(self, request_digest: str) -> Entry | None:
         """The latest released entry of the same request."""
@@ -340,11 +342,25 @@ class Account:
             "delta": float(self.reading.delta),
             "policy": str(self.policy),
             "algorithm": self.algorithm,
+            "stopped": None if self.stopped is None else self.stopped.describe(),
             "entries": [entry.describe() for entry in self.entries],
         }
 
     def __repr__(self) -> str:
         return f"Account(dataset={self.dataset!r}, entries={len(self.entries)}, redacted)"
+
+
+def describe_without_account(incident: Incident) -> dict[str, Any]:
+    """Return the JSON form of a dataset that was stopped before it had an account."""
+    return {
+        "dataset": incident.dataset,
+        "epsilon": 0.0,
+        "delta": 0.0,
+        "policy": None,
+        "algorithm": None,
+        "stopped": incident.describe(),
+        "entries": [],
+    }
 
 
 def _name_way(algorithm: Algorithm) -> str:

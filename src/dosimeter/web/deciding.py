@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from dosimeter.accounting import exact_decimal, write_decimal
 from dosimeter.controller import Dataset
-from dosimeter.errors import DosimeterError, Interrupted, OptionError
+from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry
 from dosimeter.releasing import ReleaseOrder, release
 from dosimeter.web.audit import SERVER, write_audit
@@ -36,6 +36,7 @@ NOT_GRANTED = (
 )
 BROKEN = "The release failed: a bug of ours. It is in the server's log. Nothing was charged: decide again."
 BACK = "The approval was interrupted before anything was charged. Decide again."
+STOPPED = "This dataset is stopped: a release from it failed. Nothing is answered until a controller clears it."
 CHARGED = "The approval was interrupted after the charge: it counts, and there is no answer. Answer again, or deny."
 
 
@@ -174,7 +175,8 @@ def find_claimed(office: Office, dataset: str, claim: str) -> Entry | None:
 
 def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, Any]:
     if entry is None:
-        return {"status": "waiting", "claim": None, "note": BACK if problem is None else str(problem)}
+        words = STOPPED if isinstance(problem, DatasetStopped) else str(problem)
+        return {"status": "waiting", "claim": None, "note": BACK if problem is None else words}
     if entry.status == "released":
         return {"status": "released", "entry_id": entry.id, "note": None}
     if entry.status == "reserved":
@@ -211,7 +213,9 @@ def find_earlier(office: Office, desk: Desk, sql: str) -> Entry | None:
 
 
 def repeat_answer(office: Office, row: Row, user: User, entry: Entry) -> None:
-    """Hand out what was released before. No noise, no charge."""
+    """Hand out what was released before. No noise, no charge. Raises DatasetStopped while the dataset is stopped."""
+    if office.database.ledger.stopped(entry.dataset) is not None:
+        raise DatasetStopped(STOPPED)
     values = {"status": "released", "entry_id": entry.id, "note": "The earlier answer was handed out, at no cost."}
     _compare_and_set(office, row, user, values, action="repeated", detail=f"entry {entry.id}")
 

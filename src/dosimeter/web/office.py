@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from itsdangerous import URLSafeSerializer
 
 from dosimeter.accounting import Books, Policy, Reading, default_delta_total, exact_decimal
+from dosimeter.agreement import agree_on_terms, open_books
 from dosimeter.choose import parse_candidates
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
 from dosimeter.look import Look
 from dosimeter.model import Schema
-from dosimeter.releasing import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
+from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
 from dosimeter.web.database import Database
 from dosimeter.web.jobs import Bench
 from dosimeter.web.models import PublicDataset, show_dataset
