@@ -22,7 +22,6 @@ from dosimeter.releasing import (
     ReleaseOrder,
     prepare_release,
     repeat_answer,
-    require_measurable,
     selection_problem,
 )
 from dosimeter.selection import (
@@ -91,7 +90,6 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[st
 
 def _preview_new(dataset: Dataset, prepared: Prepared, books: Books) -> dict[str, Any]:
     try:
-        require_measurable(dataset, prepared)
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:
         raise

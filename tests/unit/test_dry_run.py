@@ -167,7 +167,7 @@ def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(ledger: Ledg
         document["reason"]
         == "The data holds 30 individuals and the schema declares 29. Correct individuals in the schema."
     )
-    assert document["analyst_sees"] == {"status": "stopped"}
+    assert document["analyst_sees"] == {"status": "denied"}
     assert ledger.accounts() == ()
 
 

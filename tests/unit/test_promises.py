@@ -11,7 +11,7 @@ import pytest
 from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, schema_of
 
 from dosimeter import Dataset, Ledger
-from dosimeter.errors import DatasetStopped, OptionError, QueryError, SchemaError
+from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.model import Mechanism
 from dosimeter.release import promise_chosen, promise_fixed, promise_found
 
@@ -122,12 +122,12 @@ def test_an_unreviewed_schema_backs_nothing(ledger: Ledger) -> None:
     assert ledger.verify().records == 0
 
 
-# ---------------------------------------------------------------- failures, and denials
+# ---------------------------------------------------------------- denials that depend on the data
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
 @pytest.mark.parametrize("trouble", ["nan", "infinite", "crowded", "not whole"])
-def test_what_the_data_decide_stops_the_dataset_and_says_nothing(
+def test_what_the_data_decide_is_denied_and_nothing_more(
     ledger: Ledger, tmp_path: Path, way: dict[str, Any], trouble: str
 ) -> None:
     schema, table = schema_of(), make_table()
@@ -144,10 +144,11 @@ def test_what_the_data_decide_stops_the_dataset_and_says_nothing(
         assert ".5," in lines[7]
     with Dataset.open(source, schema=schema) as dataset:
         sql = "SELECT SUM(cost), SUM(nights) FROM stays"
-        with pytest.raises(DatasetStopped, match="stays is stopped"):
-            dataset.release(sql, ledger=ledger, policy="budget:20", **way)
-    assert ledger.accounts() == ()  # nothing is charged, and no query was denied
-    assert ledger.stopped("stays") is not None
+        answer = dataset.release(sql, ledger=ledger, policy="budget:20", **way)
+    assert answer.describe() == {"status": "denied"}
+    account = account_of(ledger)
+    assert account.reading.epsilon == 0
+    assert [(entry.status, entry.charge, entry.answer) for entry in account.entries] == [("denied", 0, None)]
 
 
 def test_a_policy_denial_looks_the_same(stays: Dataset, ledger: Ledger) -> None:
