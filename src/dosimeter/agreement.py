@@ -7,40 +7,74 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dosimeter.accounting import Books, Policy, Reading, default_delta_total, exact_decimal, write_decimal
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.ledger import Account, AccountOpening, Continuation, Ledger, Request, refuse_stopped
+from dosimeter.ledger import (
+    Account,
+    AccountOpening,
+    Continuation,
+    Identification,
+    Ledger,
+    Request,
+    check_apart,
+    refuse_stopped,
+)
 from dosimeter.model import Schema
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
+    from dosimeter.engines.base import Engine
     from dosimeter.releasing import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What a release adds to its account before it is charged: it is opened, or continued, or its data identified."""
+
+    opening: AccountOpening | None = None
+    continuation: Continuation | None = None
+    identification: Identification | None = None
 
 
 def require_running(ledger: Ledger, schema: Schema) -> None:
     """Refuse a release from a dataset that an incident has stopped, before anything is looked at (N4)."""
-    if ledger.stopped(schema.table) is not None:
-        raise refuse_stopped(schema.table)
+    if ledger.stopped(schema.account_name) is not None:
+        raise refuse_stopped(schema.account_name)
 
 
 def enter_books(
-    ledger: Ledger, prepared: Prepared, source: str
-) -> tuple[Account | None, AccountOpening | None, Continuation | None]:
-    """The account as it is, and what a release would have to add to it; refused before any data are measured."""
+    ledger: Ledger, prepared: Prepared, source: str, engine: Engine
+) -> tuple[Account | None, Agreement, frozenset[str] | None]:
+    """Return the account as it is, what a release would add to it, and the identities that were found out for that.
+
+    Refused here, before any data are measured, is what contradicts the account's terms, and data that another account
+    holds. Identities take a look at the whole table, and are asked for only where the account does not know them yet.
+    """
     account = ledger.account(prepared.dataset)
-    opening, continuation = agree_on_terms(account, prepared, source)
-    if opening is not None or continuation is not None:
-        ledger.check_holder(prepared.dataset, source)
-    return account, opening, continuation
+    agree_on_terms(account, prepared, source, None)  # first what can be refused without looking
+    identities = None
+    if account is None or (prepared.schema_digest, source) not in account.identified:
+        identities = engine.identities()
+    agreement = agree_on_terms(account, prepared, source, identities)
+    if agreement.opening is not None or agreement.continuation is not None:
+        ledger.check_holder(prepared.dataset, source, identities or frozenset(), engine.identities(public=True))
+    if agreement.opening is not None:
+        unidentified = ledger.unidentified()
+        if not prepared.order.other_people:
+            check_apart(unidentified, ())
+        agreement = replace(agreement, opening=replace(agreement.opening, apart=unidentified))
+    return account, agreement, identities
 
 
 def agree_on_terms(
-    account: Account | None, prepared: Prepared, source: str
-) -> tuple[AccountOpening | None, Continuation | None]:
-    """The terms a new account is opened with, or what it takes to go on with the one there is."""
+    account: Account | None, prepared: Prepared, source: str, identities: frozenset[str] | None
+) -> Agreement:
+    """Return the terms a new account is opened with, or what it takes to go on with the one there is."""
     order, terms = prepared.order, prepared.order.terms
+    schema = prepared.schema_digest
     policy = Policy.parse(terms.policy) if terms.policy is not None else None
     total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name="--delta-total")
     cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name="--max-epsilon")
@@ -56,19 +90,26 @@ def agree_on_terms(
             delta_total=default_delta_total(prepared.n) if total is None else total,
             max_epsilon=cap,
             individuals=prepared.n,
-            schema_digest=prepared.schema_digest,
+            schema_digest=schema,
             source_digest=source,
+            identities=identities,
         )
-        return opening, None
+        return Agreement(opening=opening)
     account.check_terms(algorithm=order.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
-    if account.is_of(prepared.schema_digest, source):
-        return None, None
+    if account.is_of(schema, source):
+        if identities is None or (schema, source) in account.identified:
+            return Agreement()
+        found = Identification(schema_digest=schema, source_digest=source, identities=identities)
+        return Agreement(identification=found)
     if not order.continued:
         raise LedgerError(
-            f"{account.tell_change(prepared.schema_digest, source)} If the people are the same, give --continue: the "
-            "account and its reading go on."
+            f"{account.tell_change(schema, source)} If the people are the same, give --continue: the account and its "
+            "reading go on."
         )
-    return None, Continuation(schema_digest=prepared.schema_digest, source_digest=source, by=order.analyst)
+    by = order.analyst
+    return Agreement(
+        continuation=Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
+    )
 
 
 def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:

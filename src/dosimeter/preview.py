@@ -48,12 +48,12 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     """
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
-    account, opening, _ = enter_books(ledger, prepared, source)
+    account, agreement, _ = enter_books(ledger, prepared, source, dataset.engine)
     ledger.record_view(prepared.dataset, prepared.plan.digest, "dry-run")
     earlier = None
     if account is not None and not order.again:
         earlier = account.find_answer(digest_request(prepared, source))
-    books = open_books(account, opening, prepared)
+    books = open_books(account, agreement.opening, prepared)
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:

@@ -73,6 +73,7 @@ class ReleaseOrder:
     purpose: str | None = None
     again: bool = False
     continued: bool = False
+    other_people: bool = False  # accounts of an earlier version that do not name their data yet hold other people
     clamp: bool = False
     chosen: float | None = None  # algorithm 1: the controller's own pick, a remaining candidate not above the found ε
     reference: str | None = None  # what the caller finds the entry by again; it and who approved go on record
@@ -189,7 +190,7 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     _rehearse(plan, mechanism, order, candidates)
     if order.svt is not None:
         _rehearse_selection(plan, n, mechanism, order, candidates)
-    return Prepared(schema.table, plan, n, mechanism, candidates, preference, order, look, digest_schema(schema))
+    return Prepared(schema.account_name, plan, n, mechanism, candidates, preference, order, look, digest_schema(schema))
 
 
 def _require_reviewed(schema: Schema) -> int:
@@ -248,25 +249,31 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
-    account = enter_books(ledger, prepared, source)[0]
+    account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
     request = write_request(prepared, source)
     if account is not None and not (order.again or callable(order.prefer)):  # callables all look the same in writing
         earlier = account.find_answer(request.request_digest)
         if earlier is not None:
+            if entered.identification is not None:
+                ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
     measured, grant = _measure_or_stop(dataset, prepared, request, ledger)
     if not dataset.engine.is_still(source):
         raise DataError(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
     def decide(account: Account | None) -> Reservation:
-        opening, continuation = agree_on_terms(account, prepared, source)  # the account may have changed meanwhile
+        agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
+        opening = agreement.opening
+        if opening is not None and entered.opening is not None:
+            opening = replace(opening, apart=entered.opening.apart)
         charge, status = grant(open_books(account, opening, prepared))
         return Reservation(
             request=request,
             charge=charge,
             status=status,
             opening=opening,
-            continuation=continuation,
+            continuation=agreement.continuation,
+            identification=agreement.identification,
         )
 
     entry = ledger.reserve(prepared.dataset, decide)

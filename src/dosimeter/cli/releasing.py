@@ -61,6 +61,10 @@ def release(
     continued: Annotated[
         bool, typer.Option("--continue", help="The data changed, the people are the same: the account goes on.")
     ] = False,
+    other_people: Annotated[
+        bool,
+        typer.Option("--other-people", help="A new account: those of version 0.1.0 not used since hold other people."),
+    ] = False,
     clamp: Annotated[
         bool, typer.Option("--clamp", help="Post-processing: counts to 0 or more, AVG, MIN, MAX … to their bounds.")
     ] = False,
@@ -94,7 +98,7 @@ def release(
     order = ReleaseOrder(
         epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection.value,
         terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-        again=again, continued=continued, clamp=clamp,
+        again=again, continued=continued, other_people=other_people, clamp=clamp,
     )  # fmt: skip
     if schema is None:
         raise OptionError(

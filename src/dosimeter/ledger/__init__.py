@@ -11,7 +11,7 @@ Reserve before release: a charge is committed before any noise is drawn, and set
 counts too much, never too little. A record never holds rows of the data or RDRs.
 """
 
-from dosimeter.ledger.book import Ledger
+from dosimeter.ledger.book import Ledger, check_apart
 from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.records import GENESIS, Record
 from dosimeter.ledger.values import (
@@ -20,6 +20,7 @@ from dosimeter.ledger.values import (
     Algorithm,
     Continuation,
     Entry,
+    Identification,
     Request,
     Reservation,
     Verification,
@@ -33,6 +34,7 @@ __all__ = [
     "Algorithm",
     "Continuation",
     "Entry",
+    "Identification",
     "Incident",
     "IncidentKind",
     "Ledger",
@@ -40,5 +42,6 @@ __all__ = [
     "Request",
     "Reservation",
     "Verification",
+    "check_apart",
     "refuse_stopped",
 ]

@@ -23,6 +23,7 @@ from dosimeter.ledger.replay import DatasetReplay
 from dosimeter.ledger.values import (
     Account,
     Entry,
+    Identification,
     Reservation,
     Verification,
     describe_without_account,
@@ -103,13 +104,28 @@ class Ledger:
         account = self.account(dataset)
         return None if account is None else account.find_answer(request_digest)
 
-    def check_holder(self, dataset: str, source_digest: str) -> None:
+    def check_holder(
+        self,
+        dataset: str,
+        source_digest: str,
+        identities: frozenset[str] = frozenset(),
+        public: frozenset[str] = frozenset(),
+    ) -> None:
         """Refuse data that another dataset's account is, or once was, of: the same people do not start over at zero.
 
-        ``reserve`` looks again before it opens or continues an account; this is for before the data are measured.
+        ``identities``: which stored data these are. ``public``: those of the tables that are declared public, none of
+        which any account may hold as private. ``reserve`` looks again before it opens or continues an account; this is
+        for before the data are measured.
         """
         with self._store.reading() as transaction:
-            _check_holder(_Pages.read(transaction), dataset, source_digest)
+            pages = _Pages.read(transaction)
+        _check_holder(pages, dataset, source_digest, identities)
+        _check_public(pages, public)
+
+    def unidentified(self) -> tuple[str, ...]:
+        """Return the accounts that version 0.1.0 opened and of whose data nothing is known but a digest."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).list_unidentified()
 
     def viewed(self, dataset: str, plan_digest: str) -> bool:
         """Whether risk or a dry run of this plan was looked at (G1)."""
@@ -188,16 +204,7 @@ class Ledger:
             reservation = decide(account)
             request = reservation.request
             writer = _Writer(transaction, pages, dataset, self._now())
-            if reservation.opening is not None or reservation.continuation is not None:
-                _check_holder(pages, dataset, request.source_digest)
-            if reservation.opening is not None:
-                if account is not None:
-                    raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
-                writer.append("account", reservation.opening.to_payload())
-            if reservation.continuation is not None:
-                if account is None:
-                    raise LedgerError(f"The dataset {dataset!r} has no account that could be continued.")
-                writer.append("continue", reservation.continuation.to_payload())
+            _agree(pages, writer, dataset, reservation)
             _check_reservation(dataset, page.account, reservation)
             payload = {
                 "status": reservation.status,
@@ -208,6 +215,12 @@ class Ledger:
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)
             return _require_entry(pages, entry_id)  # leaving the block commits, or raises
+
+    def identify(self, dataset: str, identification: Identification) -> None:
+        """Write down which stored data an agreed pair is of. An account of version 0.1.0 goes on, overlap or not."""
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            _write_identification(pages, _Writer(transaction, pages, dataset, self._now()), dataset, identification)
 
     def settle(
         self,
@@ -316,11 +329,22 @@ class _Pages:
         return pages
 
     def add(self, record: Record) -> None:
-        self.of(record.dataset).apply(record)
+        page = self.of(record.dataset)
+        page.apply(record)
+        if record.kind == "identify":  # each of two accounts shows the other
+            for name in page.overlaps:
+                self.of(name).note_overlap(record.dataset)
         self.next_seq, self.head = record.seq + 1, record.digest
 
     def of(self, dataset: str) -> DatasetReplay:
         return self.by_dataset.setdefault(dataset, DatasetReplay())
+
+    def list_unidentified(self) -> tuple[str, ...]:
+        return tuple(name for name, page in self.by_dataset.items() if page.is_unidentified)
+
+    def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
+        """Return the other accounts that are, or were, of some of these stored data."""
+        return [name for name, page in self.by_dataset.items() if name != dataset and page.shares(identities)]
 
     def find_entry(self, entry_id: str) -> Entry | None:
         found = (page.find_entry(entry_id) for page in self.by_dataset.values())
@@ -377,13 +401,61 @@ def _require_entry(pages: _Pages, entry_id: str) -> Entry:
     return entry
 
 
-def _check_holder(pages: _Pages, dataset: str, source_digest: str) -> None:
+def _agree(pages: _Pages, writer: _Writer, dataset: str, reservation: Reservation) -> None:
+    """Open, continue or identify the account, as the reservation says, or refuse to."""
+    account = pages.of(dataset).account
+    opening, continuation = reservation.opening, reservation.continuation
+    agreed = opening or continuation
+    if agreed is not None:
+        _check_holder(pages, dataset, reservation.request.source_digest, agreed.identities or frozenset())
+    if opening is not None:
+        if account is not None:
+            raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
+        check_apart(pages.list_unidentified(), opening.apart)
+        writer.append("account", opening.to_payload())
+    if continuation is not None:
+        if account is None:
+            raise LedgerError(f"The dataset {dataset!r} has no account that could be continued.")
+        writer.append("continue", continuation.to_payload())
+    if reservation.identification is not None:
+        _write_identification(pages, writer, dataset, reservation.identification)
+
+
+def _write_identification(pages: _Pages, writer: _Writer, dataset: str, found: Identification) -> None:
+    account = pages.of(dataset).account
+    if account is None or not account.is_of(found.schema_digest, found.source_digest):
+        raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
+    if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
+        writer.append("identify", found.to_payload(pages.list_holders(dataset, found.identities)))
+
+
+def _check_holder(pages: _Pages, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
     for holder, page in pages.by_dataset.items():
-        if holder != dataset and page.held(source_digest):
+        if holder != dataset and (page.held(source_digest) or page.shares(identities)):
             raise LedgerError(
-                f"The same data have the account {holder!r} in this ledger; releases of them belong there: use "
-                f'table = "{holder}" in the schema.'
+                f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "
+                f'belong there: use account = "{holder}" in the schema.'
             )
+
+
+def _check_public(pages: _Pages, public: frozenset[str]) -> None:
+    for holder, page in pages.by_dataset.items():
+        if page.shares(public):
+            raise LedgerError(
+                f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
+                "it private: leave public = true out of its section and name its unit."
+            )
+
+
+def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
+    """Refuse to open an account beside ones of which nobody knows yet which data they hold."""
+    unknown = [name for name in unidentified if name not in apart]
+    if unknown:
+        raise LedgerError(
+            f"The account {unknown[0]!r} was opened by an earlier version, and the ledger does not know yet which data "
+            "it is of: they might be these. Release from it once, which writes that down (an answer that is repeated "
+            "is enough, and costs nothing); or, if it holds other people, say so: --other-people."
+        )
 
 
 def _check_reservation(dataset: str, account: Account | None, reservation: Reservation) -> None:

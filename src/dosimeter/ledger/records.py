@@ -16,9 +16,19 @@ from dosimeter.errors import LedgerError
 GENESIS = "0" * 64
 """What the first record names as the digest before it, and the head of an empty ledger."""
 
-KINDS = {"account": 1, "continue": 1, "reserve": 1, "settle": 2, "view": 1, "stop": 1, "clear": 1}
+KINDS = {
+    "account": 2,
+    "continue": 2,
+    "identify": 1,
+    "reserve": 1,
+    "settle": 2,
+    "view": 1,
+    "stop": 1,
+    "clear": 1,
+}
 """Every kind of record this program can read, and the newest version of each, which is the one it writes.
 
+account 2 and continue 2: with ``identities``, which stored data these are. identify: the same, found out later.
 settle 2: with ``measured``, the noisy numbers that the answer was made of. stop and clear: an incident, and its end.
 """
 

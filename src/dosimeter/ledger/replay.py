@@ -12,7 +12,16 @@ from dosimeter.accounting import Reading
 from dosimeter.errors import InputError
 from dosimeter.ledger.incidents import Incident
 from dosimeter.ledger.records import BadRecord, Record, check_text, read_payload
-from dosimeter.ledger.values import Account, AccountOpening, Continuation, Entry, Request, read_charge
+from dosimeter.ledger.values import (
+    Account,
+    AccountOpening,
+    Continuation,
+    Entry,
+    Pair,
+    Request,
+    read_charge,
+    read_identities,
+)
 
 
 class DatasetReplay:
@@ -21,8 +30,12 @@ class DatasetReplay:
     def __init__(self) -> None:
         self._opening: AccountOpening | None = None
         self._opened: Record | None = None
-        self._digests = ("", "")
-        self._sources: set[str] = set()
+        self._pairs: dict[Pair, None] = {}  # the latest last
+        self._latest: Pair = ("", "")
+        self._identified: set[Pair] = set()
+        self._identities: set[str] = set()
+        self._overlaps: dict[str, None] = {}
+        self._continuations: list[Continuation] = []
         self._reading: Reading | None = None
         self._entries: dict[str, Entry] = {}
         self._views: set[tuple[str, str]] = set()
@@ -36,6 +49,8 @@ class DatasetReplay:
                     self._open(record, payload)
                 case "continue":
                     self._continue(record, payload)
+                case "identify":
+                    self._identify(record, payload)
                 case "reserve":
                     self._reserve(record, payload)
                 case "settle":
@@ -54,16 +69,39 @@ class DatasetReplay:
             raise BadRecord(record.seq, "it opens an account that is already open")
         self._opening = AccountOpening.from_payload(payload)
         self._opened = record
-        self._digests = (self._opening.schema_digest, self._opening.source_digest)
-        self._sources.add(self._opening.source_digest)
+        self._agree(self._opening.schema_digest, self._opening.source_digest, self._opening.identities)
         self._reading = Reading(delta_total=self._opening.delta_total)
 
     def _continue(self, record: Record, payload: dict[str, Any]) -> None:
         if self._opening is None:
             raise BadRecord(record.seq, "it continues an account that was never opened")
-        continuation = Continuation.from_payload(payload)
-        self._digests = (continuation.schema_digest, continuation.source_digest)
-        self._sources.add(continuation.source_digest)
+        continuation = Continuation.from_payload(payload, record.at)
+        self._agree(continuation.schema_digest, continuation.source_digest, continuation.identities)
+        self._continuations.append(continuation)
+
+    def _agree(self, schema_digest: str, source_digest: str, identities: frozenset[str] | None) -> None:
+        self._latest = (schema_digest, source_digest)
+        self._pairs.pop(self._latest, None)
+        self._pairs[self._latest] = None
+        if identities is not None:
+            self._identified.add(self._latest)
+            self._identities |= identities
+
+    def _identify(self, record: Record, payload: dict[str, Any]) -> None:
+        pair, identities = (payload["schema_digest"], payload["source_digest"]), read_identities(payload["identities"])
+        if pair not in self._pairs or identities is None:
+            raise BadRecord(record.seq, "it identifies data that nobody agreed to")
+        self._identified.add(pair)
+        self._identities |= identities
+        self._overlaps |= dict.fromkeys(map(str, payload["overlaps"]))
+
+    @property
+    def overlaps(self) -> tuple[str, ...]:
+        return tuple(self._overlaps)
+
+    def note_overlap(self, dataset: str) -> None:
+        """Remember that another account turned out to be of the same data."""
+        self._overlaps[dataset] = None
 
     def _reserve(self, record: Record, payload: dict[str, Any]) -> None:
         if self._reading is None:
@@ -150,11 +188,16 @@ class DatasetReplay:
             delta_total=self._opening.delta_total,
             max_epsilon=self._opening.max_epsilon,
             individuals=self._opening.individuals,
-            schema_digest=self._digests[0],
-            source_digest=self._digests[1],
+            schema_digest=self._latest[0],
+            source_digest=self._latest[1],
             reading=self._reading,
             entries=tuple(self._entries.values()),
             stopped=self.stopped,
+            agreed=tuple(self._pairs),
+            identified=frozenset(self._identified),
+            identities=frozenset(self._identities),
+            overlaps=self.overlaps,
+            continuations=tuple(self._continuations),
         )
 
     def find_entry(self, entry_id: str) -> Entry | None:
@@ -162,7 +205,16 @@ class DatasetReplay:
 
     def held(self, source_digest: str) -> bool:
         """Whether the account was ever agreed to be of these data."""
-        return source_digest in self._sources
+        return any(source_digest == source for _, source in self._pairs)
+
+    def shares(self, identities: frozenset[str]) -> bool:
+        """Return whether the account is, or ever was, of one of these stored tables or files."""
+        return not self._identities.isdisjoint(identities)
+
+    @property
+    def is_unidentified(self) -> bool:
+        """Return whether an earlier version opened the account, and nobody found out yet which data it is of."""
+        return self._opened is not None and self._opened.version == 1 and not self._identified
 
     def has_view(self, plan_digest: str, what: str | None = None) -> bool:
         """Whether risk or a dry run was looked at for this request; with ``what``, that one of them."""

@@ -30,9 +30,30 @@ def _write_optional(number: Decimal | None) -> str | None:
     return None if number is None else write_decimal(number)
 
 
+Pair = tuple[str, str]
+"""The digests of a schema and of a source: what an account agrees to be of."""
+
+
+def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
+    return None if identities is None else sorted(identities)
+
+
+def read_identities(payload: Any) -> frozenset[str] | None:
+    """Return the identities of a record's payload; None where it has none, which is not the same as an empty set."""
+    if payload is None:
+        return None
+    if not isinstance(payload, list) or not all(isinstance(identity, str) for identity in payload):
+        raise TypeError
+    return frozenset(payload)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountOpening:
-    """The terms on which a dataset's account is opened. They stay (O2, O3)."""
+    """The terms on which a dataset's account is opened. They stay (O2, O3).
+
+    ``identities``: which stored data these are (``engines/identities.py``), None where nobody found out. ``apart``:
+    accounts of an earlier version, whose data nobody identified yet, that were said to be of other people.
+    """
 
     policy: Policy
     algorithm: Algorithm
@@ -41,6 +62,8 @@ class AccountOpening:
     individuals: int
     schema_digest: str
     source_digest: str
+    identities: frozenset[str] | None = None
+    apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
@@ -65,10 +88,13 @@ class AccountOpening:
             "individuals": self.individuals,
             "schema_digest": self.schema_digest,
             "source_digest": self.source_digest,
+            "identities": _write_identities(self.identities),
+            "apart": list(self.apart),
         }
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> AccountOpening:
+        """Read a record of either version: the first has neither identities nor ``apart``."""
         cap = payload["max_epsilon"]
         return cls(
             policy=Policy.parse(payload["policy"]),
@@ -78,27 +104,73 @@ class AccountOpening:
             individuals=payload["individuals"],
             schema_digest=payload["schema_digest"],
             source_digest=payload["source_digest"],
+            identities=read_identities(payload.get("identities")),
+            apart=tuple(map(str, payload.get("apart", ()))),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Somebody's word that data or schema changed and the people are the same: the account goes on."""
+    """Somebody's word that data or schema changed and the people are the same: the account goes on.
+
+    ``at`` is when it was said; the ledger adds it.
+    """
 
     schema_digest: str
     source_digest: str
     by: str | None = None
+    identities: frozenset[str] | None = None
+    at: str = ""
 
     def __post_init__(self) -> None:
         check_text(self.schema_digest, "The schema's digest")
         check_text(self.source_digest, "The source's digest")
 
     def to_payload(self) -> dict[str, Any]:
-        return {"schema_digest": self.schema_digest, "source_digest": self.source_digest, "by": self.by}
+        return {
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+            "by": self.by,
+            "identities": _write_identities(self.identities),
+        }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Continuation:
-        return cls(schema_digest=payload["schema_digest"], source_digest=payload["source_digest"], by=payload["by"])
+    def from_payload(cls, payload: Mapping[str, Any], at: str) -> Continuation:
+        """Read a record of either version: the first has no identities."""
+        return cls(
+            schema_digest=payload["schema_digest"],
+            source_digest=payload["source_digest"],
+            by=payload["by"],
+            identities=read_identities(payload.get("identities")),
+            at=at,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the JSON form: when, who said so, and what was agreed to."""
+        return {
+            "at": self.at,
+            "by": self.by,
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identification:
+    """Which stored data an agreed pair is of, found out after it was agreed to: accounts of version 0.1.0 lack it."""
+
+    schema_digest: str
+    source_digest: str
+    identities: frozenset[str]
+
+    def to_payload(self, overlaps: Sequence[str]) -> dict[str, Any]:
+        """Return the record's payload. ``overlaps``: other accounts that turn out to be of the same data."""
+        return {
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+            "identities": _write_identities(self.identities),
+            "overlaps": list(overlaps),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +249,7 @@ class Reservation:
     status: Literal["reserved", "denied"] = "reserved"
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
+    identification: Identification | None = None
     viewed: bool = False
 
     def __post_init__(self) -> None:
@@ -267,7 +340,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Account:
-    """A dataset's line in the ledger. The digests are the latest that were agreed to."""
+    """A dataset's line in the ledger.
+
+    ``schema_digest`` and ``source_digest`` are the latest that were agreed to, ``agreed`` every pair that ever was, the
+    latest last.
+    ``identified``: the pairs whose stored data are on record, ``identities`` which data these are. ``overlaps``: other
+    accounts that turned out to be of the same data, when accounts of version 0.1.0 were identified.
+    """
 
     dataset: str
     opened_at: str
@@ -281,6 +360,11 @@ class Account:
     reading: Reading
     entries: tuple[Entry, ...]
     stopped: Incident | None = None
+    agreed: tuple[Pair, ...] = ()
+    identified: frozenset[Pair] = frozenset()
+    identities: frozenset[str] = frozenset()
+    overlaps: tuple[str, ...] = ()
+    continuations: tuple[Continuation, ...] = ()
 
     def find_answer(self, request_digest: str) -> Entry | None:
         """The latest released entry of the same request."""
@@ -315,15 +399,19 @@ class Account:
             )
 
     def is_of(self, schema_digest: str, source_digest: str) -> bool:
-        """Whether schema and source are the ones that were last agreed to; if not, the account must be continued."""
-        return (schema_digest, source_digest) == (self.schema_digest, self.source_digest)
+        """Return whether this pair of schema and source was ever agreed to; if not, the account must be continued."""
+        return (schema_digest, source_digest) in self.agreed
+
+    def latest_source(self, schema_digest: str) -> str | None:
+        """Return the digest of the data that were last agreed to under this schema."""
+        return next((source for schema, source in reversed(self.agreed) if schema == schema_digest), None)
 
     def tell_change(self, schema_digest: str, source_digest: str) -> str:
-        """Which of the two is not the one that was last agreed to: a sentence."""
+        """Return a sentence that says which of the two the account does not know."""
         head = f"The account of {self.dataset!r} belongs to"
-        if schema_digest == self.schema_digest:
+        if any(schema_digest == schema for schema, _ in self.agreed):
             return f"{head} other data: the data changed since it was last used, the schema did not."
-        if source_digest == self.source_digest:
+        if any(source_digest == source for _, source in self.agreed):
             return f"{head} another schema: the schema changed since it was last used, the data did not."
         return f"{head} other data and another schema: both changed since it was last used."
 
@@ -343,6 +431,8 @@ class Account:
             "policy": str(self.policy),
             "algorithm": self.algorithm,
             "stopped": None if self.stopped is None else self.stopped.describe(),
+            "overlaps": list(self.overlaps),
+            "continuations": [continuation.describe() for continuation in self.continuations],
             "entries": [entry.describe() for entry in self.entries],
         }
 
@@ -359,6 +449,8 @@ def describe_without_account(incident: Incident) -> dict[str, Any]:
         "policy": None,
         "algorithm": None,
         "stopped": incident.describe(),
+        "overlaps": [],
+        "continuations": [],
         "entries": [],
     }
 

@@ -168,7 +168,7 @@ def settle_claim(office: Office, dataset: str, query_id: str, claim: str, proble
 
 
 def find_claimed(office: Office, dataset: str, claim: str) -> Entry | None:
-    account = office.database.ledger.account(dataset)
+    account = office.database.ledger.account(office.account_name(dataset))
     entries = () if account is None else account.entries
     return next((e for e in reversed(entries) if e.request.settings.get("reference") == claim), None)
 
@@ -201,13 +201,14 @@ def find_earlier(office: Office, desk: Desk, sql: str) -> Entry | None:
     account = office.account(desk.name)
     if account is None:
         return None
-    digest = desk.prepare(sql).plan.digest
+    prepared = desk.prepare(sql)
+    source = desk.bench.digest or account.latest_source(prepared.schema_digest)
     fitting = (
         e
         for e in reversed(account.entries)
         if e.status == "released"
-        and e.request.plan_digest == digest
-        and (e.request.schema_digest, e.request.source_digest) == (account.schema_digest, account.source_digest)
+        and e.request.plan_digest == prepared.plan.digest
+        and (e.request.schema_digest, e.request.source_digest) == (prepared.schema_digest, source)
     )
     return next(fitting, None)
 
