@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.accounting import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
@@ -120,22 +121,30 @@ def _no_cost(books: Books) -> dict[str, Any]:
 
 def _explain_denial(books: Books, candidates: Sequence[float]) -> str:
     """Why the account admits none of these: the rule that is in the way of the one that comes closest (O1, O2)."""
-    reading, cap, budget = books.reading, books.max_epsilon, books.policy.budget
-    if reading.after(Charge(ZERO, delta=books.delta)).infinite:
-        return (
-            f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
-            f"{books.delta:g} more (--delta-total)."
-        )
+    reading, cap = books.reading, books.max_epsilon
     fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
-    if not fitting:
-        least = write_decimal(exact_decimal(min(candidates)))
-        assert cap is not None
-        return f"ε = {least} is above the account's cap of {write_decimal(cap)} for one query (--max-epsilon)."
-    if budget is None:
-        spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
-        return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
-    charge = Charge(min(fitting), books.epsilon_svt)
-    left = max(budget - reading.epsilon, ZERO)
+    match books.find_obstacle(candidates):
+        case "delta":
+            return (
+                f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
+                f"{books.delta:g} more (--delta-total)."
+            )
+        case "cap":
+            least = write_decimal(exact_decimal(min(candidates)))
+            return (
+                f"ε = {least} is above the account's cap of {write_decimal(cap or ZERO)} for one query (--max-epsilon)."
+            )
+        case "reading":
+            spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
+            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
+        case "budget":
+            return _explain_budget(books, min(fitting))
+
+
+def _explain_budget(books: Books, epsilon: Decimal) -> str:
+    """Return what is spent of the budget, and what an answer at this ε would need."""
+    charge, reading = Charge(epsilon, books.epsilon_svt), books.reading
+    left = max((books.policy.budget or ZERO) - reading.epsilon, ZERO)
     parts = ""
     if books.epsilon_svt:
         parts = f" (ε = {write_decimal(charge.epsilon)} and {write_decimal(books.epsilon_svt)} for finding it)"

@@ -24,6 +24,7 @@ from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import (
     Account,
+    DenialReason,
     Entry,
     IncidentKind,
     Ledger,
@@ -266,11 +267,12 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
         opening = agreement.opening
         if opening is not None and entered.opening is not None:
             opening = replace(opening, apart=entered.opening.apart)
-        charge, status = grant(open_books(account, opening, prepared))
+        granted = grant(open_books(account, opening, prepared))
         return Reservation(
             request=request,
-            charge=charge,
-            status=status,
+            charge=granted.charge,
+            status=granted.status,
+            reason=granted.reason,
             opening=opening,
             continuation=agreement.continuation,
             identification=agreement.identification,
@@ -320,7 +322,19 @@ def _find_other_settings(account: Account | None, request: Request) -> str | Non
     return next(same, None)
 
 
-Grant = Callable[[Books], tuple[Charge, Literal["reserved", "denied"]]]
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the account grants: a charge, and whether an answer follows; for a denial why, which the controller sees."""
+
+    charge: Charge
+    reason: DenialReason | None = None
+
+    @property
+    def status(self) -> Literal["reserved", "denied"]:
+        return "reserved" if self.reason is None else "denied"
+
+
+Grant = Callable[[Books], Granted]
 
 
 # ---------------------------------------------------------------- the three ways to an ε
@@ -336,18 +350,18 @@ def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
     return risk.measured(), _grant_selected(prepared, risk)
 
 
-def _deny_without_charge(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
-    return Charge(Decimal(0)), "denied"
+def _deny(reason: DenialReason) -> Granted:
+    return Granted(Charge(Decimal(0)), reason)
 
 
 def _grant_fixed(prepared: Prepared) -> Grant:
     epsilon = prepared.order.epsilon
     assert epsilon is not None
 
-    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+    def grant(books: Books) -> Granted:
         if not books.remaining((epsilon,)):
-            return _deny_without_charge(books)
-        return books.charge(epsilon), "reserved"
+            return _deny(books.find_obstacle((epsilon,)))
+        return Granted(books.charge(epsilon))
 
     return grant
 
@@ -359,14 +373,18 @@ def _grant_found(prepared: Prepared, risk: Risk) -> Grant:
     meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
     chosen = prepared.order.chosen
 
-    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+    def grant(books: Books) -> Granted:
+        if not meeting:
+            return _deny("preference")
         remaining = books.remaining(meeting)
         if not remaining:
-            return _deny_without_charge(books)
+            return _deny(books.find_obstacle(meeting))
         epsilon = max(remaining) if chosen is None else chosen
-        if epsilon > max(remaining) or not books.remaining((epsilon,)):
-            return _deny_without_charge(books)
-        return books.charge(epsilon), "reserved"
+        if epsilon > max(remaining):
+            return _deny("chosen")
+        if not books.remaining((epsilon,)):
+            return _deny(books.find_obstacle((epsilon,)))
+        return Granted(books.charge(epsilon))
 
     return grant
 
@@ -375,14 +393,14 @@ def _grant_selected(prepared: Prepared, risk: Risk) -> Grant:
     """Find and release ε: the noisy test over the remaining candidates; its cost is charged even for a denial (O1)."""
     problem = selection_problem(prepared, risk)
 
-    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+    def grant(books: Books) -> Granted:
         remaining = books.remaining(prepared.candidates)
         if not remaining:
-            return _deny_without_charge(books)  # O2: no test, no charge
+            return _deny(books.find_obstacle(prepared.candidates))  # O2: no test, no charge
         epsilon = select_epsilon(replace(problem, candidates=remaining), method=prepared.order.selection)
         if epsilon is None:
-            return books.charge(None), "denied"
-        return books.charge(epsilon), "reserved"
+            return Granted(books.charge(None), "noisy test")
+        return Granted(books.charge(epsilon))
 
     return grant
 

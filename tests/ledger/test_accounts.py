@@ -75,6 +75,7 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                             "answer": answer,
                             "analyst": None,
                             "purpose": None,
+                            "reason": None,
                         },
                         {
                             "id": second.id,
@@ -89,6 +90,7 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                             "answer": None,
                             "analyst": None,
                             "purpose": None,
+                            "reason": None,
                         },
                     ],
                 }

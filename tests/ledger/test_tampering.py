@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from ledger_worker import decide_on, make_request
+from ledger_worker import SCHEMA, SOURCE, decide_on, make_request
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Ledger, Record
+from dosimeter.ledger import Identification, Ledger, Record
 from dosimeter.ledger.records import COLUMNS
 
 TEXTS = [column for column in COLUMNS if column not in ("seq", "version")]
@@ -27,11 +27,11 @@ GUARDS = [
 ]
 
 
-RECORDS = 9
+RECORDS = 10
 
 
 def fill(target: str | Path) -> None:
-    """Write nine records: an incident and its end are the last two."""
+    """Write ten records, the last three an incident, its end, and which data an account is of."""
     with Ledger.open(target) as ledger:
         ledger.record_view("clinic", "request-1", "risk")
         for number, ward in enumerate(("Süd", "Nord")):
@@ -41,6 +41,8 @@ def fill(target: str | Path) -> None:
         ledger.record_view("other", "request-2", "dry-run")
         ledger.stop("other", "measuring", software="dosimeter 0", request_digest="request-2")
         ledger.clear("other", by="Zoë", reason="mended")
+        found = frozenset({"bytes:1", "bytes:2"})
+        ledger.identify("clinic", Identification(schema_digest=SCHEMA, source_digest=SOURCE, identities=found))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +119,7 @@ def test_every_bit_of_every_payload_counts(tampered: tuple[sqlite3.Connection, L
             assert first_bad(ledger) == seq, value
 
 
-@pytest.mark.parametrize("value", [0, 1, 3, -1, 2**40, "1x", None, 1.5, b"\xff"])
+@pytest.mark.parametrize("value", [0, 1, 4, -1, 2**40, "1x", None, 1.5, b"\xff"])
 def test_numbers_count_as_well(tampered: tuple[sqlite3.Connection, Ledger], value: object) -> None:
     """SQLite takes any type in any column once its declaration is rewritten."""
     raw, ledger = tampered
@@ -223,7 +225,7 @@ def test_a_rewritten_chain_needs_the_head_to_be_seen(tampered: tuple[sqlite3.Con
 @pytest.mark.parametrize(
     ("seq", "changes", "reason"),
     [
-        (2, {"kind": "view", "payload": '{"request_digest":"x","what":"risk"}'}, (3, "never opened")),
+        (2, {"kind": "view", "version": 1, "payload": '{"request_digest":"x","what":"risk"}'}, (3, "never opened")),
         (4, {"entry": "another"}, (4, "not reserved")),
         (5, {"kind": "account"}, (5, "already open")),
         (5, {"payload": "{}"}, (5, "payload")),
@@ -236,6 +238,8 @@ def test_a_rewritten_chain_needs_the_head_to_be_seen(tampered: tuple[sqlite3.Con
         (8, {"payload": '{"kind":"a cell","request_digest":null,"software":"d"}'}, (8, "payload")),
         (9, {"payload": '{"by":"","reason":"r"}'}, (9, "payload")),
         (9, {"dataset": "clinic"}, (9, "not stopped")),
+        (10, {"dataset": "other"}, (10, "nobody agreed to")),
+        (10, {"payload": '{"identities":[1],"overlaps":[],"schema_digest":"a","source_digest":"b"}'}, (10, "payload")),
     ],
 )
 def test_a_rewritten_chain_must_still_make_sense(
@@ -278,6 +282,8 @@ def test_an_altered_ledger_is_neither_read_nor_extended(tampered: tuple[sqlite3.
         lambda: ledger.reserve("clinic", decide_on("0.1")),
         lambda: ledger.settle("x", status="denied"),
         lambda: ledger.stopped("clinic"),
+        ledger.unidentified,
+        lambda: ledger.check_holder("clinic", "source-2"),
         lambda: ledger.stop("clinic", "measuring", software="dosimeter 0"),
         lambda: ledger.clear("clinic", by="Zoë", reason="r"),
     ]
@@ -335,7 +341,7 @@ def test_tampering_is_seen_on_postgresql(create_database: Callable[[], str]) -> 
                 raw.execute("COMMIT")
                 assert first_bad(ledger) == seq
                 raw.execute(f"UPDATE dosimeter_ledger SET {column} = left({column}, -1) WHERE seq = {seq}")
-        raw.execute("UPDATE dosimeter_ledger SET version = 3 WHERE seq = 6")
+        raw.execute("UPDATE dosimeter_ledger SET version = 4 WHERE seq = 6")
         assert first_bad(ledger) == 6
         raw.execute("DELETE FROM dosimeter_ledger WHERE seq = 4")
         assert first_bad(ledger) == 4

@@ -315,6 +315,8 @@ def print_ledger(accounts: Sequence[Account]) -> None:
             console.print(f"{reading} of {account.policy.budget:f} spent, {account.remaining:f} left")
         cap = "" if account.max_epsilon is None else f", at most {account.max_epsilon:f} per query"
         console.print(Text(f"policy {account.policy}, algorithm {account.algorithm}{cap}", style="dim"))
+        for other in account.overlaps:
+            console.print(Text(f"It holds some of the same data as the account {other}: add up both readings."))
         table = Table(box=None, pad_edge=False)
         for name, side in (
             ("at", "left"),

@@ -3,6 +3,7 @@
     book.py      Ledger: what the controller calls
     replay.py    records → Account and Entry, or the reason why a record cannot stand
     incidents.py failures that stop a dataset until a controller clears it
+    entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out
     records.py   one record: kinds, canonical JSON, digest
     store.py     transactions on SQLite and PostgreSQL; backends.py: what differs between the two
@@ -12,16 +13,14 @@ counts too much, never too little. A record never holds rows of the data or RDRs
 """
 
 from dosimeter.ledger.book import Ledger, check_apart
+from dosimeter.ledger.entries import Algorithm, DenialReason, Details, Entry, KeptNumber, Request
 from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.records import GENESIS, Record
 from dosimeter.ledger.values import (
     Account,
     AccountOpening,
-    Algorithm,
     Continuation,
-    Entry,
     Identification,
-    Request,
     Reservation,
     Verification,
 )
@@ -33,10 +32,13 @@ __all__ = [
     "AccountOpening",
     "Algorithm",
     "Continuation",
+    "DenialReason",
+    "Details",
     "Entry",
     "Identification",
     "Incident",
     "IncidentKind",
+    "KeptNumber",
     "Ledger",
     "Record",
     "Request",

@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 from dosimeter.accounting import ZERO, Charge, admits_charge
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.entries import Details, Entry, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.records import GENESIS, BadRecord, Record, check_text, derive_entry_id, follow_chain, seal_record
 from dosimeter.ledger.replay import DatasetReplay
 from dosimeter.ledger.values import (
     Account,
-    Entry,
     Identification,
     Reservation,
     Verification,
     describe_without_account,
-    tabulate_answer,
-    write_charge,
-    write_measured,
+    write_decision,
 )
 
 if TYPE_CHECKING:
@@ -211,7 +209,7 @@ class Ledger:
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
                 "viewed": reservation.viewed or page.has_view(request.plan_digest),
-            }
+            } | write_decision(reservation)
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)
             return _require_entry(pages, entry_id)  # leaving the block commits, or raises
@@ -232,17 +230,19 @@ class Ledger:
         error_95: Sequence[float | None] | None = None,
         measured: Sequence[Sequence[Fraction]] | None = None,
         incident: IncidentKind | None = None,
+        details: Details | None = None,
     ) -> Entry:
         """Write what became of a reserved entry. The charge stays what it was, also for a denial.
 
         ``measured``: the noisy numbers that the answer was made of, by group and measure. They carry the noise that
         was charged for and no more of the data than the answer may, and let its risk be looked at later.
 
-        ``incident``: the failure that left a denied entry without an answer. The dataset is stopped in the same
-        transaction, so that a crash cannot come between the two.
+        ``details``: what else is to be written down. ``incident``: the failure that left a denied entry without an
+        answer. The dataset is stopped in the same transaction, so that a crash cannot come between the two.
 
         The entry's ``answer`` is what the ledger will give on every later request: hand out that one.
         """
+        details = details or Details()
         if status not in ("released", "denied"):
             raise LedgerError("An entry is settled as released or denied.")
         if (status == "released") != (answer is not None):
@@ -251,13 +251,16 @@ class Ledger:
             raise LedgerError("A denied entry has no measured numbers.")
         if status == "released" and incident is not None:
             raise LedgerError("An entry that was released did not fail.")
-        payload = {
+        payload: dict[str, Any] = {
             "status": status,
             "answer": None if answer is None else tabulate_answer(answer),
             "guarantee": guarantee,
             "error_95": None if error_95 is None else list(error_95),
-            "measured": None if measured is None else write_measured(measured),
+            "measured": None if measured is None else [write_measured(block) for block in (measured, *details.further)],
+            **details.to_payload(),
         }
+        if incident is not None:
+            payload["reason"] = "incident"
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
             entry = _require_entry(pages, entry_id)

@@ -6,22 +6,23 @@ A record that contradicts the ones before it raises BadRecord with the reason.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from dosimeter.accounting import Reading
 from dosimeter.errors import InputError
+from dosimeter.ledger.entries import (
+    DenialReason,
+    Entry,
+    Request,
+    check_choice,
+    read_charge,
+    read_kept,
+    read_rho,
+    read_settled,
+)
 from dosimeter.ledger.incidents import Incident
 from dosimeter.ledger.records import BadRecord, Record, check_text, read_payload
-from dosimeter.ledger.values import (
-    Account,
-    AccountOpening,
-    Continuation,
-    Entry,
-    Pair,
-    Request,
-    read_charge,
-    read_identities,
-)
+from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, read_identities
 
 
 class DatasetReplay:
@@ -120,6 +121,10 @@ class DatasetReplay:
             reading=self._reading.after(charge).epsilon,
             request=Request.from_payload(payload["request"]),
             viewed=bool(payload["viewed"]),
+            told=bool(payload.get("told", payload["viewed"])),
+            reason=_read_reason(payload.get("reason")),
+            kept=read_kept(payload.get("kept")),
+            rho=read_rho(payload.get("rho")),
         )
         self._reading = self._reading.after(charge)
         self._entries[entry.id] = entry
@@ -130,17 +135,7 @@ class DatasetReplay:
             raise BadRecord(record.seq, "it settles an entry that is not reserved")
         if payload["status"] not in ("released", "denied"):
             raise BadRecord(record.seq, "it settles with an unknown status")
-        settled = replace(entry, status=payload["status"], settled_at=record.at, guarantee=payload["guarantee"])
-        if settled.status == "released":
-            answer, error = payload["answer"], payload["error_95"]
-            settled = replace(
-                settled,
-                columns=tuple(answer["columns"]),
-                rows=tuple(tuple(row) for row in answer["rows"]),
-                error_95=None if error is None else tuple(error),
-                measured=_read_measured(payload["measured"]) if record.version >= 2 else None,
-            )
-        self._entries[entry.id] = settled
+        self._entries[entry.id] = read_settled(entry, payload, record.version, record.at)
 
     def _stop(self, record: Record, payload: dict[str, Any]) -> None:
         if record.entry and record.entry not in self._entries:
@@ -221,10 +216,7 @@ class DatasetReplay:
         return any(plan_digest == viewed and what in (None, looked_at) for viewed, looked_at in self._views)
 
 
-def _read_measured(payload: Any) -> tuple[tuple[str, ...], ...] | None:
-    if payload is None:
-        return None
-    rows = tuple(tuple(row) for row in payload)
-    if not all(isinstance(number, str) for row in rows for number in row):
-        raise TypeError
-    return rows
+def _read_reason(payload: Any) -> DenialReason | None:
+    if payload is not None:
+        check_choice(payload, get_args(DenialReason), "The reason")
+    return payload  # type: ignore[no-any-return]

@@ -37,6 +37,7 @@ NOT_GRANTED = (
 BROKEN = "The release failed: a bug of ours. It is in the server's log. Nothing was charged: decide again."
 BACK = "The approval was interrupted before anything was charged. Decide again."
 STOPPED = "This dataset is stopped: a release from it failed. Nothing is answered until a controller clears it."
+FAILED = "The release failed after the charge: it counts, there is no answer, and the dataset is stopped."
 CHARGED = "The approval was interrupted after the charge: it counts, and there is no answer. Answer again, or deny."
 
 
@@ -181,6 +182,8 @@ def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, A
         return {"status": "released", "entry_id": entry.id, "note": None}
     if entry.status == "reserved":
         return {"status": "interrupted", "entry_id": entry.id, "note": CHARGED}
+    if entry.reason == "incident":
+        return {"status": "denied", "entry_id": entry.id, "note": FAILED}
     if entry.charge == 0:
         return {"status": "waiting", "claim": None, "note": NOT_GRANTED}
     return {"status": "denied", "entry_id": entry.id, "note": "The noisy test found no ε. Its cost is charged."}
