@@ -30,7 +30,8 @@ TABLE = pa.table(dict(zip("abfg", map(list, zip(*itertools.product(*VALUES), str
 
 atoms = st.sampled_from(
     ["f", "g", "a > 1", "1 < a", "a <= 1", "a = b", "b = a", "a <> b", "a BETWEEN 1 AND 2", "a IN (1, 2)",
-     "a IN (2, 1, 1)", "a IS NULL", "TRUE", "FALSE", "1 = 1", "2 < 1", "f = TRUE", "f = FALSE", "g <> TRUE", "a + b > 2", "b + a > 2"]
+     "a IN (2, 1, 1)", "a IS NULL", "TRUE", "FALSE", "1 = 1", "2 < 1", "f = TRUE", "f = FALSE", "g <> TRUE",
+     "a + b > 2", "b + a > 2"]
 )  # fmt: skip
 conditions = st.recursive(
     atoms,
