@@ -28,6 +28,7 @@ HOMES = {
         "aggregates.py",
         "queries.py",
         "plan.py",
+        "plan_identity.py",
         "preference.py",
         "engines/",
         # They write queries, or formulas over a query's numbers, as trees.

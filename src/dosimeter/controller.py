@@ -271,6 +271,7 @@ class Dataset:
         purpose: str | None = None,
         again: bool = False,
         continued: bool = False,
+        other_people: bool = False,
         clamp: bool = False,
     ) -> Answer:
         """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
@@ -283,7 +284,7 @@ class Dataset:
         order = ReleaseOrder(
             epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection,
             terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-            again=again, continued=continued, clamp=clamp,
+            again=again, continued=continued, other_people=other_people, clamp=clamp,
         )  # fmt: skip
         return release(self, sql, look, order, ledger)
 
