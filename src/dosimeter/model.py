@@ -121,7 +121,6 @@ class Argument:
     unit: Fraction = Fraction(1)
     lower: int = 0
     upper: int = 0
-    finite_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from dosimeter.releasing import (
     open_books,
     prepare_release,
     repeat_answer,
-    require_measurable,
     selection_problem,
 )
 from dosimeter.selection import (
@@ -77,7 +76,6 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[st
 
 def _preview_new(dataset: Dataset, prepared: Prepared, books: Books) -> dict[str, Any]:
     try:
-        require_measurable(dataset, prepared)
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except DataError as error:  # the release would be denied, and say nothing
         return _deny(str(error), epsilon=prepared.order.epsilon)

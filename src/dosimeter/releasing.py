@@ -30,7 +30,7 @@ from dosimeter.accounting import (
 )
 from dosimeter.choose import parse_candidates
 from dosimeter.errors import DataError, LedgerError, OptionError, SchemaError
-from dosimeter.influence import measure_exactly, require_joined_within
+from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Account, AccountOpening, Continuation, Entry, Ledger, Request, Reservation
 from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
@@ -41,7 +41,7 @@ from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_ch
 from dosimeter.risk import per_row_norms
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
-from dosimeter.sensitivity import Measured, too_many_individuals
+from dosimeter.sensitivity import Measured
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
@@ -416,22 +416,12 @@ def _write_request(prepared: Prepared, source: str) -> Request:
 
 def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
     """Everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
-    require_measurable(dataset, prepared)
     if prepared.order.algorithm == "fixed":
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), _grant_fixed(prepared)
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     if prepared.order.algorithm == "find":
         return risk.measured(), _grant_found(prepared, risk)
     return risk.measured(), _grant_selected(prepared, risk)
-
-
-def require_measurable(dataset: Dataset, prepared: Prepared) -> None:
-    """What every release of these data needs, whatever the query looks at: an odd cell cannot be aimed at."""
-    counted = dataset.count()
-    if counted > prepared.n:
-        raise too_many_individuals(counted, prepared.n)
-    dataset.require_sound(prepared.plan)
-    require_joined_within(prepared.plan, dataset.engine_for(prepared.plan))
 
 
 def _deny_without_charge(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
