@@ -45,7 +45,6 @@ HOMES = {
         "unit_rows.py",
         "unit_values.py",
         "joining.py",
-        "soundness.py",
         "totality.py",
     ),
     "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py"),
