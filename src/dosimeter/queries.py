@@ -94,14 +94,18 @@ def people_query(
     return query.limit(limit, copy=False)
 
 
-def lonely_values_query(
-    plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression, limit: int
+def held_values_query(
+    plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression, *, alone: bool
 ) -> exp.Select:
-    """Values of an expression that exactly one individual holds, among those who meet the WHERE and ``within``."""
+    """Return the values of an expression that one individual holds alone, or those that several share.
+
+    Only those who meet the WHERE and ``within`` count.
+    """
     where = conjunction(part for part in (plan.where, within) if part is not None)
     query = _select([_alias(tree.copy(), "value")], relation, where=where, group=1)
-    query.set("having", exp.Having(this=exp.EQ(this=_count_star(), expression=exp.Literal.number(1))))
-    return query.limit(limit, copy=False)
+    compared = exp.EQ if alone else exp.GT
+    query.set("having", exp.Having(this=compared(this=_count_star(), expression=exp.Literal.number(1))))
+    return query
 
 
 def count_query(relation: exp.Expression) -> exp.Select:
