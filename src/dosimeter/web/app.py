@@ -18,6 +18,7 @@ from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.deciding import reconcile
+from dosimeter.web.gate import Gate
 from dosimeter.web.office import Office
 from dosimeter.web.pages import NotSignedIn, Refused, check_csrf, make_environment, refuse, send_to_sign_in
 from dosimeter.web.routes import accounts, analyst, api, decision, queue, session, verdicts
@@ -50,14 +51,16 @@ def build_app(office: Office) -> FastAPI:
         app.state.vega.prepare()
         yield
         checks.close()
+        gate.close()
         office.close()
 
-    checks = CheckRoom()
+    checks, gate = CheckRoom(), Gate()
     app = FastAPI(
         title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
     )  # fmt: skip
     app.state.office = office
     app.state.checks = checks
+    app.state.gate = gate
     app.state.templates = make_environment()
     app.state.vega = VegaBundle()
     for module in (session, analyst, queue, decision, verdicts, accounts):

@@ -2,15 +2,12 @@
 
 Only digests of session and token keys are stored; passwords as Argon2id. A session's id is new at every sign-in.
 An attempt is counted before its password is looked at, and taken back when it was right, so that many at once are no
-way around the limit; and few passwords are hashed at a time, since each takes much memory.
+way around the limit. How many passwords are looked at at a time is the gate's part.
 """
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal, get_args
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
+from dosimeter.web.addresses import group_address
 from dosimeter.web.audit import NOBODY, OPERATOR, write_audit
 from dosimeter.web.database import COUNTING, Database
 from dosimeter.web.keys import digest_key, make_identifier, make_key, make_password
@@ -30,7 +28,6 @@ Role = Literal["analyst", "controller"]
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 200
 TOKEN_PREFIX = "dsm_"
 PER_ADDRESS = 6  # an address may fail this many times as often as one account from it
-MOST_HASHED, MOST_WAITING = 3, 16  # passwords that are hashed at a time, and that may wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +51,6 @@ def _hasher() -> PasswordHasher:
 def _nobodys_password() -> str:
     """Verified when there is no such user, so that both answers take the same time."""
     return _hasher().hash(make_password())
-
-
-class Gate:
-    """Few passwords at a time; beyond those that may wait, whoever comes is sent away at once."""
-
-    def __init__(self, running: int, waiting: int) -> None:
-        self._running = threading.Semaphore(running)
-        self._waiting = threading.Semaphore(running + waiting)
-
-    @contextmanager
-    def enter(self) -> Iterator[None]:
-        if not self._waiting.acquire(blocking=False):
-            raise Crowded
-        try:
-            with self._running:
-                yield
-        finally:
-            self._waiting.release()
-
-
-_GATE = Gate(MOST_HASHED, MOST_WAITING)
 
 
 # ---------------------------------------------------------------- users
@@ -161,12 +137,11 @@ def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> boo
 def change_password(database: Database, user: User, current: str, fresh: str, limits: Limits) -> bool:
     """Every other session and every token ends. False when the current password is wrong; raises Throttled."""
     _check_length(fresh)
-    with _GATE.enter():
-        attempt = _count_attempt(database, user.name, limits)
-        with database.reading() as connection:
-            stored = connection.execute(sa.select(USERS.c.password).where(USERS.c.id == user.id)).scalar_one()
-        right = _matches(stored, current)
-        hashed = hash_password(fresh) if right else ""
+    attempt = _count_attempt(database, user.name, limits)
+    with database.reading() as connection:
+        stored = connection.execute(sa.select(USERS.c.password).where(USERS.c.id == user.id)).scalar_one()
+    right = _matches(stored, current)
+    hashed = hash_password(fresh) if right else ""
     with database.writing() as connection:
         if not right or not _is_unchanged(connection, user.id, stored):
             write_audit(connection, user.name, "failed to change the password", detail=limits.address)
@@ -195,10 +170,6 @@ class Throttled(Exception):
     """Too many wrong passwords for this account from this address, or from this address at all."""
 
 
-class Crowded(Exception):
-    """Too many passwords are being looked at just now. In a moment it works again."""
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How often a password may be wrong from one address, and for how many minutes it is remembered."""
@@ -207,8 +178,14 @@ class Limits:
     allowed: int
     minutes: int
 
+    @property
+    def network(self) -> str:
+        """The address as limits count it: an IPv6 address by its /64."""
+        return group_address(self.address)
+
     def keys(self, account: str) -> dict[str, int]:
-        return {f"{account}|{self.address}": self.allowed, f"|{self.address}": self.allowed * PER_ADDRESS}
+        """Return what an attempt counts for, each with how many failures are allowed."""
+        return {f"{account}|{self.network}": self.allowed, f"|{self.network}": self.allowed * PER_ADDRESS}
 
 
 def clean_name(name: str) -> str:
@@ -217,13 +194,12 @@ def clean_name(name: str) -> str:
 
 
 def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> str | None:
-    """The key of a new session, or None. Raises Throttled or Crowded before the password is even looked at."""
+    """The key of a new session, or None. Raises Throttled before the password is even looked at."""
     account = clean_name(name)
-    with _GATE.enter():
-        attempt = _count_attempt(database, account, limits)
-        with database.reading() as connection:
-            found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
-        right = _matches(found["password"] if found is not None else _nobodys_password(), password)
+    attempt = _count_attempt(database, account, limits)
+    with database.reading() as connection:
+        found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
+    right = _matches(found["password"] if found is not None else _nobodys_password(), password)
     key = make_key()
     with database.writing() as connection:
         who = NOBODY if found is None else account
@@ -243,6 +219,23 @@ def sign_in(database: Database, name: str, password: str, limits: Limits, *, hou
         )
         write_audit(connection, account, "signed in", detail=limits.address)
     return key
+
+
+def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
+    """Raise Throttled where another attempt would be one too many. Writes nothing, unless it is the first such one.
+
+    For before the gate: whoever is turned away takes nobody's turn.
+    """
+    account = clean_name(name)
+    keys = limits.keys(account)
+    query = sa.select(ATTEMPTS.c.key, ATTEMPTS.c.failures)
+    with database.reading() as connection:
+        found = connection.execute(query.where(ATTEMPTS.c.key.in_(keys), ATTEMPTS.c.until > write_time())).all()
+    full = [row for row in found if row.failures >= keys[row.key]]
+    if any(row.failures == keys[row.key] for row in full):
+        _count_attempt(database, account, limits)  # puts it on record
+    if full:
+        raise Throttled
 
 
 def _count_attempt(database: Database, account: str, limits: Limits) -> dict[str, int]:

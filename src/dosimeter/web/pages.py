@@ -24,6 +24,7 @@ from dosimeter.version import __version__
 from dosimeter.web.auth import User, find_session
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
+from dosimeter.web.gate import Gate
 from dosimeter.web.keys import digest_key, make_key
 from dosimeter.web.models import Public, PublicVisitor
 from dosimeter.web.office import Desk, Office
@@ -87,6 +88,11 @@ def get_checks(request: Request) -> CheckRoom:
     return checks
 
 
+def get_gate(request: Request) -> Gate:
+    gate: Gate = request.app.state.gate
+    return gate
+
+
 def find_address(request: Request) -> str:
     return request.client.host if request.client is not None else "unknown"
 
@@ -131,6 +137,7 @@ def require_desk(office: Office, name: str) -> Desk:
 
 
 OfficeOf = Annotated[Office, Depends(get_office)]
+GateOf = Annotated[Gate, Depends(get_gate)]
 Checks = Annotated[CheckRoom, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]

@@ -8,15 +8,18 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from itsdangerous import BadSignature
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import OptionError
 from dosimeter.web import auth
 from dosimeter.web.audit import note
+from dosimeter.web.gate import Crowded
 from dosimeter.web.models import LineText, PublicToken
 from dosimeter.web.pages import (
     ENTRY_COOKIE,
     SESSION_COOKIE,
     Analyst,
+    GateOf,
     NotSignedIn,
     OfficeOf,
     Refused,
@@ -35,6 +38,7 @@ router = APIRouter()
 TOKEN_COOKIE = "dosimeter_token"
 WRONG = "Name and password do not match."
 CROWDED = "Too many people sign in just now. Try again in a moment."
+CHANGED = "The password is changed; other sessions have ended, and API tokens are revoked."
 ENDED = "Your session ended; nothing was decided or changed. Sign in to go on where you were."
 GO_ON = "Sign in to go on."
 
@@ -84,20 +88,26 @@ def _sign_in_page(
 
 
 @router.post("/sign-in")
-def sign_in(request: Request, office: OfficeOf, form: Annotated[SignInForm, Form()]) -> Response:
+async def sign_in(request: Request, office: OfficeOf, gate: GateOf, form: Annotated[SignInForm, Form()]) -> Response:
     """A new session id at every sign-in: one that was planted beforehand is worth nothing."""
-    settings = office.settings
-    before = find_visitor(request)
-    back = find_way_back(form.next)
+    database, limits = office.database, _find_limits(request, office)
+    hours, back = office.settings.session_hours, find_way_back(form.next)
     try:
-        limits = _find_limits(request, office)
-        key = auth.sign_in(office.database, form.name, form.password, limits, hours=settings.session_hours)
+        await run_in_threadpool(auth.refuse_throttled, database, form.name, limits)
+        key = await gate.run(
+            limits.network, lambda: auth.sign_in(database, form.name, form.password, limits, hours=hours)
+        )
     except auth.Throttled:
         return _sign_in_page(request, _write_throttled(office), 429, back=back, name=form.name)
-    except auth.Crowded:
+    except Crowded:
         return _sign_in_page(request, CROWDED, 503, back=back, name=form.name)
     if key is None:
         return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
+    return await run_in_threadpool(_begin_session, request, office, key, back)
+
+
+def _begin_session(request: Request, office: OfficeOf, key: str, back: str) -> Response:
+    settings, before = office.settings, find_visitor(request)
     if before is not None:
         auth.end_session(office.database, before)
     user = auth.find_session(office.database, key)
@@ -163,23 +173,24 @@ def _me_page(
 
 
 @router.post("/me/password")
-def change_password(
-    request: Request, office: OfficeOf, user: Visitor, form: Annotated[PasswordForm, Form()]
+async def change_password(
+    request: Request, office: OfficeOf, gate: GateOf, user: Visitor, form: Annotated[PasswordForm, Form()]
 ) -> Response:
+    limits = _find_limits(request, office)
     try:
-        changed = auth.change_password(
-            office.database, user, form.current, form.fresh, _find_limits(request, office)
-        )  # fmt: skip
+        changed = await gate.run(
+            f"user {user.id}",
+            lambda: auth.change_password(office.database, user, form.current, form.fresh, limits),
+            known=True,
+        )
+        said, status = (CHANGED, 200) if changed else ("The current password is not right.", 422)
     except OptionError as problem:
-        return _me_page(request, office, user, said=str(problem), status=422)
+        said, status = str(problem), 422
     except auth.Throttled:
-        return _me_page(request, office, user, said=_write_throttled(office), status=429)
-    except auth.Crowded:
-        return _me_page(request, office, user, said=CROWDED, status=503)
-    if not changed:
-        return _me_page(request, office, user, said="The current password is not right.", status=422)
-    said = "The password is changed; other sessions have ended, and API tokens are revoked."
-    return _me_page(request, office, user, said=said)
+        said, status = _write_throttled(office), 429
+    except Crowded:
+        said, status = CROWDED, 503
+    return await run_in_threadpool(_me_page, request, office, user, said=said, status=status)
 
 
 @router.post("/me/tokens")
