@@ -216,6 +216,14 @@ class Office:
                 self._seen.popitem(last=False)
             return True
 
+    def mark_revealed(self, session: str, query_id: str) -> None:
+        """Remember that a session was shown who the people of a query are. That it was is in the audit log."""
+        self.is_first("revealed", session, query_id)
+
+    def is_revealed(self, session: str, query_id: str) -> bool:
+        with self._guard:
+            return ("revealed", session, query_id) in self._seen
+
     def begin_claim(self, claim: str) -> None:
         """From before a query is claimed until its release has ended, nobody else settles it."""
         with self._guard:

@@ -23,6 +23,7 @@ from dosimeter.preference import Preference, parse_preference
 from dosimeter.releasing import Prepared
 from dosimeter.web.audit import note
 from dosimeter.web.auth import User
+from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import (
     ALGORITHMS,
     count_cost,
@@ -270,11 +271,16 @@ def find_own_threshold(office: Office, case: Case, user: User, exhibit: Exhibit)
 
 
 def state_preference(office: Office, case: Case, user: User, wish: Wish) -> Preference:
-    """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone."""
+    """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone.
+
+    Raises PreferenceError where it cannot be used, or names people who were not revealed.
+    """
     if case.desk.settings.algorithm == "find-and-release":
         return parse_preference(f"variance:{case.desk.settings.variance!r}")
     suggested = read_thresholds(office.database, user)[case.row["priority"]]
-    return write_preference(wish, case.desk.schema, suggested)
+    preference = write_preference(wish, case.desk.schema, suggested)
+    admit_condition(office, user, case.row, case.prepared.plan, preference)
+    return preference
 
 
 class LiveReading(BaseModel):
@@ -394,6 +400,7 @@ def reveal(
     case = find_case(office, query_id)
     _require_exhibit(office, case)
     columns = ", ".join(list_identifying(case.desk.schema))
+    office.mark_revealed(user.session, query_id)
     note(
         office.database, user.name, "revealed identities", dataset=case.desk.name, query_id=query_id, detail=columns
     )  # fmt: skip

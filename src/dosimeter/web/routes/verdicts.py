@@ -12,6 +12,7 @@ from dosimeter.errors import DosimeterError
 from dosimeter.numerals import format_epsilon
 from dosimeter.preference import parse_preference
 from dosimeter.web.auth import User
+from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import count_cost, explain_refusal, find_worst
 from dosimeter.web.deciding import (
     AlreadyDecided,
@@ -88,7 +89,7 @@ def confirm(request: Request, office: OfficeOf, user: Controller, query_id: str)
         epsilon = None
     try:
         preference = state_preference(office, case, user, wish).text if algorithm == "find" else None
-        _check(office, case, Approval(epsilon, preference, continued=True))
+        _check(office, user, case, Approval(epsilon, preference, continued=True))
     except DosimeterError as error:
         return show_decision(request, office, user, case, wish, complaint=str(error), status=422)
     except Refused as refused:
@@ -131,7 +132,7 @@ def approve(
         reason=" ".join(form.reason.split()),
     )
     try:
-        _check(office, case, approval)
+        _check(office, user, case, approval)
     except Refused as refused:
         return _turn_down(request, office, user, case, approval, refused)
     wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
@@ -165,7 +166,7 @@ def _turn_down(
     return show_decision(request, office, user, case, wish, refusal=refused.message, status=refused.status)
 
 
-def _check(office: Office, case: Case, approval: Approval) -> None:
+def _check(office: Office, user: User, case: Case, approval: Approval) -> None:
     """What the page would not have offered is refused here too; the ledger decides once more, in its transaction."""
     books = office.books(case.desk, case.prepared, fresh=True)
     remaining = books.remaining(case.desk.candidates)
@@ -188,6 +189,7 @@ def _check(office: Office, case: Case, approval: Approval) -> None:
         return
     try:
         preference = parse_preference(approval.preference or "")
+        admit_condition(office, user, case.row, case.prepared.plan, preference)
         job = find_exhibit(office, case, wait=4 * PATIENCE, renew=True)
         if job.state != "done":
             raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
