@@ -18,7 +18,7 @@ from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, w
 
 from dosimeter.ledger import Ledger
 from dosimeter.web import auth
-from dosimeter.web.audit import NOBODY, OPERATOR
+from dosimeter.web.audit import NOBODY, OPERATOR, SERVER
 from dosimeter.web.database import Database
 from dosimeter.web.inbox import find_own, withdraw_query
 from dosimeter.web.models import show_query
@@ -152,6 +152,7 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
         rows = connection.execute(sa.select(AUDIT).order_by(AUDIT.c.id)).mappings().all()
     database.close()
     assert [(row["user"], row["action"], row["detail"]) for row in rows] == [
+        (SERVER, "began the chain", "no records from before"),
         (OPERATOR, "added a user", "ada, analyst"),
         (OPERATOR, "reset a password", "ada"),
         (OPERATOR, "disabled a user", "ada"),

@@ -20,7 +20,15 @@ from dosimeter.web.checking import CheckRoom
 from dosimeter.web.deciding import reconcile
 from dosimeter.web.gate import Gate
 from dosimeter.web.office import Office
-from dosimeter.web.pages import NotSignedIn, Refused, check_csrf, make_environment, refuse, send_to_sign_in
+from dosimeter.web.pages import (
+    NotSignedIn,
+    Refused,
+    check_csrf,
+    make_environment,
+    note_refusal,
+    refuse,
+    send_to_sign_in,
+)
 from dosimeter.web.routes import accounts, analyst, api, decision, queue, session, verdicts
 from dosimeter.web.settings import Settings
 from dosimeter.web.shield import Shield
@@ -109,6 +117,8 @@ def _name_fields(error: RequestValidationError) -> str:
 def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def _refused(request: Request, error: Refused) -> Response:
+        if error.status == 403:
+            await run_in_threadpool(note_refusal, request)
         return await run_in_threadpool(refuse, request, error.status, error.code, error.message, error.clause)
 
     @app.exception_handler(NotSignedIn)

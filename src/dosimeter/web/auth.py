@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from dosimeter.errors import OptionError
 from dosimeter.web.addresses import group_address
 from dosimeter.web.audit import NOBODY, OPERATOR, write_audit
-from dosimeter.web.database import COUNTING, Database
+from dosimeter.web.database import COUNTING, Database, take_turn
 from dosimeter.web.keys import digest_key, make_identifier, make_key, make_password
 from dosimeter.web.tables import ATTEMPTS, SESSIONS, TOKENS, USERS, later, write_time
 
@@ -146,7 +146,7 @@ def change_password(database: Database, user: User, current: str, fresh: str, li
         if not right or not _is_unchanged(connection, user.id, stored):
             write_audit(connection, user.name, "failed to change the password", detail=limits.address)
             return False
-        _take_back(database, connection, attempt)
+        _take_back(connection, attempt)
         connection.execute(USERS.update().where(USERS.c.id == user.id).values(password=hashed))
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id, SESSIONS.c.digest != user.session))
         _revoke_all(connection, user.id)
@@ -206,7 +206,7 @@ def sign_in(database: Database, name: str, password: str, limits: Limits, *, hou
         if found is None or not right or not _is_unchanged(connection, found["id"], found["password"]):
             write_audit(connection, who, "failed to sign in", detail=limits.address)
             return None
-        _take_back(database, connection, attempt)
+        _take_back(connection, attempt)
         connection.execute(SESSIONS.delete().where(SESSIONS.c.expires_at < write_time()))
         connection.execute(
             SESSIONS.insert().values(
@@ -246,7 +246,7 @@ def _count_attempt(database: Database, account: str, limits: Limits) -> dict[str
     """
     keys = limits.keys(account)
     with database.writing() as connection:
-        database.take_turn(connection, COUNTING)
+        take_turn(connection, COUNTING)
         connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.until <= write_time()))
         rows = connection.execute(sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys))).mappings().all()
         failures = {row["key"]: row["failures"] for row in rows}
@@ -270,9 +270,9 @@ def _set_failures(connection: sa.Connection, key: str, known: int | None, minute
         connection.execute(ATTEMPTS.update().where(ATTEMPTS.c.key == key).values(failures=known + 1, **until))
 
 
-def _take_back(database: Database, connection: sa.Connection, keys: dict[str, int]) -> None:
+def _take_back(connection: sa.Connection, keys: dict[str, int]) -> None:
     """The password was right: the account's run of failures ends, and the address has one less."""
-    database.take_turn(connection, COUNTING)
+    take_turn(connection, COUNTING)
     for key in keys:
         if key.startswith("|"):
             connection.execute(
@@ -334,11 +334,11 @@ def make_token(database: Database, user: User, name: str) -> str:
     return key
 
 
-def list_tokens(database: Database, user: User) -> list[dict[str, str]]:
+def list_tokens(database: Database, user: User) -> list[dict[str, str | None]]:
     query = sa.select(TOKENS).where(TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
     with database.reading() as connection:
         rows = connection.execute(query.order_by(TOKENS.c.created_at)).mappings().all()
-    return [{k: row[k] for k in ("id", "name", "created_at")} for row in rows]
+    return [{k: row[k] for k in ("id", "name", "created_at", "used_on")} for row in rows]
 
 
 def revoke_token(database: Database, user: User, token_id: str) -> bool:
@@ -352,8 +352,9 @@ def revoke_token(database: Database, user: User, token_id: str) -> bool:
 
 
 def find_token(database: Database, key: str) -> User | None:
+    """Return whose token this is, or None. Its first use on a day is put on record."""
     query = (
-        sa.select(USERS.c.id, USERS.c.name, USERS.c.role)
+        sa.select(USERS.c.id, USERS.c.name, USERS.c.role, TOKENS.c.id.label("token"), TOKENS.c.used_on)
         .join(TOKENS, TOKENS.c.user_id == USERS.c.id)
         .where(
             TOKENS.c.digest == digest_key(key),
@@ -364,4 +365,19 @@ def find_token(database: Database, key: str) -> User | None:
     )
     with database.reading() as connection:
         row = connection.execute(query).first()
-    return None if row is None else User(row.id, row.name, row.role)
+    if row is None:
+        return None
+    today = write_time()[:10]
+    if row.used_on != today:
+        _record_use(database, row.token, row.name, today)
+    return User(row.id, row.name, row.role)
+
+
+def _record_use(database: Database, token_id: str, user: str, today: str) -> None:
+    """Write down that a token is used today, once however many requests come at the same time."""
+    with database.writing() as connection:
+        query = sa.select(TOKENS.c.name, TOKENS.c.used_on).where(TOKENS.c.id == token_id).with_for_update()
+        token = connection.execute(query).one()
+        if token.used_on != today:
+            connection.execute(TOKENS.update().where(TOKENS.c.id == token_id).values(used_on=today))
+            write_audit(connection, user, "used a token", detail=token.name)

@@ -138,6 +138,7 @@ class PublicToken(Public):
     id: str
     name: str
     created_at: str
+    used_on: str | None
 
 
 class PublicVisitor(Public):

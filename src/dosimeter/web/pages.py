@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dosimeter.errors import DosimeterError
 from dosimeter.numerals import format_epsilon
 from dosimeter.version import __version__
+from dosimeter.web.audit import NOBODY, note
 from dosimeter.web.auth import User, find_session
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
@@ -275,6 +276,18 @@ def _is_public(value: object) -> bool:
 
 
 # ---------------------------------------------------------------- refusals
+
+
+def note_refusal(request: Request) -> None:
+    """Put on record that somebody asked for what is not theirs, once per session (or address) and kind of page."""
+    user = _find_quietly(request)
+    route = getattr(request.scope.get("route"), "path", "/…")
+    who = NOBODY if user is None else user.name
+    asked = f"{request.method} {route}"
+    office = get_office(request)
+    if office.is_first("refused", user.session if user is not None else find_address(request), asked):
+        detail = asked if user is not None else f"{asked}, from {find_address(request)}"
+        note(office.database, who, "was refused", detail=detail)
 
 
 def is_for_programs(request: Request) -> bool:

@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import InputError, LimitError
+from dosimeter.web.audit import note
 from dosimeter.web.auth import User
 from dosimeter.web.checking import CheckRoom, underline_clause
-from dosimeter.web.inbox import find_own, list_own, submit_query, withdraw_query
+from dosimeter.web.inbox import Row, find_own, list_own, submit_query, withdraw_query
 from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, show_query
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
@@ -173,7 +174,15 @@ def find_shown(office: Office, user: User, query_id: str) -> PublicQuery:
     row = find_own(office.database, user, query_id) if query_id.isalnum() else None
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
+    if row["status"] == "released":
+        note_reading(office, user, row, user.session)
     return show_query(row, office.entry(row["entry_id"]) if row["status"] == "released" else None)
+
+
+def note_reading(office: Office, user: User, row: Row, session: str) -> None:
+    """Put on record that an analyst was given an answer: once per session, or per user of the interface."""
+    if office.is_first("read", session, row["id"]):
+        note(office.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
 
 
 @router.post("/queries/{query_id}/withdraw")

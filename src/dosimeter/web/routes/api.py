@@ -19,6 +19,7 @@ from dosimeter.web.inbox import Row, find_own, list_own, submit_query
 from dosimeter.web.models import NewQuery, PublicCheck, PublicDataset, PublicList, PublicQuery, QueryText, show_query
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
+from dosimeter.web.routes.analyst import note_reading
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
@@ -112,7 +113,7 @@ def list_queries(
     if before is not None and not before.isprintable():
         raise Refused(422, "unusable", "before must be a time, as created_at gives it.")
     rows = list_own(office.database, user, limit=limit, before=before)
-    return PublicList(queries=[_show(office, row) for row in rows])
+    return PublicList(queries=[_show(office, user, row) for row in rows])
 
 
 @router.get("/queries/{query_id}", summary="One of your queries, with its answer once it is released")
@@ -120,8 +121,10 @@ def read_query(office: OfficeOf, user: TokenUser, query_id: QueryId) -> PublicQu
     row = find_own(office.database, user, query_id) if query_id.isalnum() else None
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
-    return _show(office, row)
+    return _show(office, user, row)
 
 
-def _show(office: Office, row: Row) -> PublicQuery:
+def _show(office: Office, user: User, row: Row) -> PublicQuery:
+    if row["status"] == "released":
+        note_reading(office, user, row, f"token of {user.id}")
     return show_query(row, office.entry(row["entry_id"]) if row["status"] == "released" else None)

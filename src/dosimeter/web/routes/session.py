@@ -168,7 +168,7 @@ def _read_fresh(office: OfficeOf, user: Visitor, cookie: str) -> str:
 def _me_page(
     request: Request, office: OfficeOf, user: Visitor, fresh: str = "", said: str = "", status: int = 200
 ) -> Response:
-    tokens = [PublicToken(**token) for token in auth.list_tokens(office.database, user)]
+    tokens = [PublicToken.model_validate(token) for token in auth.list_tokens(office.database, user)]
     return render_public(request, "me.html", user, status=status, tokens=tokens, fresh=fresh, said=said)
 
 
