@@ -32,6 +32,7 @@ from dosimeter.web.office import Desk, Office
 
 SESSION_COOKIE = "dosimeter_session"
 ENTRY_COOKIE = "dosimeter_entry"
+NOTICE_COOKIE = "dosimeter_notice"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOLDER = Path(__file__).parent
 
@@ -249,14 +250,29 @@ def render(request: Request, template: str, user: User | None, *, status: int = 
     """A page for a controller, or for anybody who is not signed in."""
     office = get_office(request)
     environment: Environment = request.app.state.templates
-    page = environment.get_template(template).render(
+    whole = request.headers.get("hx-request") != "true"
+    made = environment.get_template(template).render(
         visitor=None if user is None else PublicVisitor(name=user.name, role=user.role),
         csrf="" if user is None else make_csrf(office, user),
         here=request.url.path,
         demo=office.settings.demo,
+        failed=_count_failed(request, office, user) if whole and user is not None else 0,
         **context,
     )
-    return HTMLResponse(page, status_code=status)
+    page = HTMLResponse(made, status_code=status)
+    if whole and user is not None and NOTICE_COOKIE in request.cookies:
+        page.delete_cookie(NOTICE_COOKIE, path="/")
+    return page
+
+
+def _count_failed(request: Request, office: Office, user: User) -> int:
+    """Return how many sign-ins failed before this session began, on its first page; afterwards 0."""
+    cookie = request.cookies.get(NOTICE_COOKIE, "")
+    try:
+        session, failures = office.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)
+    except (BadSignature, TypeError, ValueError):
+        return 0
+    return int(failures) if session == user.session else 0
 
 
 def render_public(request: Request, template: str, user: User, *, status: int = 200, **context: Any) -> HTMLResponse:

@@ -9,10 +9,12 @@ from dosimeter.errors import OptionError
 from dosimeter.web.app import make_app
 from dosimeter.web.connections import QUEUE, make_server
 from dosimeter.web.settings import Settings
+from dosimeter.web.trouble import LOG
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until interrupted. ``announce`` gets the address once the socket is bound and everything is open."""
+    warn_of_proxy(settings)
     listener = _bind(settings.host, settings.port)
     try:
         app = make_app(settings)
@@ -26,6 +28,15 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         server.run(sockets=[listener])
     finally:
         listener.close()
+
+
+def warn_of_proxy(settings: Settings) -> None:
+    """Warn where a proxy must stand in front, and nobody's word on visitors' addresses is taken."""
+    if settings.secure and not settings.trusted_proxies:
+        LOG.warning(
+            "public_url begins with https, so a proxy speaks TLS; but trusted_proxies is empty, so every visitor seems "
+            "to have the proxy's address, and a few wrong passwords keep everybody out. Set trusted_proxies to it."
+        )
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -21,6 +21,7 @@ USERS = sa.Table(
     sa.Column("password", sa.Text, nullable=False),
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("devices_since", sa.Text),  # devices that signed in before count as strangers
 )
 SESSIONS = sa.Table(
     "web_sessions",
