@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from typing import Literal
 
 from dosimeter.errors import OptionError
 
@@ -163,6 +164,10 @@ def remaining_candidates(
     return tuple(remaining)
 
 
+Obstacle = Literal["delta", "cap", "reading", "budget"]
+"""What is in the way of a charge: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Books:
     """An account as one request finds it: its terms and reading, and what an answer costs beside its own ε."""
@@ -188,3 +193,15 @@ class Books:
 
     def after(self, epsilon: float | None) -> Reading:
         return self.reading.after(self.charge(epsilon))
+
+    def find_obstacle(self, candidates: Sequence[float]) -> Obstacle:
+        """Return why none of these candidates is admitted: the rule in the way of the one that comes closest (O1, O2).
+
+        Where one of them is admitted, what is returned means nothing.
+        """
+        if self.reading.after(Charge(ZERO, delta=self.delta)).infinite:
+            return "delta"
+        cap = self.max_epsilon
+        if cap is not None and all(exact_decimal(epsilon) > cap for epsilon in candidates):
+            return "cap"
+        return "reading" if self.policy.budget is None else "budget"

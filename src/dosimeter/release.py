@@ -96,10 +96,15 @@ def _is_on_grid(measure: Measure) -> bool:
 def add_noise_to(
     plan: QueryPlan, keys: Sequence[GroupKey], values: Sequence[Sequence[Fraction]], noise: Sequence[Calibrated]
 ) -> NoisyVector:
-    """Round each measure to its grid, add its noise, give it back in real units."""
+    """Round each measure to its grid, add its noise, give it back in real units.
+
+    A total is first cut to what the declared number of individuals can reach, so that no table, however many people
+    it holds, leaves the room that was reckoned with (N4). Cutting brings no two numbers further apart: Δ stays.
+    """
     columns: list[list[Fraction]] = []
     for at, measure in enumerate(plan.measures):
-        totals = [math.floor(row[at] / measure.grid + Fraction(1, 2)) for row in values]
+        most = _largest_total(plan, measure)
+        totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
         columns.append([number * measure.grid for number in add_noise(totals, noise[at])])
     rows = tuple(tuple(column[at] for column in columns) for at in range(len(keys)))
     return NoisyVector(tuple(keys), rows)

@@ -49,8 +49,8 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | N
     from dosimeter.ledger import Ledger
 
     with Ledger.open(target) as ledger:
-        ledger.record_view(dataset.schema.table, risk.plan.digest, "risk")
-        return ledger.account(dataset.schema.table)
+        ledger.record_view(dataset.schema.account_name, risk.plan.digest, "risk")
+        return ledger.account(dataset.schema.account_name)
 
 
 def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
@@ -83,9 +83,9 @@ def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermat
 
     with Ledger.open(target, create=False) as ledger:
         entry = ledger.entry(release)
-        if entry is None or entry.dataset != dataset.schema.table:
+        if entry is None or entry.dataset != dataset.schema.account_name:
             raise LedgerError(
-                f"The ledger has no entry {release} of {dataset.schema.table}. See: dosimeter ledger {target}"
+                f"The ledger has no entry {release} of {dataset.schema.account_name}. See: dosimeter ledger {target}"
             )
         found = ex_post_risk(dataset, entry, sql)
         ledger.record_view(entry.dataset, entry.request.plan_digest, "risk")

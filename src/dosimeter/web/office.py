@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from itsdangerous import URLSafeSerializer
 
 from dosimeter.accounting import Books, Policy, Reading, default_delta_total, exact_decimal
+from dosimeter.agreement import agree_on_terms, open_books
 from dosimeter.choose import parse_candidates
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
 from dosimeter.look import Look
 from dosimeter.model import Schema
-from dosimeter.releasing import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
+from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
 from dosimeter.web.database import Database
 from dosimeter.web.jobs import Bench
 from dosimeter.web.models import PublicDataset, show_dataset
@@ -86,7 +87,7 @@ class Desk:
         asks. Never touches the data."""
         table = self.schema.table.replace('"', '""')
         prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
-        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at")
+        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
 
     def _any_order(self) -> ReleaseOrder:
         match self.settings.algorithm:
@@ -142,7 +143,7 @@ class Office:
             desk.rehearse()
         except InputError as error:
             raise OptionError(f"[datasets.{name}]: {_name_keys(str(error))}") from None
-        account = self.database.ledger.account(schema.table)
+        account = self.database.ledger.account(schema.account_name)
         if account is not None:
             terms = desk.terms
             try:
@@ -158,6 +159,11 @@ class Office:
     def signer(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
 
+    def account_name(self, name: str) -> str:
+        """Return what the ledger calls a dataset: several may share an account."""
+        desk = self.desks.get(name)
+        return name if desk is None else desk.schema.account_name
+
     def desk(self, name: str) -> Desk | None:
         return self.desks.get(name)
 
@@ -166,12 +172,12 @@ class Office:
     def account(self, name: str, *, fresh: bool = False) -> Account | None:
         """The account as a page shows it. Following the chain takes a while, so a second's age is allowed."""
         with self._guard:
-            known = self._accounts.get(name)
+            known = self._accounts.get(self.account_name(name))
         if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
             return known[1]
-        account = self.database.ledger.account(name)
+        account = self.database.ledger.account(self.account_name(name))
         with self._guard:
-            self._accounts[name] = (time.monotonic(), account)
+            self._accounts[self.account_name(name)] = (time.monotonic(), account)
         return account
 
     def books(self, desk: Desk, prepared: Prepared, *, fresh: bool = False) -> Books:
@@ -239,7 +245,7 @@ class Office:
 
     def forget(self, name: str) -> None:
         with self._guard:
-            self._accounts.pop(name, None)
+            self._accounts.pop(self.account_name(name), None)
 
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, whatever happens to the one before

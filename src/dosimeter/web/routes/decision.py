@@ -95,7 +95,7 @@ def find_exhibit(office: Office, case: Case, *, wait: float = PATIENCE, renew: b
     first. ``renew``: look first whether the data changed since; otherwise what a later look has seen counts."""
 
     def work(dataset: Dataset, meter: Meter) -> Exhibit:
-        office.database.ledger.record_view(case.desk.name, case.prepared.plan.digest, "risk")
+        office.database.ledger.record_view(case.prepared.dataset, case.prepared.plan.digest, "risk")
         return prepare_exhibit(dataset, case.prepared, meter)
 
     bench, key = case.desk.bench, ("exhibit", case.row["id"])

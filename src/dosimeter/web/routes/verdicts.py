@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.errors import DosimeterError
+from dosimeter.errors import DatasetStopped, DosimeterError
 from dosimeter.numerals import format_epsilon
 from dosimeter.preference import parse_preference
 from dosimeter.web.auth import User
@@ -216,6 +216,8 @@ def repeat(request: Request, office: OfficeOf, user: Controller, query_id: str) 
         repeat_answer(office, case.row, user, earlier)
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
+    except DatasetStopped as stopped:
+        raise Refused(409, "stopped", str(stopped)) from None
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
 
 
