@@ -185,6 +185,11 @@ def parse_select(sql: str) -> exp.Select:
     return statement
 
 
+def write_plainly(sql: str) -> str:
+    """Return a query as it is understood: without comments, and in one layout whoever wrote it."""
+    return parse_select(sql).sql(dialect="duckdb", comments=False)
+
+
 def _expect_one_select(sql: str) -> None:
     """Turn away other statements before parsing: the parser keeps what it does not know as an opaque command."""
     kinds = [token.token_type for token in sqlglot.tokenize(sql, read="duckdb")]

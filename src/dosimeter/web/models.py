@@ -104,6 +104,27 @@ class PublicAnswer(Public):
     guarantee: str
 
 
+class PublicRelease(Public):
+    """A released answer as every analyst sees it: not who asked, why, or when.
+
+    ``measured``: which columns carry noise; ``grouped``: whether there are groups.
+    """
+
+    entry: str
+    dataset: str
+    sql: str
+    answer: PublicAnswer
+    measured: list[str]
+    grouped: bool
+
+
+class PublicReleases(Public):
+    """``following``: the last entry of this list, where there are more: give it as ``before``."""
+
+    answers: list[PublicRelease]
+    following: str | None
+
+
 class PublicQuery(Public):
     """A query as its analyst sees it. ``message`` is one of a few fixed wordings."""
 

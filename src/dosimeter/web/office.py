@@ -194,6 +194,18 @@ class Office:
             delta=prepared.delta,
         )
 
+    def viewed(self, desk: Desk, plan_digest: str) -> bool:
+        """Return what a release would say now: whether the ledger records a look at this plan (G1).
+
+        A look stays on record, so that it is read once; that there was none yet is read anew.
+        """
+        if self.is_noted("viewed", desk.name, plan_digest):
+            return True
+        found = self.database.ledger.viewed(desk.schema.account_name, plan_digest)
+        if found:
+            self.is_first("viewed", desk.name, plan_digest)
+        return found
+
     def entry(self, entry_id: str | None) -> Entry | None:
         """A settled entry never changes, so it is read once."""
         if entry_id is None:
@@ -222,13 +234,17 @@ class Office:
                 self._seen.popitem(last=False)
             return True
 
+    def is_noted(self, *what: str) -> bool:
+        """Whether ``is_first`` was asked this before."""
+        with self._guard:
+            return what in self._seen
+
     def mark_revealed(self, session: str, query_id: str) -> None:
         """Remember that a session was shown who the people of a query are. That it was is in the audit log."""
         self.is_first("revealed", session, query_id)
 
     def is_revealed(self, session: str, query_id: str) -> bool:
-        with self._guard:
-            return ("revealed", session, query_id) in self._seen
+        return self.is_noted("revealed", session, query_id)
 
     def begin_claim(self, claim: str) -> None:
         """From before a query is claimed until its release has ended, nobody else settles it."""

@@ -58,7 +58,7 @@ def get_office(request: Request) -> Office:
 
 
 HOMES = {
-    "analyst": ("/ask", "/queries", "/me"),
+    "analyst": ("/ask", "/queries", "/answers", "/me"),
     "controller": ("/queue", "/decide/", "/accounts", "/audit", "/settings", "/me"),
 }
 """The pages of each role, the first one its home. Only to these does a sign-in lead back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -14,11 +14,13 @@ from dosimeter.web.audit import note
 from dosimeter.web.auth import User
 from dosimeter.web.checking import CheckRoom, underline_clause
 from dosimeter.web.inbox import Row, find_own, list_own, submit_query, withdraw_query
-from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, show_query
+from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
+from dosimeter.web.released import list_released
 
 router = APIRouter()
+PAGE = 20
 PATIENCE = 10.0  # seconds that a page waits for the analyst's check before
 
 
@@ -191,3 +193,36 @@ def withdraw(office: OfficeOf, user: Analyst, query_id: str) -> Response:
     if not withdraw_query(office.database, user, query_id):
         raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
     return RedirectResponse("/queries", status_code=303)
+
+
+# ---------------------------------------------------------------- what is released, whoever asked
+
+
+@router.get("/answers")
+def show_answers(
+    request: Request,
+    office: OfficeOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200)] = "",
+    before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$")] = None,
+) -> Response:
+    """The released answers of a dataset, without names and purposes."""
+    desk = require_desk(office, dataset or next(iter(office.desks)))
+    listed = list_released(office, desk, limit=PAGE, before=before)
+    note_readings(office, user, listed, user.session)
+    return render_public(
+        request,
+        "answers.html",
+        user,
+        names=list(office.desks),
+        dataset=desk.name,
+        listed=listed,
+        later=before is not None,
+    )
+
+
+def note_readings(office: Office, user: User, listed: PublicReleases, session: str) -> None:
+    """Put on record that somebody was shown released answers, once per session and newest answer among them."""
+    if listed.answers and office.is_first("listed", session, listed.answers[0].entry):
+        dataset = listed.answers[0].dataset
+        note(office.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

@@ -16,10 +16,20 @@ from dosimeter.version import __version__
 from dosimeter.web.auth import User, find_token
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.inbox import Row, find_own, list_own, submit_query
-from dosimeter.web.models import NewQuery, PublicCheck, PublicDataset, PublicList, PublicQuery, QueryText, show_query
+from dosimeter.web.models import (
+    NewQuery,
+    PublicCheck,
+    PublicDataset,
+    PublicList,
+    PublicQuery,
+    PublicReleases,
+    QueryText,
+    show_query,
+)
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
-from dosimeter.web.routes.analyst import note_reading
+from dosimeter.web.released import MOST_LISTED, list_released
+from dosimeter.web.routes.analyst import note_reading, note_readings
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
@@ -122,6 +132,19 @@ def read_query(office: OfficeOf, user: TokenUser, query_id: QueryId) -> PublicQu
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
     return _show(office, user, row)
+
+
+@router.get("/answers", summary="The released answers of a dataset, whoever asked, newest first")
+def list_answers(
+    office: OfficeOf,
+    user: TokenUser,
+    dataset: Annotated[str, Query(max_length=200)],
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
+    before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$", description="following")] = None,
+) -> PublicReleases:
+    listed = list_released(office, require_desk(office, dataset), limit=limit, before=before)
+    note_readings(office, user, listed, f"token of {user.id}")
+    return listed
 
 
 def _show(office: Office, user: User, row: Row) -> PublicQuery:

@@ -182,7 +182,7 @@ def show_decision(
         "entry": office.entry(case.row["entry_id"]),
     }
     if needs_consent(case):
-        return render(request, "decide_blind.html", user, status=status, **_unseen(case, books), **common)
+        return render(request, "decide_blind.html", user, status=status, **_unseen(office, case, books), **common)
     job = find_exhibit(office, case, renew=True)
     if job.state != "done":
         share = case.desk.bench.share(job)
@@ -200,17 +200,19 @@ def show_decision(
         blocked=bool(problem) or waiting is not None, account=describe_account(books),
         columns=list_two_way_columns(case.desk.schema),
         all_columns=[name for name in case.desk.schema.columns if name not in list_identifying(case.desk.schema)],
-        candidates=sorted(case.desk.candidates), preview=_preview(case, books, live.selected),
+        candidates=sorted(case.desk.candidates), preview=_preview(office, case, books, live.selected),
         many=exhibit.many, **common,
     )  # fmt: skip
 
 
-def _preview(case: Case, books: Books, epsilon: float) -> dict[str, Any]:
+def _preview(office: Office, case: Case, books: Books, epsilon: float) -> dict[str, Any]:
+    """What the analyst will see. Its promise says what the released one will: the ledger knows who looked (G1)."""
+    viewed = case.desk.settings.algorithm != "find" and office.viewed(case.desk, case.prepared.plan.digest)
     at = find_worst(case.desk, books) if case.desk.settings.algorithm == "find-and-release" else epsilon
-    return preview_answer(case.prepared, at, looked=not needs_consent(case))
+    return preview_answer(case.prepared, at, looked=viewed)
 
 
-def _unseen(case: Case, books: Books) -> dict[str, Any]:
+def _unseen(office: Office, case: Case, books: Books) -> dict[str, Any]:
     """What a controller can choose by without looking at the data: the account, and what k and Δ decide."""
     remaining = books.remaining(case.desk.candidates)
     at = max(remaining or case.desk.candidates)
@@ -221,7 +223,7 @@ def _unseen(case: Case, books: Books) -> dict[str, Any]:
         "names": [output.name for output in case.prepared.plan.outputs if output.is_aggregate],
         "any_left": bool(remaining),
         "cost": count_cost(case.desk, at, books),
-        "preview": _preview(case, books, at),
+        "preview": _preview(office, case, books, at),
     }
 
 
@@ -330,7 +332,7 @@ def show_live(request: Request, office: OfficeOf, user: Controller, query_id: st
     books = office.books(case.desk, case.prepared)
     context = {
         "live": live, "row": case.row, "algorithm": case.desk.settings.algorithm, "csrf": make_csrf(office, user),
-        "preview": _preview(case, books, live.selected), "many": exhibit.many, "blocked": False,
+        "preview": _preview(office, case, books, live.selected), "many": exhibit.many, "blocked": False,
     }  # fmt: skip
     return LiveReading(
         problem="",
