@@ -1,4 +1,4 @@
-"""Released answers are there for every analyst, without a trace of who asked; and a promise is previewed as it comes."""
+"""Released answers are there for every analyst, without a trace of who asked; promises are previewed as they come."""
 
 from __future__ import annotations
 

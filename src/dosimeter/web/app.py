@@ -29,7 +29,7 @@ from dosimeter.web.pages import (
     refuse,
     send_to_sign_in,
 )
-from dosimeter.web.routes import accounts, analyst, api, decision, queue, session, verdicts
+from dosimeter.web.routes import accounts, analyst, api, decision, incidents, queue, session, verdicts
 from dosimeter.web.settings import Settings
 from dosimeter.web.shield import Shield
 from dosimeter.web.trouble import LOG, report_bug
@@ -71,7 +71,7 @@ def build_app(office: Office) -> FastAPI:
     app.state.gate = gate
     app.state.templates = make_environment()
     app.state.vega = VegaBundle()
-    for module in (session, analyst, queue, decision, verdicts, accounts):
+    for module in (session, analyst, queue, decision, verdicts, accounts, incidents):
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
     app.add_api_route("/static/vega.js", show_vega, methods=["GET"])

@@ -59,7 +59,7 @@ def get_office(request: Request) -> Office:
 
 HOMES = {
     "analyst": ("/ask", "/queries", "/answers", "/me"),
-    "controller": ("/queue", "/decide/", "/accounts", "/audit", "/settings", "/me"),
+    "controller": ("/queue", "/decide/", "/accounts", "/incidents", "/audit", "/settings", "/me"),
 }
 """The pages of each role, the first one its home. Only to these does a sign-in lead back."""
 
@@ -257,12 +257,21 @@ def render(request: Request, template: str, user: User | None, *, status: int = 
         here=request.url.path,
         demo=office.settings.demo,
         failed=_count_failed(request, office, user) if whole and user is not None else 0,
+        halted=_list_halted(office) if whole and user is not None and user.role == "controller" else [],
         **context,
     )
     page = HTMLResponse(made, status_code=status)
     if whole and user is not None and NOTICE_COOKIE in request.cookies:
         page.delete_cookie(NOTICE_COOKIE, path="/")
     return page
+
+
+def _list_halted(office: Office) -> list[str]:
+    """Return the datasets that are stopped, for the head of a controller's page. A page is not lost for it."""
+    try:
+        return [name for name in office.desks if office.is_stopped(name)]
+    except (SQLAlchemyError, DosimeterError):
+        return []
 
 
 def _count_failed(request: Request, office: Office, user: User) -> int:

@@ -14,6 +14,7 @@ from dosimeter.web.audit import note
 from dosimeter.web.auth import User
 from dosimeter.web.checking import CheckRoom, underline_clause
 from dosimeter.web.inbox import Row, find_own, list_own, submit_query, withdraw_query
+from dosimeter.web.incidents import tell_analysts
 from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
@@ -72,8 +73,8 @@ async def _ask_page(
         checked = {"check": None, "marked": ""}
     return render_public(
         request, "ask.html", user, status=status if problems else 200,
-        form=form.model_dump(), problems=problems or {}, names=list(office.desks), dataset=desk.public(),
-        **checked,
+        form=form.model_dump(), problems=problems or {}, names=list(office.desks),
+        dataset=await run_in_threadpool(office.public, desk), **checked,
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def show_schema(
 ) -> Response:
     """What is publicly known of another dataset; what was typed stays."""
     desk = require_desk(office, dataset)
-    return render_public(request, "fragments/schema.html", user, dataset=desk.public())
+    return render_public(request, "fragments/schema.html", user, dataset=office.public(desk))
 
 
 @router.post("/ask/check")
@@ -142,7 +143,8 @@ def _name_problems(error: ValidationError) -> dict[str, str]:
 @router.get("/queries")
 def list_queries(request: Request, office: OfficeOf, user: Analyst) -> Response:
     shown = [show_query(row, None) for row in list_own(office.database, user)]
-    return render_public(request, "queries.html", user, queries=shown)
+    stopped = [name for name in office.desks if office.is_stopped(name)]
+    return render_public(request, "queries.html", user, queries=shown, stopped=stopped)
 
 
 @router.get("/queries/{query_id}")
@@ -178,7 +180,8 @@ def find_shown(office: Office, user: User, query_id: str) -> PublicQuery:
         raise Refused(404, "not_found", "There is no such query.")
     if row["status"] == "released":
         note_reading(office, user, row, user.session)
-    return show_query(row, office.entry(row["entry_id"]) if row["status"] == "released" else None)
+    entry = office.entry(row["entry_id"]) if row["status"] == "released" else None
+    return show_query(row, entry, stopped=tell_analysts(office, row["dataset"]))
 
 
 def note_reading(office: Office, user: User, row: Row, session: str) -> None:

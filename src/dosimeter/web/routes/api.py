@@ -16,6 +16,7 @@ from dosimeter.version import __version__
 from dosimeter.web.auth import User, find_token
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.inbox import Row, find_own, list_own, submit_query
+from dosimeter.web.incidents import tell_analysts
 from dosimeter.web.models import (
     NewQuery,
     PublicCheck,
@@ -87,7 +88,7 @@ QueryId = Annotated[str, Path(max_length=64)]
 
 @router.get("/datasets", summary="The datasets and their public schemas")
 def list_datasets(office: OfficeOf, user: TokenUser) -> list[PublicDataset]:
-    return [desk.public() for desk in office.desks.values()]
+    return [office.public(desk) for desk in office.desks.values()]
 
 
 @router.post("/check", summary="Whether a query can be answered; asks nothing")
@@ -110,7 +111,7 @@ def _submit(office: Office, user: User, query: NewQuery) -> PublicQuery:
     query_id = submit_query(office.database, user, query, most=office.settings.open_queries)
     row = find_own(office.database, user, query_id)
     assert row is not None
-    return show_query(row, None)
+    return _show(office, user, row)
 
 
 @router.get("/queries", summary="Your queries, newest first")
@@ -150,4 +151,5 @@ def list_answers(
 def _show(office: Office, user: User, row: Row) -> PublicQuery:
     if row["status"] == "released":
         note_reading(office, user, row, f"token of {user.id}")
-    return show_query(row, office.entry(row["entry_id"]) if row["status"] == "released" else None)
+    entry = office.entry(row["entry_id"]) if row["status"] == "released" else None
+    return show_query(row, entry, stopped=tell_analysts(office, row["dataset"]))

@@ -24,6 +24,7 @@ from dosimeter.web.deciding import (
     repeat_answer,
     run_release,
 )
+from dosimeter.web.incidents import REFUSED
 from dosimeter.web.jobs import Rank
 from dosimeter.web.live import round_down
 from dosimeter.web.models import DENIED, PHRASES, check_text
@@ -168,6 +169,8 @@ def _turn_down(
 
 def _check(office: Office, user: User, case: Case, approval: Approval) -> None:
     """What the page would not have offered is refused here too; the ledger decides once more, in its transaction."""
+    if office.is_stopped(case.desk.name):
+        raise Refused(409, "stopped", REFUSED)
     books = office.books(case.desk, case.prepared, fresh=True)
     remaining = books.remaining(case.desk.candidates)
     if approval.epsilon is None:
