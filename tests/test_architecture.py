@@ -28,6 +28,7 @@ HOMES = {
         "aggregates.py",
         "queries.py",
         "plan.py",
+        "plan_identity.py",
         "preference.py",
         "engines/",
         # They write queries, or formulas over a query's numbers, as trees.
@@ -46,7 +47,6 @@ HOMES = {
         "unit_rows.py",
         "unit_values.py",
         "joining.py",
-        "soundness.py",
         "totality.py",
     ),
     "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py"),

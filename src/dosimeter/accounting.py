@@ -56,10 +56,24 @@ def write_decimal(number: Decimal) -> str:
 
 
 def default_delta_total(individuals: int) -> Decimal:
-    """O1: δ_g = 100/n², as one hundred times the *printed* default δ = 1/n², so that exactly 100 of them fit."""
+    """Return δ_g = min(100/n², 1/n) (O5): as min(100, n) times the *printed* default δ = 1/n², so that as many fit."""
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
-    return min(_exact_context().multiply(Decimal(100), exact_decimal(1.0 / individuals**2)), Decimal(1))
+    return _exact_context().multiply(Decimal(min(100, individuals)), exact_decimal(1.0 / individuals**2))
+
+
+LARGE_DELTA = Decimal("0.1")
+
+
+def warn_of_delta(delta_total: Decimal) -> str | None:
+    """Return a warning where δ_g is so large that the reading says little (O5): with ten individuals or fewer."""
+    if delta_total < LARGE_DELTA:
+        return None
+    return (
+        f"δ_g = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance of "
+        f"{float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one "
+        "(--delta-total), or use Laplace noise, which needs none."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from dosimeter.ledger import (
     refuse_stopped,
 )
 from dosimeter.model import Schema
+from dosimeter.plan_identity import digest_measured
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def agree_on_terms(
             f"{account.tell_change(schema, source)} If the people are the same, give --continue: the account and its "
             "reading go on."
         )
-    by = order.analyst
+    by = order.approved_by or order.analyst
     return Agreement(
         continuation=Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
     )
@@ -130,6 +131,7 @@ def write_request(prepared: Prepared, source: str) -> Request:
     return Request(
         query=prepared.plan.sql,
         plan_digest=prepared.plan.digest,
+        measured_digest=digest_measured(prepared.plan),
         schema_digest=prepared.schema_digest,
         source_digest=source,
         request_digest=digest_request(prepared, source),

@@ -17,6 +17,7 @@ from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.ledger import Entry, Incident, Ledger
 from dosimeter.model import Choice
 from dosimeter.numerals import format_number
+from dosimeter.plan_identity import digest_measured
 from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (
     Prepared,
@@ -50,7 +51,7 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
     account, agreement, _ = enter_books(ledger, prepared, source, dataset.engine)
-    ledger.record_view(prepared.dataset, prepared.plan.digest, "dry-run")
+    ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None
     if account is not None and not order.again:
         earlier = account.find_answer(digest_request(prepared, source))

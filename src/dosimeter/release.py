@@ -51,13 +51,13 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
 
 
 def _largest_total(plan: QueryPlan, measure: Measure) -> int:
-    """The largest size, in steps of the noise grid, that the measured number can have."""
+    """Return the largest size, in whole steps of the noise grid, that the measured number of n people can have."""
     if measure.additive or measure.kind is MeasureKind.COUNT_DISTINCT:
         people = plan.schema.individuals or 2**30
-        return math.ceil(people * Fraction(measure.sensitivity(1)) / measure.grid) + 1
+        return math.ceil(people * Fraction(measure.sensitivity(1)) / measure.grid)
     assert measure.argument is not None
     argument = plan.arguments[measure.argument]
-    return math.ceil(max(abs(argument.lower), abs(argument.upper)) * argument.unit / measure.grid) + 1
+    return math.ceil(max(abs(argument.lower), abs(argument.upper)) * argument.unit / measure.grid)
 
 
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:

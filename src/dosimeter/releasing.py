@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dosimeter.accounting import Books, Charge, exact_decimal
-from dosimeter.agreement import agree_on_terms, enter_books, open_books, require_running, write_request
+from dosimeter.accounting import Books, Charge, exact_decimal, warn_of_delta
+from dosimeter.agreement import Agreement, agree_on_terms, enter_books, open_books, require_running, write_request
 from dosimeter.choose import parse_candidates
 from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError, SourceUnreachable
 from dosimeter.influence import measure_exactly
@@ -118,6 +118,7 @@ class Answer:
     entry: str | None = None
     repeated: bool = False
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
+    notes: tuple[str, ...] = ()  # what the controller should know of an account that was opened; not for the analyst
 
     def describe(self) -> dict[str, Any]:
         if self.status == "denied":
@@ -279,10 +280,17 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
         )
 
     entry = ledger.reserve(prepared.dataset, decide)
+    notes = _note_opening(entered)
     if entry.status == "denied":
-        return Answer("denied", entry=entry.id)
-    answer = _draw_and_settle(prepared, measured, entry, ledger)
+        return Answer("denied", entry=entry.id, notes=notes)
+    answer = replace(_draw_and_settle(prepared, measured, entry, ledger), notes=notes)
     return answer if order.again else replace(answer, earlier=_find_other_settings(account, request))
+
+
+def _note_opening(entered: Agreement) -> tuple[str, ...]:
+    """Return what the controller should know when an account is opened."""
+    warning = None if entered.opening is None else warn_of_delta(entered.opening.delta_total)
+    return () if warning is None else (warning,)
 
 
 def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger) -> tuple[Measured, Grant]:
@@ -466,12 +474,12 @@ def _promise(prepared: Prepared, entry: Entry) -> str:
     assert entry.epsilon is not None
     match prepared.order.algorithm:
         case "fixed":
-            return promise_fixed(prepared.mechanism, entry.epsilon, prepared.n, viewed=entry.viewed)
+            return promise_fixed(prepared.mechanism, entry.epsilon, prepared.n, viewed=entry.told)
         case "find":
             return promise_chosen()
         case _:
             largest = exact_decimal(max(prepared.candidates))
-            return promise_found(entry.epsilon, prepared.epsilon_svt, largest, prepared.mechanism, viewed=entry.viewed)
+            return promise_found(entry.epsilon, prepared.epsilon_svt, largest, prepared.mechanism, viewed=entry.told)
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
@@ -488,7 +496,7 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
 
 def hides_epsilon(entry: Entry) -> bool:
     """G2: under algorithm 1 the analyst sees neither ε nor what tells it."""
-    return entry.request.algorithm == "find"
+    return entry.hides_epsilon
 
 
 def hand_out(entry: Entry) -> Answer:

@@ -437,7 +437,9 @@ def test_changed_data_must_be_confirmed(start_site: Callable[..., Site], tmp_pat
         assert "Answered" in carol.approve(query_id, "0.01", continued="true").text
 
 
-def test_more_people_than_declared_are_the_controllers_business(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_more_people_than_declared_are_the_controllers_business(
+    start_site: Callable[..., Site], tmp_path: Path
+) -> None:
     data, schema = tmp_path / "clinic.csv", tmp_path / "clinic.toml"
     data.write_bytes(CLINIC.with_name("clinic.csv").read_bytes())
     schema.write_text(CLINIC.read_text().replace("individuals = 4000", "individuals = 3999"))

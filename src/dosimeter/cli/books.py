@@ -47,9 +47,10 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | N
     if not risk.plan.digest:
         raise OptionError("A study by --sensitivity is of no query that could be released. Leave --ledger out.")
     from dosimeter.ledger import Ledger
+    from dosimeter.plan_identity import digest_measured
 
     with Ledger.open(target) as ledger:
-        ledger.record_view(dataset.schema.account_name, risk.plan.digest, "risk")
+        ledger.record_view(dataset.schema.account_name, digest_measured(risk.plan), "risk")
         return ledger.account(dataset.schema.account_name)
 
 
@@ -88,5 +89,6 @@ def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermat
                 f"The ledger has no entry {release} of {dataset.schema.account_name}. See: dosimeter ledger {target}"
             )
         found = ex_post_risk(dataset, entry, sql)
-        ledger.record_view(entry.dataset, entry.request.plan_digest, "risk")
+        asked = entry.request
+        ledger.record_view(entry.dataset, asked.measured_digest or asked.plan_digest, "risk", analyst=asked.analyst)
     return found

@@ -42,6 +42,7 @@ class LedgerAction(StrEnum):
     SHOW = "show"
     VERIFY = "verify"
     EXPORT = "export"
+    ANSWERS = "answers"
     CLEAR = "clear"
 
 

@@ -45,7 +45,7 @@ def release(
         str | None, typer.Option("--policy", metavar="paper|budget:E", help="How a new account may be spent.")
     ] = None,
     delta_total: Annotated[
-        float | None, typer.Option("--delta-total", metavar="D", help="A new account's δ_g; default 100/n².")
+        float | None, typer.Option("--delta-total", metavar="D", help="A new account's δ_g; default min(100/n², 1/n).")
     ] = None,
     max_epsilon: Annotated[
         float | None, typer.Option("--max-epsilon", metavar="E", help="A new account's cap on the ε of one query.")
@@ -125,7 +125,7 @@ def release(
         plan = dataset.plan(query, look.plan_options())
         columns = [output.name for output in plan.outputs if output.is_aggregate]
     _print_answer(answer, columns, json=json)
-    for note in note_singled_out(plan):
+    for note in (*answer.notes, *note_singled_out(plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
 
@@ -177,9 +177,12 @@ def _print_dry_run(document: dict[str, Any], *, json: bool) -> None:
 
 def ledger(
     target: Annotated[str, typer.Argument(metavar="L", help="The ledger: a file, or a postgresql:// URL.")],
-    action: Annotated[o.LedgerAction, typer.Argument(help="show, verify, export or clear.")] = o.LedgerAction.SHOW,
+    action: Annotated[
+        o.LedgerAction, typer.Argument(help="show, verify, export, answers or clear.")
+    ] = o.LedgerAction.SHOW,
     name: Annotated[
-        str | None, typer.Argument(metavar="[DATASET]", help="clear: the dataset that may answer releases again.")
+        str | None,
+        typer.Argument(metavar="[DATASET]", help="answers, clear: which account; clear: it may answer releases again."),
     ] = None,
     head: Annotated[
         str | None,
@@ -206,7 +209,7 @@ def ledger(
 ) -> int:
     """Readings and entries; whether anything was altered; all records as JSON Lines; the end of a stop.
 
-    For the controller.
+    For the controller, but for what answers prints: every analyst may see that.
     """
     from dosimeter.ledger import Ledger
 
@@ -220,7 +223,7 @@ def ledger(
         raise OptionError("-o goes with export.")
     if action is not o.LedgerAction.CLEAR and (by is not None or reason is not None):
         raise OptionError("--by and --reason go with clear.")
-    if name is not None and action is not o.LedgerAction.CLEAR:
+    if name is not None and action not in (o.LedgerAction.CLEAR, o.LedgerAction.ANSWERS):
         raise OptionError(f"{action.value} takes no dataset here. To show one account only, use --dataset {name}.")
     o.check_writable(plot, (".svg", ".png", ".html"), "a picture is saved")
     o.check_writable(output)
@@ -230,11 +233,29 @@ def ledger(
                 return _verify(books, head, json=json)
             case o.LedgerAction.EXPORT:
                 _export(books, output)
+            case o.LedgerAction.ANSWERS:
+                _print_answers(books, name, json=json)
             case o.LedgerAction.CLEAR:
                 _clear(books, name, by, reason, json=json)
             case _:
                 _show(books, dataset, plot, json=json)
     return 0
+
+
+def _print_answers(books: Ledger, dataset: str | None, *, json: bool) -> None:
+    """Print the released answers of a dataset as every analyst may see them: no names, no purposes."""
+    if dataset is None:
+        raise OptionError("answers needs the dataset: dosimeter ledger L answers DATASET")
+    account = books.account(dataset)
+    if account is None:
+        known = ", ".join(books.datasets()) or "none yet"
+        raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
+    if json:
+        o.print_json({"dataset": dataset, "answers": list(account.released_answers())})
+        return
+    from dosimeter.cli.report import print_answers
+
+    print_answers(account.released_answers())
 
 
 def _clear(books: Ledger, dataset: str | None, by: str | None, reason: str | None, *, json: bool) -> None:

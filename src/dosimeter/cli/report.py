@@ -293,6 +293,25 @@ def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
         console.print(f"Finding ε privately cost everybody up to {found.epsilon_svt:g} more.")
 
 
+def print_answers(answers: Sequence[Mapping[str, Any]]) -> None:
+    """Print released answers one after the other, as every analyst may see them."""
+    console = make_console()
+    if not answers:
+        console.print("Nothing has been released yet.")
+    for answer in answers:
+        console.print(Text(answer["query"].strip(), style="bold"))
+        level = "" if answer["epsilon"] is None else f" · ε = {format_epsilon(answer['epsilon'])}"
+        console.print(Text(f"{answer['at']}{level}", style="dim"))
+        table = Table(box=None, pad_edge=False)
+        rows = answer["answer"]
+        for name in rows[0] if rows else []:
+            table.add_column(Text(str(name)))
+        for row in rows:
+            table.add_row(*[Text(_show_cell(value)) for value in row.values()])
+        console.print(table if rows else "No group is left after HAVING and LIMIT.")
+        console.print()
+
+
 def print_stops(incidents: Sequence[Incident]) -> None:
     """Print which datasets are stopped, with or without an account, and how that ends."""
     console = make_console()
@@ -315,6 +334,8 @@ def print_ledger(accounts: Sequence[Account]) -> None:
             console.print(f"{reading} of {account.policy.budget:f} spent, {account.remaining:f} left")
         cap = "" if account.max_epsilon is None else f", at most {account.max_epsilon:f} per query"
         console.print(Text(f"policy {account.policy}, algorithm {account.algorithm}{cap}", style="dim"))
+        for note in account.notes:
+            console.print(Text(note))
         for other in account.overlaps:
             console.print(Text(f"It holds some of the same data as the account {other}: add up both readings."))
         table = Table(box=None, pad_edge=False)

@@ -125,10 +125,18 @@ class Ledger:
         with self._store.reading() as transaction:
             return _Pages.read(transaction).list_unidentified()
 
-    def viewed(self, dataset: str, plan_digest: str) -> bool:
-        """Whether risk or a dry run of this plan was looked at (G1)."""
+    def viewed(self, dataset: str, *digests: str) -> bool:
+        """Return whether risk or a dry run was looked at of what one of these digests stands for (G1).
+
+        ``digests``: of what is measured (``plan_identity``), and of the plan, by which version 0.1.0 recorded looks.
+        """
         with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).has_view(plan_digest)
+            return _Pages.read(transaction).of(dataset).has_view(*digests)
+
+    def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
+        """Return whether this analyst is told of a look: one for their own query, or for nobody's in particular."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).has_named_view(*digests, analyst=analyst)
 
     def stopped(self, dataset: str) -> Incident | None:
         """Return the incident that stopped a dataset, or None while it answers releases. It need have no account."""
@@ -204,11 +212,13 @@ class Ledger:
             writer = _Writer(transaction, pages, dataset, self._now())
             _agree(pages, writer, dataset, reservation)
             _check_reservation(dataset, page.account, reservation)
+            digests = (request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
-                "viewed": reservation.viewed or page.has_view(request.plan_digest),
+                "viewed": reservation.viewed or page.has_view(*digests),
+                "told": reservation.viewed or page.has_named_view(*digests, analyst=request.analyst),
             } | write_decision(reservation)
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)
@@ -299,16 +309,20 @@ class Ledger:
             _Writer(transaction, pages, dataset, self._now()).append("clear", payload)
             return page.incidents[-1]
 
-    def record_view(self, dataset: str, plan_digest: str, what: View) -> None:
-        """Note that risk or a dry run of this plan was looked at. The first time counts; later ones add nothing."""
+    def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
+        """Note that risk or a dry run was looked at. The first time counts; later ones add nothing.
+
+        ``digest``: of what is measured (``plan_identity.digest_measured``), so that other words for the same question
+        do not lose it. ``analyst``: whose query it was; None where nobody's in particular.
+        """
         check_text(dataset, "A dataset's name")
-        check_text(plan_digest, "plan_digest")
+        check_text(digest, "digest")
         if what not in ("risk", "dry-run"):
             raise LedgerError("What was viewed is risk or dry-run.")
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
-            if not pages.of(dataset).has_view(plan_digest, what):
-                payload = {"request_digest": plan_digest, "what": what}  # the field's name is on record: it stays
+            if not pages.of(dataset).knows_view(digest, what, analyst):
+                payload = {"digest": digest, "what": what, "analyst": analyst}
                 _Writer(transaction, pages, dataset, self._now()).append("view", payload)
 
     def _now(self) -> str:

@@ -36,7 +36,7 @@ def write_optional(number: Decimal | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptNumber:
-    """A noisy number that was paid for and may be used again (V8): what it is of, and the number as an exact text."""
+    """A noisy number that was paid for and may be used again: what it is of, and the number as an exact text."""
 
     of: str
     number: str
@@ -251,6 +251,25 @@ class Entry:
             "analyst": self.request.analyst,
             "purpose": self.request.purpose,
             "reason": self.reason,
+        }
+
+    @property
+    def hides_epsilon(self) -> bool:
+        """Return whether ε was chosen from the data: then an analyst sees neither ε nor what tells it (G2)."""
+        return self.request.algorithm == "find"
+
+    def describe_answer(self) -> dict[str, Any]:
+        """Return a released answer without who asked for it and what for: what every analyst may see."""
+        hidden = self.hides_epsilon
+        return {
+            "id": self.id,
+            "at": self.settled_at,
+            "query": self.query,
+            "answer": self.answer,
+            "epsilon": None if hidden or self.epsilon is None else float(self.epsilon),
+            "epsilon_svt": None if hidden or self.epsilon_svt is None else float(self.epsilon_svt),
+            "error_95": None if hidden or self.error_95 is None else list(self.error_95),
+            "guarantee": self.guarantee,
         }
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ KINDS = {
     "identify": 1,
     "reserve": 2,
     "settle": 3,
-    "view": 1,
+    "view": 2,
     "stop": 1,
     "clear": 1,
 }
@@ -31,7 +31,8 @@ KINDS = {
 account 2 and continue 2: with ``identities``, which stored data these are. identify: the same, found out later.
 reserve 2: with the ``reason`` of a denial, what is measured, who may be told of a look, and room for a kept number and
 ρ. settle 2: with ``measured``, the noisy numbers that the answer was made of. settle 3: with any number of such tables,
-and room for errors, public facts, a kept number, a reason and ρ. stop and clear: an incident, and its end.
+and room for errors, public facts, a kept number, a reason and ρ. view 2: by what is measured, and for whose query.
+stop and clear: an incident, and its end.
 """
 
 

@@ -6,7 +6,7 @@ A record that contradicts the ones before it raises BadRecord with the reason.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from dosimeter.accounting import Reading
 from dosimeter.errors import InputError
@@ -25,6 +25,21 @@ from dosimeter.ledger.records import BadRecord, Record, check_text, read_payload
 from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, read_identities
 
 
+class View(NamedTuple):
+    """One look: at what is measured (version 0.1.0: at a query's text), how, and for whose query, if anybody's."""
+
+    digest: str
+    what: str
+    analyst: str | None
+
+
+def _read_view(payload: dict[str, Any], version: int) -> View:
+    if version == 1:
+        return View(str(payload["request_digest"]), str(payload["what"]), None)
+    analyst = payload["analyst"]
+    return View(str(payload["digest"]), str(payload["what"]), None if analyst is None else str(analyst))
+
+
 class DatasetReplay:
     """What the records of one dataset amount to, one record after the other."""
 
@@ -39,7 +54,7 @@ class DatasetReplay:
         self._continuations: list[Continuation] = []
         self._reading: Reading | None = None
         self._entries: dict[str, Entry] = {}
-        self._views: set[tuple[str, str]] = set()
+        self._views: set[View] = set()
         self._incidents: list[Incident] = []
 
     def apply(self, record: Record) -> None:
@@ -61,7 +76,7 @@ class DatasetReplay:
                 case "clear":
                     self._clear(record, payload)
                 case "view":
-                    self._views.add((str(payload["request_digest"]), str(payload["what"])))
+                    self._views.add(_read_view(payload, record.version))
         except (KeyError, TypeError, ValueError, InputError):
             raise BadRecord(record.seq, f"its payload is not that of a record of kind {record.kind}") from None
 
@@ -211,9 +226,19 @@ class DatasetReplay:
         """Return whether an earlier version opened the account, and nobody found out yet which data it is of."""
         return self._opened is not None and self._opened.version == 1 and not self._identified
 
-    def has_view(self, plan_digest: str, what: str | None = None) -> bool:
-        """Whether risk or a dry run was looked at for this request; with ``what``, that one of them."""
-        return any(plan_digest == viewed and what in (None, looked_at) for viewed, looked_at in self._views)
+    def has_view(self, *digests: str | None) -> bool:
+        """Return whether somebody looked at what one of these digests stands for."""
+        return any(view.digest in digests for view in self._views)
+
+    def has_named_view(self, *digests: str | None, analyst: str | None) -> bool:
+        """Return whether somebody looked for this analyst's query, or for nobody's in particular.
+
+        A look at another analyst's query does not count: to hear of it would tell that somebody else asked the same.
+        """
+        return any(view.digest in digests and view.analyst in (None, analyst) for view in self._views)
+
+    def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
+        return View(digest, what, analyst) in self._views
 
 
 def _read_reason(payload: Any) -> DenialReason | None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from dosimeter.accounting import ZERO, Charge, Policy, Reading, exact_decimal, write_decimal
+from dosimeter.accounting import ZERO, Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.entries import (
     Algorithm,
@@ -295,6 +295,20 @@ class Account:
             return None
         return ZERO if self.reading.infinite else max(self.policy.budget - self.reading.epsilon, ZERO)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the controller should know of the account's terms."""
+        warning = warn_of_delta(self.delta_total)
+        return () if warning is None else (warning,)
+
+    def released_answers(self) -> tuple[dict[str, Any], ...]:
+        """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
+
+        No names and no purposes. Under algorithm 1 neither ε nor an error, which would tell it (G2). Whoever knows this
+        list learns nothing from an identical question being answered from the ledger.
+        """
+        return tuple(entry.describe_answer() for entry in self.entries if entry.status == "released")
+
     def describe(self) -> dict[str, Any]:
         """The JSON form. An infinite reading is null: JSON has no infinity."""
         return {
@@ -303,6 +317,7 @@ class Account:
             "delta": float(self.reading.delta),
             "policy": str(self.policy),
             "algorithm": self.algorithm,
+            "notes": list(self.notes),
             "stopped": None if self.stopped is None else self.stopped.describe(),
             "overlaps": list(self.overlaps),
             "continuations": [continuation.describe() for continuation in self.continuations],
@@ -321,6 +336,7 @@ def describe_without_account(incident: Incident) -> dict[str, Any]:
         "delta": 0.0,
         "policy": None,
         "algorithm": None,
+        "notes": [],
         "stopped": incident.describe(),
         "overlaps": [],
         "continuations": [],

@@ -19,6 +19,7 @@ from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
 from dosimeter.model import Choice, Schema
+from dosimeter.plan_identity import digest_measured
 from dosimeter.preference import Preference, parse_preference
 from dosimeter.releasing import Prepared
 from dosimeter.web.audit import note
@@ -95,7 +96,8 @@ def find_exhibit(office: Office, case: Case, *, wait: float = PATIENCE, renew: b
     first. ``renew``: look first whether the data changed since; otherwise what a later look has seen counts."""
 
     def work(dataset: Dataset, meter: Meter) -> Exhibit:
-        office.database.ledger.record_view(case.prepared.dataset, case.prepared.plan.digest, "risk")
+        measured = digest_measured(case.prepared.plan)
+        office.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.row["analyst"])
         return prepare_exhibit(dataset, case.prepared, meter)
 
     bench, key = case.desk.bench, ("exhibit", case.row["id"])
