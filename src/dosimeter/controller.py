@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.choose import parse_candidates
 from dosimeter.draft import bare_schema, draft_schema
-from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
@@ -73,7 +73,7 @@ class Dataset:
         """
         facts = _read_schema_source(schema)
         options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}))
-        opened = open_engine(source, engine, options)
+        opened = ClosableEngine(open_engine(source, engine, options))
         try:
             if facts is None:
                 return cls(opened, bare_schema(opened), drafted=True)
@@ -84,6 +84,7 @@ class Dataset:
             raise
 
     def close(self) -> None:
+        """Let go of the source. Every later use of the dataset, or of a risk that needs it, raises DatasetClosed."""
         self.engine.close()
 
     def __enter__(self) -> Dataset:
@@ -271,6 +272,7 @@ class Dataset:
         purpose: str | None = None,
         again: bool = False,
         continued: bool = False,
+        other_people: bool = False,
         clamp: bool = False,
     ) -> Answer:
         """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
@@ -283,7 +285,7 @@ class Dataset:
         order = ReleaseOrder(
             epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection,
             terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-            again=again, continued=continued, clamp=clamp,
+            again=again, continued=continued, other_people=other_people, clamp=clamp,
         )  # fmt: skip
         return release(self, sql, look, order, ledger)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dosimeter.errors import DataError, SchemaError, SourceUnreachable
+from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -101,6 +101,14 @@ class Engine(Protocol):
         """Whether the data are those whose digest this is. Cheap where the engine holds a snapshot."""
         ...
 
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return which stored data these are, however they are read or named; see ``engines/identities.py``.
+
+        Of the table itself and of the private ones that the schema declares beside it, whether or not a query joins
+        them; with ``public``, of the public ones instead. A declared table that is not there has none.
+        """
+        ...
+
     def progress(self) -> float | None:
         """How far the running query is, in percent, where the engine can tell."""
         ...
@@ -160,6 +168,9 @@ class EngineInFront:
     def is_still(self, digest: str) -> bool:
         return self._engine.is_still(digest)
 
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        return self._engine.identities(public=public)
+
     def progress(self) -> float | None:
         return self._engine.progress()
 
@@ -168,6 +179,40 @@ class EngineInFront:
 
     def close(self) -> None:
         self._engine.close()
+
+
+class ClosableEngine(EngineInFront):
+    """An engine that can be closed: whatever is asked of it afterwards is refused with one error, on every engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._open: Engine | None = engine
+        self.name = engine.name
+
+    @property
+    def _engine(self) -> Engine:  # type: ignore[override]
+        if self._open is None:
+            raise DatasetClosed(
+                "This dataset is closed: its with block has ended, or close() was called. Open it again with "
+                "Dataset.open, and use it and its risks while it is open."
+            )
+        return self._open
+
+    def progress(self) -> float | None:
+        """Return how far the running query is; None once closed, since another thread may still be asking."""
+        engine = self._open
+        return None if engine is None else engine.progress()
+
+    def interrupt(self) -> None:
+        """Stop the running query. Once closed there is none."""
+        engine = self._open
+        if engine is not None:
+            engine.interrupt()
+
+    def close(self) -> None:
+        """Close the engine. A second time does nothing."""
+        engine, self._open = self._open, None
+        if engine is not None:
+            engine.close()
 
 
 def joined_with_itself(table: JoinTable) -> SchemaError:
