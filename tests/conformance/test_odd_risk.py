@@ -20,8 +20,8 @@ from odd_worlds import OTHERS, SPARK, Worlds, distance, explain, mark, open_worl
 from dosimeter.assessment import Risk
 from dosimeter.risk import per_row_norms
 
-RISK_PAIRS = (("source", "kind"), ("kind", "bundle"), ("kind", "mode"), ("kind", "join"), ("column", "mode"))
-CASES = cover_pairs(OTHERS, RISK_PAIRS, seed=11)
+CASES = cover_pairs(OTHERS, (("source", "kind"), ("kind", "bundle"), ("kind", "mode"), ("kind", "join")), seed=11)
+MORE = cover_pairs(OTHERS, (("source", "column"), ("column", "mode"), ("column", "join"), ("kind", "where")), seed=12)
 IN_SPARK = cover_pairs(SPARK, (("source", "kind"),), seed=11)
 
 
@@ -88,7 +88,9 @@ def is_ordinary(cell: Any) -> bool:
     return not isinstance(cell, float) or math.isfinite(cell)
 
 
-@pytest.mark.parametrize("case", [mark(case) for case in CASES])
+@pytest.mark.parametrize(
+    "case", [*(mark(case) for case in CASES), *(mark(case, pytest.mark.long) for case in MORE if case not in CASES)]
+)
 def test_risk(worlds: Worlds, case: Case) -> None:
     check_risk(worlds, case)
 
