@@ -261,7 +261,7 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
             return repeat_answer(earlier, prepared)
     measured, grant = _measure_or_stop(dataset, prepared, request, ledger)
     if not dataset.engine.is_still(source):
-        raise DataError(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
+        raise _changed(prepared)
 
     def decide(account: Account | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
@@ -309,6 +309,8 @@ def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, led
     except SourceUnreachable:
         raise
     except DataError:
+        if not dataset.engine.is_still(request.source_digest):  # somebody was writing it: no sign of what it holds
+            raise _changed(prepared) from None
         stop("measuring")
         raise refuse_stopped(prepared.dataset) from None
     except DosimeterError:
@@ -316,6 +318,10 @@ def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, led
     except Exception:
         stop("unexpected")
         raise
+
+
+def _changed(prepared: Prepared) -> SourceUnreachable:
+    return SourceUnreachable(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
 
 def _find_other_settings(account: Account | None, request: Request) -> str | None:
