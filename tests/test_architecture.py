@@ -41,6 +41,7 @@ HOMES = {
         "study.py",
         "inline.py",
         "sources.py",
+        "singling_out.py",
         "units.py",
         "unit_queries.py",
         "unit_rows.py",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.choose import parse_candidates
 from dosimeter.draft import bare_schema, draft_schema
-from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
@@ -73,7 +73,7 @@ class Dataset:
         """
         facts = _read_schema_source(schema)
         options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}))
-        opened = open_engine(source, engine, options)
+        opened = ClosableEngine(open_engine(source, engine, options))
         try:
             if facts is None:
                 return cls(opened, bare_schema(opened), drafted=True)
@@ -84,6 +84,7 @@ class Dataset:
             raise
 
     def close(self) -> None:
+        """Let go of the source. Every later use of the dataset, or of a risk that needs it, raises DatasetClosed."""
         self.engine.close()
 
     def __enter__(self) -> Dataset:

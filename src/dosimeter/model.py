@@ -239,6 +239,8 @@ class QueryPlan:
     schema: Schema
     digest: str
     joins: tuple[Join, ...] = ()
+    singled_out: tuple[tuple[str, str], ...] = ()
+    """Columns that identify people and that the query tests, each with the clause that does."""
 
     @property
     def additive(self) -> bool:

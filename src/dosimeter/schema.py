@@ -120,25 +120,30 @@ def _check_unit(schema: Schema, given: Mapping[str, Any]) -> None:
                 "column."
             )
         return
-    _check_unit_columns(schema.columns, schema.unit, schema.row_key, "max_rows_per_unit" in given, "the schema")
+    most = _read_count(given, "max_rows_per_unit")
+    _check_unit_columns(schema.columns, schema.unit, schema.row_key, most, "the schema")
 
 
 def _check_unit_columns(
-    columns: Mapping[str, Column], unit: str, row_key: str | None, bounded: bool, place: str
+    columns: Mapping[str, Column], unit: str, row_key: str | None, most: int | None, place: str
 ) -> None:
+    """Refuse a unit whose rows are not bounded, or cannot be told apart. Of one row each there is nothing to tell."""
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
-    if not bounded:
+    if most is None:
         raise SchemaError(
             f'{place}: with unit = "{unit}" say how many rows of one individual count: max_rows_per_unit = m.'
         )
-    if row_key is None:
+    if row_key is None and most > 1:
         raise SchemaError(f'{place}: with unit = "{unit}" name the column that tells its rows apart: row_key = "…".')
-    if row_key not in columns:
+    if row_key is not None and row_key not in columns:
         raise SchemaError(f"{place}: row_key must name one of the columns.")
-    if row_key == unit:
-        raise SchemaError(f"{place}: row_key tells an individual's rows apart, so it must be another column than unit.")
-    for name in (unit, row_key):
+    if row_key == unit and most > 1:
+        raise SchemaError(
+            f"{place}: row_key tells an individual's rows apart, so it must be another column than unit. Where "
+            "everybody has one row, say max_rows_per_unit = 1."
+        )
+    for name in (unit, row_key or unit):
         if columns[name].type not in _UNIT_TYPES:
             raise SchemaError(f"{place}: {name} must be an integer, text or category column to identify rows.")
 
@@ -178,7 +183,7 @@ def _read_table(name: str, facts: Any) -> JoinTable:
             raise SchemaError(
                 f"{place} is private: name the unit column, or say public = true if it holds no individuals."
             )
-        _check_unit_columns(read, texts["unit"], texts["row_key"], "max_rows_per_unit" in facts, place)
+        _check_unit_columns(read, texts["unit"], texts["row_key"], _read_count(facts, "max_rows_per_unit"), place)
     return JoinTable(
         name=name,
         columns=read,

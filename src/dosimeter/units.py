@@ -140,7 +140,7 @@ def _choice_keys(schema: Schema) -> list[exp.Expression]:
     """Return what an individual's rows are ordered by: md5 of (unit, row key), the row key, then all other cells."""
     cells: list[exp.Expression] = [_own(name) for name in schema.columns if name not in (schema.unit, schema.row_key)]
     if schema.row_key is None:
-        return cells
+        return cells or [_own(schema.unit)]
     unit, key = (exp.Cast(this=_own(name), to=exp.DataType.build("TEXT")) for name in (schema.unit, schema.row_key))
     joined = exp.DPipe(this=exp.DPipe(this=unit, expression=exp.Literal.string(":")), expression=key)
     return [exp.MD5(this=joined), key.copy(), *cells]

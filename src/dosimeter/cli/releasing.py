@@ -86,6 +86,7 @@ def release(
     json: o.Json = False,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
+    from dosimeter.explain import note_singled_out
     from dosimeter.ledger import Ledger
     from dosimeter.preview import dry_run as preview
     from dosimeter.releasing import ReleaseOrder, Terms
@@ -121,9 +122,10 @@ def release(
             )
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
-        columns = [output.name for output in dataset.plan(query, look.plan_options()).outputs if output.is_aggregate]
+        plan = dataset.plan(query, look.plan_options())
+        columns = [output.name for output in plan.outputs if output.is_aggregate]
     _print_answer(answer, columns, json=json)
-    for note in answer.notes:
+    for note in (*answer.notes, *note_singled_out(plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dosimeter.errors import DataError, SchemaError, SourceUnreachable
+from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -179,6 +179,40 @@ class EngineInFront:
 
     def close(self) -> None:
         self._engine.close()
+
+
+class ClosableEngine(EngineInFront):
+    """An engine that can be closed: whatever is asked of it afterwards is refused with one error, on every engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._open: Engine | None = engine
+        self.name = engine.name
+
+    @property
+    def _engine(self) -> Engine:  # type: ignore[override]
+        if self._open is None:
+            raise DatasetClosed(
+                "This dataset is closed: its with block has ended, or close() was called. Open it again with "
+                "Dataset.open, and use it and its risks while it is open."
+            )
+        return self._open
+
+    def progress(self) -> float | None:
+        """Return how far the running query is; None once closed, since another thread may still be asking."""
+        engine = self._open
+        return None if engine is None else engine.progress()
+
+    def interrupt(self) -> None:
+        """Stop the running query. Once closed there is none."""
+        engine = self._open
+        if engine is not None:
+            engine.interrupt()
+
+    def close(self) -> None:
+        """Close the engine. A second time does nothing."""
+        engine, self._open = self._open, None
+        if engine is not None:
+            engine.close()
 
 
 def joined_with_itself(table: JoinTable) -> SchemaError:

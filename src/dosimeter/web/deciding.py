@@ -182,8 +182,8 @@ def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, A
         return {"status": "released", "entry_id": entry.id, "note": None}
     if entry.status == "reserved":
         return {"status": "interrupted", "entry_id": entry.id, "note": CHARGED}
-    if entry.reason == "incident":
-        return {"status": "denied", "entry_id": entry.id, "note": FAILED}
+    if entry.reason == "incident":  # its analyst sees it wait, as everybody else's: nothing tells which query it was
+        return {"status": "interrupted", "entry_id": entry.id, "note": FAILED}
     if entry.charge == 0:
         return {"status": "waiting", "claim": None, "note": NOT_GRANTED}
     return {"status": "denied", "entry_id": entry.id, "note": "The noisy test found no ε. Its cost is charged."}

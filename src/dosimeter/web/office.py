@@ -28,6 +28,7 @@ from dosimeter.web.settings import DatasetSettings, Settings
 MOST_PREPARED = 1_000
 MOST_ENTRIES = 1_000
 MOST_SEEN = 10_000
+FRESH_STOPS = 3.0
 FRESH = 1.0  # seconds for which an account that was read counts as current on a page; a release always reads anew
 
 
@@ -58,8 +59,8 @@ class Desk:
     def candidates(self) -> tuple[float, ...]:
         return parse_candidates(self.settings.candidates)
 
-    def public(self) -> PublicDataset:
-        return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism)
+    def public(self, *, stopped: bool = False) -> PublicDataset:
+        return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
         """What the schema alone decides. Never touches the data. Without an order it is remembered by the SQL.
@@ -110,6 +111,7 @@ class Office:
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._claims: set[str] = set()
+        self._stopped: tuple[float, frozenset[str]] | None = None
         self._guard = threading.Lock()
         try:
             self.database.lock_out_others()
@@ -194,6 +196,37 @@ class Office:
             delta=prepared.delta,
         )
 
+    def public(self, desk: Desk) -> PublicDataset:
+        """Return what analysts may know of a dataset, with whether it is stopped."""
+        return desk.public(stopped=self.is_stopped(desk.name))
+
+    def list_stopped(self) -> frozenset[str]:
+        """Return the accounts that an incident stopped. A few seconds' age is allowed; a release always reads anew."""
+        with self._guard:
+            known = self._stopped
+        if known is not None and time.monotonic() - known[0] < FRESH_STOPS:
+            return known[1]
+        found = frozenset(incident.dataset for incident in self.database.ledger.stopped_datasets())
+        with self._guard:
+            self._stopped = (time.monotonic(), found)
+        return found
+
+    def is_stopped(self, name: str) -> bool:
+        """Return whether an incident stopped a dataset."""
+        return self.account_name(name) in self.list_stopped()
+
+    def viewed(self, desk: Desk, plan_digest: str) -> bool:
+        """Return what a release would say now: whether the ledger records a look at this plan (G1).
+
+        A look stays on record, so that it is read once; that there was none yet is read anew.
+        """
+        if self.is_noted("viewed", desk.name, plan_digest):
+            return True
+        found = self.database.ledger.viewed(desk.schema.account_name, plan_digest)
+        if found:
+            self.is_first("viewed", desk.name, plan_digest)
+        return found
+
     def entry(self, entry_id: str | None) -> Entry | None:
         """A settled entry never changes, so it is read once."""
         if entry_id is None:
@@ -222,6 +255,18 @@ class Office:
                 self._seen.popitem(last=False)
             return True
 
+    def is_noted(self, *what: str) -> bool:
+        """Whether ``is_first`` was asked this before."""
+        with self._guard:
+            return what in self._seen
+
+    def mark_revealed(self, session: str, query_id: str) -> None:
+        """Remember that a session was shown who the people of a query are. That it was is in the audit log."""
+        self.is_first("revealed", session, query_id)
+
+    def is_revealed(self, session: str, query_id: str) -> bool:
+        return self.is_noted("revealed", session, query_id)
+
     def begin_claim(self, claim: str) -> None:
         """From before a query is claimed until its release has ended, nobody else settles it."""
         with self._guard:
@@ -238,6 +283,7 @@ class Office:
     def forget(self, name: str) -> None:
         with self._guard:
             self._accounts.pop(self.account_name(name), None)
+            self._stopped = None
 
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, whatever happens to the one before
