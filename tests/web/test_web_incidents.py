@@ -185,6 +185,33 @@ def test_the_page_of_incidents_in_a_browser(site: Site, carol: Guest, open_page:
     expect(banner).to_have_count(0)
 
 
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
+def test_pages_with_warnings_are_accessible(
+    start_site: Callable[..., Site], open_page: Callable[..., Page], scheme: str, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import expect
+
+    site = start_site(datasets={"clinic": clinic_settings(allow_identifying=True)})
+    with site.guest("anna") as analyst, site.guest("carol") as controller:
+        waiting = analyst.ask("SELECT COUNT(*) FROM clinic WHERE name = 'Yusuf Demir'")
+        controller.approve(analyst.ask())
+        for number in range(2):
+            stop(site)
+            controller.act("/incidents/clinic/clear", reason=f"for the {number}th time")
+        stop(site)
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
+    anna, carol = open_page(site, "anna", **options), open_page(site, "carol", **options)
+    visits = [(anna, "/answers", "Wilson"), (anna, "/ask", SENTENCE), (anna, f"/queries/{waiting}", SENTENCE)]
+    visits += [(carol, "/incidents", "for the 1th time"), (carol, f"/decide/{waiting}", "singles people out")]
+    for page, path, words in visits:
+        page.goto(path)
+        expect(page.locator("main")).to_contain_text(words)
+        found = Axe().run(page)
+        assert found.violations_count == 0, (path, [v["id"] for v in found.response["violations"]])
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than the window"
+
+
 # ---------------------------------------------------------------- continuations
 
 
