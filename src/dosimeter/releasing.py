@@ -259,7 +259,7 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
             if entered.identification is not None:
                 ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
-    measured, grant = _measure_or_stop(dataset, prepared, request, ledger)
+    measured, grant = _measure_or_stop(dataset, prepared, request, ledger, identities)
     if not dataset.engine.is_still(source):
         raise _changed(prepared)
 
@@ -293,7 +293,9 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
     return () if warning is None else (warning,)
 
 
-def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger) -> tuple[Measured, Grant]:
+def _measure_or_stop(
+    dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
+) -> tuple[Measured, Grant]:
     """Measure the data; where that fails, stop the dataset (N4).
 
     What the data hold can decide whether measuring fails, so that a failure may not end as a denial of one query. A
@@ -302,7 +304,13 @@ def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, led
     """
 
     def stop(kind: IncidentKind) -> None:
-        ledger.stop(prepared.dataset, kind, software=request.software, request_digest=request.request_digest)
+        ledger.stop(
+            prepared.dataset,
+            kind,
+            software=request.software,
+            request_digest=request.request_digest,
+            identities=identities or frozenset(),
+        )
 
     try:
         return _measure(dataset, prepared)

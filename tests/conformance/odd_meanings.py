@@ -367,13 +367,13 @@ def find_aggregates(name: str, subject: Subject) -> Aggregates:
         case "mean of many":
             return Aggregates(f"AVG({t})", (bounded_mean(term),), MIN_ROWS)
         case "spread":
-            parts = (count(term), centred(term, 1), centred(term, 2))
-            return Aggregates(f"VAR_POP({t}), STDDEV_POP({t})", parts)
+            moments = (count(term), centred(term, 1), centred(term, 2))
+            return Aggregates(f"VAR_POP({t}), STDDEV_POP({t})", moments)
         case "extremes":
             return Aggregates(f"MIN({t}), MAX({t})", (quantile(term, Fraction(0)), quantile(term, Fraction(1))))
         case "quantiles":
-            parts = (quantile(term, Fraction(1, 2)), quantile(term, Fraction(1, 4)))
-            return Aggregates(f"MEDIAN({t}), QUANTILE_CONT({t}, 0.25)", parts)
+            ranks = (quantile(term, Fraction(1, 2)), quantile(term, Fraction(1, 4)))
+            return Aggregates(f"MEDIAN({t}), QUANTILE_CONT({t}, 0.25)", ranks)
         case "filtered":
             return _filtered(subject)
         case "cases":

@@ -24,10 +24,12 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "uint64": pa.uint64(),
     "int64": pa.int64(),
     "decimal128": pa.decimal128(38, 0),
+    "decimal128(38, 10)": pa.decimal128(38, 10),
     "date32": pa.date32(),
     "timestamp[us]": pa.timestamp("us"),
     "timestamp[us, UTC]": pa.timestamp("us", tz="UTC"),
     "timestamp[ms]": pa.timestamp("ms"),
+    "timestamp[ms, UTC]": pa.timestamp("ms", tz="UTC"),
     "timestamp[s]": pa.timestamp("s"),
     "timestamp[ns]": pa.timestamp("ns"),
 }

@@ -213,7 +213,9 @@ def _moments(ticks: int, days: Sequence[int] = DAYS) -> tuple[int, ...]:
 COUNTS_MORE = ("arrow", "pandas", "polars", "duckdb")
 
 
-def _moment_column(name: str, arrow: str, duckdb: str, postgres: str | None, ticks: int, *beyond: int) -> OddColumn:
+def _moment_column(
+    name: str, arrow: str, duckdb: str | None, postgres: str | None, ticks: int, *beyond: int
+) -> OddColumn:
     """Return a column of moments. ``beyond``: moments that this unit can count and microseconds cannot.
 
     No reader of Parquet takes these: it stops while it makes them microseconds, whatever was asked. That is an
@@ -260,10 +262,16 @@ TYPED = (
         "gaps", "integer", (1.0, 2.0, 4.0, 7.0), 2.0**63 - 1024, -(2.0**63),
         (*NOT_NUMBERS, 2.5, 2.0**63, -1e19, 1e300), "float64", "DOUBLE", "float8",
     ),
+    OddColumn(  # whole numbers with decimals
+        "scaled", "integer", tuple(map(Decimal, ("1", "2", "4", "7"))), Decimal(LARGEST), Decimal(SMALLEST),
+        tuple(map(Decimal, ("1.5", "-9999999999999999999999999999.5", "9999999999999999999999999999.5", "1e27"))),
+        "decimal128(38, 10)", "DECIMAL(38, 10)", "numeric(38, 10)",
+    ),
     OddColumn("born", "date", DAYS, LAST_DAY, FIRST_DAY, ODD_DAYS, "date32", "DATE", "date"),
     _moment_column("at_us", "timestamp[us]", "TIMESTAMP", "timestamp", 10**6),
     _moment_column("at_tz", "timestamp[us, UTC]", "TIMESTAMPTZ", "timestamptz", 10**6),
     _moment_column("at_ms", "timestamp[ms]", "TIMESTAMP_MS", None, 10**3, 10**17, -(10**17)),
+    _moment_column("at_tz_ms", "timestamp[ms, UTC]", None, None, 10**3, 10**17, -(10**17)),
     _moment_column("at_s", "timestamp[s]", "TIMESTAMP_S", None, 1, 10**15, -(10**15)),
     _moment_column("at_ns", "timestamp[ns]", "TIMESTAMP_NS", None, 10**9),
 )  # fmt: skip
@@ -298,12 +306,19 @@ CANNOT: dict[tuple[str, str], str] = {
     **{
         (source, name): _NO_WIDTHS
         for source, family in FAMILIES.items()
-        for name in ("ratio32", "loose", "unsigned", "gaps", "at_tz", "at_ms", "at_s", "at_ns")
+        for name in ("ratio32", "loose", "unsigned", "gaps", "scaled", "at_tz", "at_ms", "at_tz_ms", "at_s", "at_ns")
         if family == "csv"
     },
     **{(source, "flag"): _ONLY_TEXT for source, family in FAMILIES.items() if family != "csv"},
     **{(source, "loose"): _NO_LOOSE for source, family in FAMILIES.items() if family in ("arrow", "duckdb")},
-    **{("postgres", name): "PostgreSQL counts microseconds, and nothing else" for name in ("at_ms", "at_s", "at_ns")},
+    **{
+        ("postgres", name): "PostgreSQL counts microseconds, and nothing else"
+        for name in ("at_ms", "at_tz_ms", "at_s", "at_ns")
+    },
+    **{
+        (source, "at_tz_ms"): "DuckDB's own moments with a zone count microseconds"
+        for source in ("duckdb", "parquet by duckdb")
+    },
     ("spark parquet", "at_ns"): "Spark reads no nanoseconds: it refuses the file when it is opened, whatever it holds",
     **{
         (source, "at_s"): "it has no seconds, and makes them milliseconds: the column at_ms is the same there"

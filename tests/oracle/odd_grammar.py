@@ -92,26 +92,25 @@ class Grammar:
     def _plain_condition(self) -> str:
         column = self.pick("t.num", "t.dec", "t.day", "t.at", *self._joined_integers())
         literal = {"t.day": self.day, "t.at": self.moment}.get(column, self.number)
-        return self.chance.choice(
-            [
-                lambda: f"{column} {self.pick(*COMPARISONS)} {literal()}",
-                lambda: f"NOT {column} {self.pick(*COMPARISONS)} {literal()}",
-                lambda: f"{column} {self.pick('', 'NOT ')}IN ({literal()}, {literal()})",
-                lambda: f"{column} {self.pick('', 'NOT ')}BETWEEN {literal()} AND {literal()}",
-                lambda: f"{column} IS {self.pick('', 'NOT ')}NULL",
-                lambda: f"{column} {self.pick('=', '<>')} {column}",
-                lambda: self.pick("t.flag", "NOT t.flag", "t.flag IS NULL", "t.flag = TRUE"),
-                lambda: self.pick("t.grp = 'a'", "t.grp <> 'b'", "t.grp IS NULL", "t.who LIKE '%a%'"),
-                lambda: (
-                    f"DATE_TRUNC('{self.pick('year', 'month', 'week', 'day')}', {self.pick('t.day', 't.at')}) "
-                    f"{self.pick(*COMPARISONS)} {self.day()}"
-                ),
-                lambda: (
-                    f"EXTRACT({self.pick(*PARTS)} FROM {self.pick('t.day', 't.at')}) "
-                    f"{self.pick(*COMPARISONS)} {self.pick('1', '2', '5', '2021')}"
-                ),
-            ]
-        )()
+        options: list[Callable[[], str]] = [
+            lambda: f"{column} {self.pick(*COMPARISONS)} {literal()}",
+            lambda: f"NOT {column} {self.pick(*COMPARISONS)} {literal()}",
+            lambda: f"{column} {self.pick('', 'NOT ')}IN ({literal()}, {literal()})",
+            lambda: f"{column} {self.pick('', 'NOT ')}BETWEEN {literal()} AND {literal()}",
+            lambda: f"{column} IS {self.pick('', 'NOT ')}NULL",
+            lambda: f"{column} {self.pick('=', '<>')} {column}",
+            lambda: self.pick("t.flag", "NOT t.flag", "t.flag IS NULL", "t.flag = TRUE"),
+            lambda: self.pick("t.grp = 'a'", "t.grp <> 'b'", "t.grp IS NULL", "t.who LIKE '%a%'"),
+            lambda: (
+                f"DATE_TRUNC('{self.pick('year', 'month', 'week', 'day')}', {self.pick('t.day', 't.at')}) "
+                f"{self.pick(*COMPARISONS)} {self.day()}"
+            ),
+            lambda: (
+                f"EXTRACT({self.pick(*PARTS)} FROM {self.pick('t.day', 't.at')}) "
+                f"{self.pick(*COMPARISONS)} {self.pick('1', '2', '5', '2021')}"
+            ),
+        ]
+        return self.chance.choice(options)()
 
     def _joined_integers(self) -> tuple[str, ...]:
         columns = {"sites": "sites.beds", "rates": "rates.tier", "labs": "labs.score"}

@@ -22,7 +22,6 @@ from dosimeter.engines.base import Engine
 from dosimeter.errors import QueryError
 from dosimeter.influence import AnyProfile, measure_exactly
 from dosimeter.model import Norm, QueryPlan
-from dosimeter.plan import PlanOptions
 from dosimeter.sensitivity import Measured
 
 DRAWN, ACCEPTED = 36, 25  # queries of each block: drawn, and accepted at least
@@ -65,17 +64,11 @@ def distance(plan: QueryPlan, first: Measured, second: Measured, norm: Norm) -> 
     return math.fsum(map(abs, changes)) if norm == 1 else math.hypot(*changes)
 
 
-def draw_queries(seed: int, dataset: Dataset, world: FuzzWorld) -> Iterator[tuple[str, int | None]]:
-    """Give the accepted ones of so many drawn queries."""
+def draw_queries(seed: int, world: FuzzWorld) -> Iterator[tuple[str, int | None]]:
     chance = random.Random(seed)
     grammar = Grammar(chance, tuple(world.facts["tables"]))
     for _ in range(DRAWN):
-        sql, min_rows = grammar.query(), chance.choice([None, None, None, 2])
-        try:
-            dataset.plan(sql, PlanOptions(min_rows=min_rows))
-        except QueryError:
-            continue
-        yield sql, min_rows
+        yield grammar.query(), chance.choice([None, None, None, 2])
 
 
 @pytest.mark.parametrize(
@@ -93,8 +86,12 @@ def test_nothing_is_denied_and_nobody_moves_more(tmp_path: Path, block: int, sou
         everybody = open_world(world, tmp_path / "all", opened)
         left_out = chance.sample(world.individuals(), 2)
         fewer = [open_world(world.without(who), tmp_path / f"without{at}", opened) for at, who in enumerate(left_out)]
-        for accepted, (sql, min_rows) in enumerate(draw_queries(block, everybody[0], world), start=1):
-            plan, measured = release(*everybody, sql, min_rows)
+        for sql, min_rows in draw_queries(block, world):
+            try:
+                plan, measured = release(*everybody, sql, min_rows)
+            except QueryError:  # by what SQL and schema say alone, before any data are looked at
+                continue
+            accepted += 1
             _, other = release(*fewer[accepted % 2], sql, min_rows)
             for norm in NORMS:
                 moved, most = distance(plan, measured, other, norm), plan.sensitivity(norm)
