@@ -259,9 +259,9 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
             if entered.identification is not None:
                 ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
-    measured, grant = _measure_or_stop(dataset, prepared, request, ledger)
+    measured, grant = _measure_or_stop(dataset, prepared, request, ledger, identities)
     if not dataset.engine.is_still(source):
-        raise DataError(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
+        raise _changed(prepared)
 
     def decide(account: Account | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
@@ -293,7 +293,9 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
     return () if warning is None else (warning,)
 
 
-def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger) -> tuple[Measured, Grant]:
+def _measure_or_stop(
+    dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
+) -> tuple[Measured, Grant]:
     """Measure the data; where that fails, stop the dataset (N4).
 
     What the data hold can decide whether measuring fails, so that a failure may not end as a denial of one query. A
@@ -302,13 +304,21 @@ def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, led
     """
 
     def stop(kind: IncidentKind) -> None:
-        ledger.stop(prepared.dataset, kind, software=request.software, request_digest=request.request_digest)
+        ledger.stop(
+            prepared.dataset,
+            kind,
+            software=request.software,
+            request_digest=request.request_digest,
+            identities=identities or frozenset(),
+        )
 
     try:
         return _measure(dataset, prepared)
     except SourceUnreachable:
         raise
     except DataError:
+        if not dataset.engine.is_still(request.source_digest):  # somebody was writing it: no sign of what it holds
+            raise _changed(prepared) from None
         stop("measuring")
         raise refuse_stopped(prepared.dataset) from None
     except DosimeterError:
@@ -316,6 +326,10 @@ def _measure_or_stop(dataset: Dataset, prepared: Prepared, request: Request, led
     except Exception:
         stop("unexpected")
         raise
+
+
+def _changed(prepared: Prepared) -> SourceUnreachable:
+    return SourceUnreachable(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
 
 def _find_other_settings(account: Account | None, request: Request) -> str | None:

@@ -27,7 +27,7 @@ from dosimeter.ledger import Account, AccountOpening, Algorithm, Ledger, Request
 
 SCHEMA, SOURCE = "schema-1", "source-1"
 NOBODY = 65534
-BUSY_TIMEOUT = 150.0  # what 32 processes need on a slow machine, several times over
+BUSY_TIMEOUT = 600.0  # far more than 32 processes need on a slow machine
 
 
 def make_opening(policy: str = "budget:1", algorithm: Algorithm = "fixed", **changes: object) -> AccountOpening:
@@ -168,13 +168,12 @@ def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
                 seen.append("0" if account is None else str(account.reading.epsilon))
                 return decide_on(epsilon)(account)
 
-            started = time.monotonic()
             try:
                 entry = ledger.reserve("clinic", decide)
             except ValueError:
-                outcomes.append({"granted": None, "seen": seen[0], "waited": time.monotonic() - started})
+                outcomes.append({"granted": None, "seen": seen[0]})
                 continue
-            outcomes.append({"granted": entry.id, "seen": seen[0], "waited": time.monotonic() - started})
+            outcomes.append({"granted": entry.id, "seen": seen[0]})
             ledger.settle(entry.id, status="released", answer=[{"count": 1}])
     return outcomes
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from ledger_worker import NOBODY, decide_on
+from waiting import wait_until
 
 from dosimeter.ledger import Ledger, Verification
 
@@ -104,13 +105,12 @@ def kill_in_the_middle(target: str, outbox: Path, after: float) -> None:
         stderr=subprocess.PIPE,
     )
     size = outbox.stat().st_size if outbox.exists() else 0
-    deadline = time.monotonic() + 120
     try:
-        while process.poll() is None and time.monotonic() < deadline:
-            if outbox.exists() and outbox.stat().st_size > size:
-                break
-            time.sleep(0.001)
-        time.sleep(after)
+        wait_until(
+            lambda: process.poll() is not None or (outbox.exists() and outbox.stat().st_size > size),
+            "the first answer is out",
+        )
+        time.sleep(after)  # any moment will do
     finally:
         process.kill()
         _, errors = process.communicate()

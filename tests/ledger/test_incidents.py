@@ -183,6 +183,18 @@ def test_a_first_release_that_fails_opens_no_account(target: str, patients: Path
             dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
 
 
+def test_another_name_does_not_get_round_a_stop(target: str, patients: Path) -> None:
+    with Ledger.open(target) as ledger:
+        with Dataset.open(patients, schema=SCHEMA) as dataset, pytest.raises(DatasetStopped):
+            dataset.release(FAILING, ledger=ledger, epsilon=0.5, policy="budget:1")
+        with Dataset.open(patients, schema=SCHEMA | {"table": "renamed"}) as renamed:
+            sql = SOUND.replace("patients", "renamed")
+            with pytest.raises(DatasetStopped, match="patients is stopped"):
+                renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1")
+            ledger.clear("patients", by="Carol", reason="a name that was not meant")
+            assert renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
+
+
 def test_looking_makes_no_incident(tmp_path: Path, patients: Path) -> None:
     with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
         with pytest.raises(DataError):

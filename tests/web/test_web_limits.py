@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import sqlalchemy as sa
+from waiting import LONGEST_WAIT, wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
 
 from dosimeter.errors import LimitError, OptionError
@@ -56,7 +57,7 @@ class Slow:
             self.running += 1
             self.most = max(self.most, self.running)
             self.threads.add(threading.current_thread().name)
-        self.free.wait(120)
+        self.free.wait(LONGEST_WAIT)
         with self._guard:
             self.running -= 1
         return PublicCheck(answerable=False, message="slow", clause=None, measures=[], groups=None)
@@ -77,14 +78,13 @@ def test_one_check_of_an_analyst_at_a_time(site: Site, monkeypatch: pytest.Monke
     threads = [threading.Thread(target=check) for _ in range(12)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 60
-    while len(statuses) < 11 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: len(statuses) >= 11, "eleven have an answer")
     assert statuses == [429] * 11  # one runs; the rest were sent away
     with site.api("bob") as bob:  # somebody else's check, and pages, go on meanwhile
         assert bob.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
     with site.guest("anna") as anna:
-        assert anna.get("/queries").elapsed.total_seconds() < 30
+        assert anna.get("/queries").status_code == 200
+    assert slow.running == 1
     slow.free.set()
     for thread in threads:
         thread.join()
@@ -100,9 +100,7 @@ def test_page_asks_again_while_an_older_check_runs(site: Site, anna: Guest, monk
     slow = Slow(monkeypatch)
     older = threading.Thread(target=lambda: anna.act("/ask/check", dataset="clinic", sql="slow"))
     older.start()
-    deadline = time.monotonic() + 60
-    while not slow.running and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: slow.running, "the older check runs")
     with site.guest("anna") as again:
         fragment = again.act("/ask/check", dataset="clinic", sql=COUNT).text
         assert "Checking …" in fragment
@@ -121,7 +119,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
 
     def work(_desk: Any, sql: str) -> PublicCheck:
         if sql == "first":
-            free.wait(120)
+            free.wait(LONGEST_WAIT)
         return answer
 
     async def story() -> list[str]:
@@ -129,7 +127,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
 
         async def check(sql: str) -> None:
             try:
-                await room.check("anna", None, sql, patience=60)  # type: ignore[arg-type]
+                await room.check("anna", None, sql, patience=LONGEST_WAIT)  # type: ignore[arg-type]
                 order.append(f"{sql} done")
             except LimitError:
                 order.append(f"{sql} gave way")
@@ -137,7 +135,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
         tasks = []
         for sql in ("first", "second", "third"):
             tasks.append(asyncio.create_task(check(sql)))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0)  # it goes as far as where it waits
         free.set()
         await asyncio.gather(*tasks)
         room.close()
@@ -413,7 +411,7 @@ def test_slow_bodies_are_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(shield, "SLOWEST_BODY", 0.2)
     host = urlsplit(site.url)
     with socket.create_connection((host.hostname, host.port)) as connection:
-        connection.settimeout(60)
+        connection.settimeout(LONGEST_WAIT)
         connection.sendall(b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf")
         answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 408")

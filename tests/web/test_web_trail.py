@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
+from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
 
 from dosimeter.ledger import Ledger
@@ -43,9 +43,7 @@ def count_actions(site: Site, user: str) -> Counter[str]:
 
 def measure(guest: Guest, query_id: str) -> None:
     """Wait until the risk is measured, however busy the machine is."""
-    deadline = time.monotonic() + 60
-    while guest.get(f"/decide/{query_id}/live").json()["job"] is not None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: guest.get(f"/decide/{query_id}/live").json()["job"] is None, "the risk is measured")
 
 
 # ---------------------------------------------------------------- looking

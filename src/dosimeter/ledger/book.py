@@ -283,14 +283,24 @@ class Ledger:
                 writer.append("stop", stop, entry_id)
             return _require_entry(pages, entry_id)
 
-    def stop(self, dataset: str, kind: IncidentKind, *, software: str, request_digest: str | None = None) -> Incident:
+    def stop(
+        self,
+        dataset: str,
+        kind: IncidentKind,
+        *,
+        software: str,
+        request_digest: str | None = None,
+        identities: frozenset[str] = frozenset(),
+    ) -> Incident:
         """Stop a dataset for everybody (N4): from here on, every release from it is refused. It need have no account.
 
-        ``kind`` says what failed, in a fixed word; ``request_digest`` which request it was, where there was one.
-        Gives the incident that the dataset is stopped by: the first one, if it was stopped already.
+        ``kind`` says what failed, in a fixed word; ``request_digest`` which request it was, where there was one;
+        ``identities`` which stored data it was of, where no account knows them yet: no account of another name is
+        opened for these meanwhile. Gives the incident that the dataset is stopped by: the first one, if it was
+        stopped already.
         """
         check_text(dataset, "A dataset's name")
-        payload = write_incident(kind, software, request_digest)
+        payload = write_incident(kind, software, request_digest, identities)
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
             _Writer(transaction, pages, dataset, self._now()).append("stop", payload)
@@ -448,6 +458,8 @@ def _write_identification(pages: _Pages, writer: _Writer, dataset: str, found: I
 
 def _check_holder(pages: _Pages, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
     for holder, page in pages.by_dataset.items():
+        if page.stopped is not None and not page.stopped.identities.isdisjoint(identities):
+            raise refuse_stopped(holder)
         if holder != dataset and (page.held(source_digest) or page.shares(identities)):
             raise LedgerError(
                 f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "

@@ -29,8 +29,9 @@ INCIDENT_WORDS: Mapping[IncidentKind, str] = {
 class Incident:
     """Why and when a dataset was stopped, and who cleared it.
 
-    ``entry`` and ``request_digest`` say which request failed, where there was one. ``cleared_at``, ``cleared_by`` and
-    ``reason`` are None for as long as the dataset is stopped.
+    ``entry`` and ``request_digest`` say which request failed, where there was one; ``identities`` which stored data it
+    was of, where no account says so. ``cleared_at``, ``cleared_by`` and ``reason`` are None for as long as the dataset
+    is stopped.
     """
 
     dataset: str
@@ -39,6 +40,7 @@ class Incident:
     entry: str | None
     request_digest: str | None
     software: str
+    identities: frozenset[str] = frozenset()
     cleared_at: str | None = None
     cleared_by: str | None = None
     reason: str | None = None
@@ -56,14 +58,17 @@ class Incident:
         return {"at": self.at, "kind": self.kind}
 
 
-def write_incident(kind: IncidentKind, software: str, request_digest: str | None) -> dict[str, Any]:
+def write_incident(
+    kind: IncidentKind, software: str, request_digest: str | None, identities: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """Return the payload of a record that stops a dataset, or refuse a kind that is not in the vocabulary."""
     if kind not in get_args(IncidentKind):
         raise LedgerError(f"The kind of an incident must be one of {', '.join(get_args(IncidentKind))}.")
     check_text(software, "software")
     if request_digest is not None:
         check_text(request_digest, "request_digest")
-    return {"kind": kind, "request_digest": request_digest, "software": software}
+    payload = {"kind": kind, "request_digest": request_digest, "software": software}
+    return payload | ({"identities": sorted(identities)} if identities else {})
 
 
 def refuse_stopped(dataset: str) -> DatasetStopped:

@@ -163,6 +163,7 @@ class DatasetReplay:
                 entry=record.entry or None,
                 request_digest=payload["request_digest"],
                 software=payload["software"],
+                identities=read_identities(payload.get("identities")) or frozenset(),
             )
         )
 

@@ -19,6 +19,7 @@ from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
 from dosimeter.look import Look
 from dosimeter.model import Schema
+from dosimeter.plan_identity import digest_measured
 from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
 from dosimeter.web.database import Database
 from dosimeter.web.jobs import Bench
@@ -215,16 +216,18 @@ class Office:
         """Return whether an incident stopped a dataset."""
         return self.account_name(name) in self.list_stopped()
 
-    def viewed(self, desk: Desk, plan_digest: str) -> bool:
-        """Return what a release would say now: whether the ledger records a look at this plan (G1).
+    def told(self, prepared: Prepared, analyst: str) -> bool:
+        """Return whether a promise to this analyst will say that somebody looked at this query (G1).
 
         A look stays on record, so that it is read once; that there was none yet is read anew.
         """
-        if self.is_noted("viewed", desk.name, plan_digest):
+        digests = (prepared.plan.digest, digest_measured(prepared.plan))
+        known = ("told", prepared.dataset, digests[1], analyst)
+        if self.is_noted(*known):
             return True
-        found = self.database.ledger.viewed(desk.schema.account_name, plan_digest)
+        found = self.database.ledger.told(prepared.dataset, *digests, analyst=analyst)
         if found:
-            self.is_first("viewed", desk.name, plan_digest)
+            self.is_first(*known)
         return found
 
     def entry(self, entry_id: str | None) -> Entry | None:

@@ -209,9 +209,9 @@ def show_decision(
 
 def _preview(office: Office, case: Case, books: Books, epsilon: float) -> dict[str, Any]:
     """What the analyst will see. Its promise says what the released one will: the ledger knows who looked (G1)."""
-    viewed = case.desk.settings.algorithm != "find" and office.viewed(case.desk, case.prepared.plan.digest)
+    told = case.desk.settings.algorithm != "find" and office.told(case.prepared, case.row["analyst"])
     at = find_worst(case.desk, books) if case.desk.settings.algorithm == "find-and-release" else epsilon
-    return preview_answer(case.prepared, at, looked=viewed)
+    return preview_answer(case.prepared, at, looked=told)
 
 
 def _unseen(office: Office, case: Case, books: Books) -> dict[str, Any]:
