@@ -332,5 +332,4 @@ def _argument(source: _Source, schema: Schema) -> Argument:
     if source.gridded is None:
         return Argument("presence", make_total(source.tree, schema), source.label)
     grid = source.gridded
-    columns = tuple(dict.fromkeys(grid.columns))
-    return Argument("value", grid.tree, source.label, grid.unit, grid.lower, grid.upper, columns)
+    return Argument("value", grid.tree, source.label, grid.unit, grid.lower, grid.upper)

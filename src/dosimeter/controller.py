@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.choose import parse_candidates
 from dosimeter.draft import bare_schema, draft_schema
-from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
+from dosimeter.engines.cells import FORMS
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
@@ -20,8 +21,7 @@ from dosimeter.look import Look, Method
 from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan, Schema
 from dosimeter.plan import Groups, PlanOptions, plan_query
 from dosimeter.schema import load_schema, read_schema
-from dosimeter.sensitivity import Profile, too_many_individuals
-from dosimeter.soundness import require_sound
+from dosimeter.sensitivity import Profile
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
@@ -51,8 +51,7 @@ class Dataset:
         self.schema = schema
         self.drafted = drafted
         self._counted: int | None = None
-        self._sound = False
-        self._digest: str | None = None  # of the data that these two are about
+        self._digest: str | None = None  # of the data that were counted
         self._known: set[str] = set()  # columns whose facts were read off the data
 
     @classmethod
@@ -74,7 +73,7 @@ class Dataset:
         """
         facts = _read_schema_source(schema)
         options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}))
-        opened = open_engine(source, engine, options)
+        opened = ClosableEngine(open_engine(source, engine, options))
         try:
             if facts is None:
                 return cls(opened, bare_schema(opened), drafted=True)
@@ -85,6 +84,7 @@ class Dataset:
             raise
 
     def close(self) -> None:
+        """Let go of the source. Every later use of the dataset, or of a risk that needs it, raises DatasetClosed."""
         self.engine.close()
 
     def __enter__(self) -> Dataset:
@@ -103,13 +103,15 @@ class Dataset:
     @property
     def n(self) -> int:
         """Declared individuals with a reviewed schema, counted ones without (N2)."""
-        counted = self.count()
         declared = self.schema.individuals
         if self.schema.reviewed and not self.drafted and declared is not None:
-            if counted > declared:
-                raise too_many_individuals(counted, declared)
             return declared
-        return max(counted, 1)
+        return max(self.count(), 1)
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots the risk is about: those declared, or the people there if they are more (N4)."""
+        return max(self.n, self.count())
 
     def count(self) -> int:
         if self._counted is None:
@@ -117,11 +119,11 @@ class Dataset:
         return self._counted
 
     def renew(self) -> str:
-        """See the data as they are now, and give their digest. What was counted and checked holds for that alone."""
+        """See the data as they are now, and give their digest. What was counted holds for that alone."""
         self.engine.refresh()
         digest = self.engine.fingerprint()
         if digest != self._digest:
-            self._digest, self._counted, self._sound = digest, None, False
+            self._digest, self._counted = digest, None
         return digest
 
     def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
@@ -185,17 +187,18 @@ class Dataset:
 
     def assess_plan(self, plan: QueryPlan, look: Look, *, progress: Callable[[int, int], None] | None = None) -> Risk:
         epsilons = parse_candidates(look.candidates)
-        n = self.n
+        n, slots = self.n, self.slots
         mechanism = look.build_mechanism(n)
-        notes = [*self._notes(), *_study_notes(plan, mechanism)]
+        odd_cells = self._count_odd_cells(plan)
+        notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         engine = self.engine_for(plan)
         if look.method == "recompute":
             from dosimeter.recompute import recompute_contributions
 
             profile = None
-            contributions = recompute_contributions(plan, engine, n, mechanism.norm, progress=progress)
+            contributions = recompute_contributions(plan, engine, slots, mechanism.norm, progress=progress)
         else:
-            profile, contributions = measure_influence(plan, engine, n, mechanism.norm)
+            profile, contributions = measure_influence(plan, engine, slots, mechanism.norm)
             if profile.undeclared:
                 counted = "individuals" if isinstance(profile, Profile) else "rows"
                 notes.append(
@@ -213,15 +216,8 @@ class Dataset:
             notes=tuple(notes),
             engine=engine,
             profile=profile,
+            odd_cells=odd_cells,
         )
-
-    def require_sound(self, plan: QueryPlan) -> None:
-        """Refuse data that cannot be read as declared, whatever the query looks at; checked once for the table."""
-        if not self._sound:
-            require_sound(self.engine, self.engine.relation(), self.schema.columns)
-            self._sound = True
-        for join in plan.joins:
-            require_sound(self.engine, self.engine.joined(join.table), join.table.columns)
 
     def engine_for(self, plan: QueryPlan) -> Engine:
         """The engine whose relation holds the rows this plan is about."""
@@ -243,7 +239,7 @@ class Dataset:
             indicator=look.indicator,
             n=n,
             method=look.method,
-            contributions=recompute_study(study, self.engine, n, mechanism.norm, progress=progress),
+            contributions=recompute_study(study, self.engine, self.slots, mechanism.norm, progress=progress),
             candidates=parse_candidates(look.candidates),
             notes=(*self._notes(), *study.notes),
             engine=self.engine,
@@ -278,6 +274,7 @@ class Dataset:
         purpose: str | None = None,
         again: bool = False,
         continued: bool = False,
+        other_people: bool = False,
         clamp: bool = False,
     ) -> Answer:
         """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
@@ -290,9 +287,28 @@ class Dataset:
         order = ReleaseOrder(
             epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection,
             terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-            again=again, continued=continued, clamp=clamp,
+            again=again, continued=continued, other_people=other_people, clamp=clamp,
         )  # fmt: skip
         return release(self, sql, look, order, ledger)
+
+    def _count_odd_cells(self, plan: QueryPlan) -> Mapping[str, int] | None:
+        """Return how many odd cells the columns hold that the query reads, where there are known to be some.
+
+        None otherwise: counting them all would take a scan of its own, as ``dosimeter schema --check`` does.
+        """
+        doubtful = self.engine.doubtful_columns().intersection(plan.columns)
+        return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
+
+    def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
+        """Say where the data are not what the schema says, as far as that is known."""
+        if self.count() > self.n:
+            yield (
+                f"The table holds {self.count():,} people and the schema declares {self.n:,}: everybody counts, and "
+                "released totals are cut to what the declared number can reach. Correct individuals in the schema."
+            )
+        for name, count in odd_cells.items():
+            kind = self.schema.columns[name].type
+            yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
 
     def _notes(self) -> list[str]:
         if self.drafted:

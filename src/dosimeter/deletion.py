@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.errors import DataError
-from dosimeter.expression import as_double, column_tree, conjunction, disjunction
+from dosimeter.expression import column_tree
 from dosimeter.model import Column, ColumnType, FloatArray, IntArray, Scalar, Schema
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ class Job:
     groups: tuple[exp.Expression, ...]
     arguments: tuple[exp.Expression, ...]
     numbers: tuple[Number, ...]
-    finite_columns: tuple[str, ...]
     declared: tuple[GroupKey, ...] | None
 
 
@@ -115,23 +113,6 @@ class DeletionTable:
 
     def close(self) -> None:
         self._engine.close()
-
-    def refuse_infinite(self) -> None:
-        """C5: NaN and the infinities first, in the rows the query reads."""
-        columns = [as_double(column_tree(name)) for name in self._job.finite_columns]
-        found = disjunction(
-            test for column in columns for test in (exp.IsNan(this=column), exp.IsInf(this=column.copy()))
-        )
-        if found is None:
-            return
-        where = conjunction([found] if self._job.where is None else [self._job.where.copy(), found])
-        query = exp.select(named(exp.Count(this=exp.Star()), "found"), copy=False)
-        query = query.from_(self._engine.relation(), copy=False).where(where, copy=False)
-        if self._engine.fetch(query).column("found")[0].as_py():
-            raise DataError(
-                f"A measured column ({', '.join(self._job.finite_columns)}) holds NaN or infinite values. Clean them, "
-                "or leave them out with a WHERE."
-            )
 
     def measure(self) -> Whole:
         """The vector of the whole table, by the same road as the others."""

@@ -8,6 +8,7 @@
     │   ├── PreferenceError       a preference that is not a condition on the RDRs
     │   ├── DataError             data that cannot be read, or contradicts the schema; private to the controller
     │   │   └── SourceUnreachable     a source that is not there: a missing file, a lost connection
+    │   ├── DatasetClosed         a dataset that is used after it was closed
     │   ├── LedgerError           a ledger that is unclear, newer, full, busy, or belongs to other data
     │   ├── LimitError            more at a time than one user may have; later, or fewer
     │   └── ServerError           a server that refuses, or does not answer as a Dosimeter server does; knows its code
@@ -59,6 +60,10 @@ class DataError(InputError):
 
 class SourceUnreachable(DataError):
     """The source is not there: a missing file, a lost connection. It says nothing about what the data hold."""
+
+
+class DatasetClosed(InputError):
+    """The dataset was closed, and is used all the same. No data are involved, so it is no ``DataError``."""
 
 
 class LedgerError(InputError):

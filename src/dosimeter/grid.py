@@ -33,7 +33,6 @@ class Gridded:
     lower: int
     upper: int
     unit: Fraction
-    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if max(abs(self.lower), abs(self.upper)) >= LARGEST or not SMALLEST_UNIT <= self.unit <= LARGEST_UNIT:
@@ -62,19 +61,19 @@ def _compile(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
             return _literal(str(tree.this))
         case exp.Neg():
             inner = _compile(tree.this, schema, aggregate)
-            return Gridded(exp.Neg(this=wrap(inner.tree)), -inner.upper, -inner.lower, inner.unit, inner.columns)
+            return Gridded(exp.Neg(this=wrap(inner.tree)), -inner.upper, -inner.lower, inner.unit)
         case exp.Abs():
             return _absolute(_compile(tree.this, schema, aggregate))
         case exp.Add() | exp.Sub():
             left, right = _aligned([_compile(side, schema, aggregate) for side in (tree.this, tree.expression)])
             ends = (right.lower, right.upper) if isinstance(tree, exp.Add) else (-right.upper, -right.lower)
             joined = type(tree)(this=wrap(left.tree), expression=wrap(right.tree))
-            return Gridded(joined, left.lower + ends[0], left.upper + ends[1], left.unit, left.columns + right.columns)
+            return Gridded(joined, left.lower + ends[0], left.upper + ends[1], left.unit)
         case exp.Mul():
             left, right = (_compile(side, schema, aggregate) for side in (tree.this, tree.expression))
             corners = [a * b for a in (left.lower, left.upper) for b in (right.lower, right.upper)]
             product = exp.Mul(this=wrap(left.tree), expression=wrap(right.tree))
-            return Gridded(product, min(corners), max(corners), left.unit * right.unit, left.columns + right.columns)
+            return Gridded(product, min(corners), max(corners), left.unit * right.unit)
         case exp.Case():
             return _case(tree, schema, aggregate)
         case exp.Coalesce():
@@ -128,7 +127,7 @@ def _column(column: Column, aggregate: str) -> Gridded:
     quotient = exp.Div(this=as_double(raw), expression=as_double(_number(column.resolution)), typed=False, safe=False)
     half_up = exp.Floor(this=exp.Add(this=wrap(quotient), expression=as_double(exp.Literal.number("0.5"))))
     ends = (as_double(_number(lower)), as_double(_number(upper)))
-    return _clamped(raw, ends, as_bigint(half_up), (low, high), step, (column.name,))
+    return _clamped(raw, ends, as_bigint(half_up), (low, high), step)
 
 
 def _clamped(
@@ -137,7 +136,6 @@ def _clamped(
     inside: exp.Expression,
     steps: tuple[int, int],
     unit: Fraction = Fraction(1),
-    columns: tuple[str, ...] = (),
 ) -> Gridded:
     """CASE, because LEAST and GREATEST skip NULL (C5)."""
     branches = [
@@ -145,7 +143,7 @@ def _clamped(
         exp.If(this=exp.LT(this=raw.copy(), expression=ends[0]), true=_whole(steps[0])),
         exp.If(this=exp.GT(this=raw.copy(), expression=ends[1]), true=_whole(steps[1])),
     ]
-    return Gridded(exp.Case(ifs=branches, default=inside), *steps, unit, columns)
+    return Gridded(exp.Case(ifs=branches, default=inside), *steps, unit)
 
 
 def _number(value: Decimal) -> exp.Expression:
@@ -168,7 +166,7 @@ def _literal(text: str) -> Gridded:
 def _absolute(inner: Gridded) -> Gridded:
     low = 0 if inner.lower <= 0 <= inner.upper else min(abs(inner.lower), abs(inner.upper))
     high = max(abs(inner.lower), abs(inner.upper))
-    return Gridded(exp.Abs(this=inner.tree), low, high, inner.unit, inner.columns)
+    return Gridded(exp.Abs(this=inner.tree), low, high, inner.unit)
 
 
 def _aligned(parts: list[Gridded]) -> list[Gridded]:
@@ -180,7 +178,7 @@ def _aligned(parts: list[Gridded]) -> list[Gridded]:
     for part in parts:
         factor = int(part.unit / common)
         tree = part.tree if factor == 1 else exp.Mul(this=wrap(part.tree), expression=_whole(factor))
-        result.append(Gridded(tree, part.lower * factor, part.upper * factor, common, part.columns))
+        result.append(Gridded(tree, part.lower * factor, part.upper * factor, common))
     return result
 
 
@@ -189,8 +187,7 @@ def _common_unit(a: Fraction, b: Fraction) -> Fraction:
 
 
 def _united(tree: exp.Expression, parts: list[Gridded]) -> Gridded:
-    columns = tuple(name for part in parts for name in part.columns)
-    return Gridded(tree, min(p.lower for p in parts), max(p.upper for p in parts), parts[0].unit, columns)
+    return Gridded(tree, min(p.lower for p in parts), max(p.upper for p in parts), parts[0].unit)
 
 
 def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:

@@ -19,7 +19,7 @@ from dosimeter.sensitivity import (
     measure_profile,
 )
 from dosimeter.unit_sensitivity import UnitProfile, find_unit_contributions, measure_unit_profile
-from dosimeter.units import BoundedEngine, find_facts
+from dosimeter.units import BoundedEngine
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -70,21 +70,6 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
         raise DataError(
             "An individual moves the answer by more than the schema allows for. Check max_rows_per_unit, the row_key "
             "and the keys of joined tables: dosimeter schema --check."
-        )
-
-
-def require_joined_within(plan: QueryPlan, engine: Engine) -> None:
-    """The joined rows of one individual are no more than the plan reckons with."""
-    if not isinstance(engine, JoinedEngine):
-        return
-    if plan.schema.unit == "row":
-        rows, most = count_individuals(engine), count_individuals(engine.first)
-    else:
-        rows, most = find_facts(engine, plan.schema, engine.relation()).most_rows, plan.schema.max_rows_per_unit
-    if rows > most:
-        raise DataError(
-            "A join multiplies an individual's rows beyond what the schema allows for. Check the keys of the joined "
-            "tables: dosimeter schema --check."
         )
 
 

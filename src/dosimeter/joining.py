@@ -12,11 +12,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dosimeter.engines.base import Engine, EngineInFront
-from dosimeter.errors import DataError
+from dosimeter.errors import SchemaError
 from dosimeter.expression import column_tree, conjunction
 from dosimeter.model import JoinTable, QueryPlan, Schema
 from dosimeter.sources import joined_relation
-from dosimeter.units import BoundedEngine, bounded_relation, count_units
+from dosimeter.units import BoundedEngine, bounded_relation, find_facts
 
 
 class JoinedEngine(EngineInFront):
@@ -68,7 +68,7 @@ def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
         require_unique(engine, table, relation)
         return relation
     schema = unit_schema(table, table.unit, base)
-    exceeded = count_units(engine, schema, relation).most_rows > schema.max_rows_per_unit
+    exceeded = find_facts(engine, schema, relation).most_rows > schema.max_rows_per_unit
     return bounded_relation(schema, relation) if exceeded else relation
 
 
@@ -93,7 +93,7 @@ def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -
     ).from_(relation.copy())
     row = engine.fetch(query).to_pylist()[0]
     if row["rows_with_key"] != row["keys"]:
-        raise DataError(
+        raise SchemaError(  # a public table: what is refused by it tells nothing of anybody
             f"[tables.{table.name}] key {table.key} is not unique in its table, so that a join could multiply an "
             "individual's rows. Correct the table or name another key."
         )

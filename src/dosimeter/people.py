@@ -19,13 +19,14 @@ from sqlglot import exp
 from dosimeter.draft import fetch_rows
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError
-from dosimeter.expression import conjunction, disjunction, wrap
+from dosimeter.expression import conjunction, wrap
 from dosimeter.model import Contributions, FloatArray, MeasureKind, Norm, QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
-from dosimeter.queries import PEOPLE, input_column, lonely_values_query, people_query
+from dosimeter.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.risk import per_row_norms
 from dosimeter.sensitivity import Measured, Profile
 from dosimeter.unit_queries import units_query
+from dosimeter.unit_rows import is_declared
 from dosimeter.unit_sensitivity import UnitProfile
 
 MASK = "•••"
@@ -49,10 +50,15 @@ def find_people(
     shown = _shown_columns(plan, columns, identifying)
     norms = per_row_norms(contributions, norm)[: len(profile.people)]
     found: list[dict[str, Any]] = []
+    undeclared_seen = False
     for row in _most_exposed_first(profile, norms):
         if len(found) >= count or not profile.inside[row]:
             break
-        condition = _condition_of(profile, int(row), engine, count)
+        if profile.group[row] < 0:
+            if undeclared_seen:  # one look finds everybody in a group that nobody declared
+                continue
+            undeclared_seen = True
+        condition = _condition_of(profile, int(row), engine)
         visible = [name for name in shown if name not in masked]
         query = people_query(plan, engine.relation(), visible, condition, count - len(found))
         why = explain_change(profile, contributions, measured, int(row), norm, reveal=reveal)
@@ -157,12 +163,14 @@ def take_row(contributions: Contributions, row: int) -> Contributions:
 # ---------------------------------------------------------------- finding the records of a profile row
 
 
-def _condition_of(profile: Profile, row: int, engine: Engine, count: int) -> exp.Expression:
+def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
+    """Return the condition that the records of this profile row meet, and those of no other row that is listed."""
     plan = profile.plan
-    tests: list[exp.Expression] = [exp.Boolean(this=True)]
     group = int(profile.group[row])
-    if group >= 0:
-        tests += [_equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
+    if group < 0:
+        return _in_no_declared_group(plan)
+    tests: list[exp.Expression] = [exp.Boolean(this=True)]
+    tests += [_equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
     grouped = list(tests)
     for position, measure in enumerate(plan.measures):
         name = input_column(plan, position)
@@ -175,8 +183,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine, count: int) -> exp
         elif argument.role == "presence":
             tests.append(exp.Not(this=exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null())))
         elif measure.kind is MeasureKind.COUNT_DISTINCT:
-            if values[row] == 1:
-                tests.append(_held_alone(plan, engine, grouped, argument.tree, count))
+            tests.append(_holds(plan, engine, grouped, argument.tree, alone=bool(values[row] == 1)))
         elif name.startswith(f"a{measure.argument}_q"):
             same = (profile.group == group) & present & profile.inside
             tests.append(_around(argument.tree, int(values[row]), values[same]))
@@ -187,15 +194,25 @@ def _condition_of(profile: Profile, row: int, engine: Engine, count: int) -> exp
     return joined
 
 
-def _held_alone(
-    plan: QueryPlan, engine: Engine, grouped: Sequence[exp.Expression], tree: exp.Expression, count: int
+def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
+    """Return whether a record stands in a group that nobody declared (C7): NULL is one of these."""
+    declared = conjunction(is_declared(group.tree, group.values) for group in plan.groups if group.values is not None)
+    assert declared is not None, "only declared groups leave somebody out"
+    known = exp.Coalesce(this=exp.Paren(this=declared), expressions=[exp.Boolean(this=False)])
+    return exp.Not(this=known)
+
+
+def _holds(
+    plan: QueryPlan, engine: Engine, grouped: Sequence[exp.Expression], tree: exp.Expression, *, alone: bool
 ) -> exp.Expression:
-    """The values only one individual holds, as a list: as many as can be shown."""
+    """Return whether a record's value is one that nobody else holds (C4); or otherwise that it is shared, or NULL."""
     within = conjunction(grouped)
     assert within is not None
-    values = engine.fetch(lonely_values_query(plan, engine.relation(), tree, within, count)).column(0).to_pylist()
-    held = disjunction(_equals(tree, value) for value in values if value is not None)
-    return held if held is not None else exp.Boolean(this=False)
+    values = held_values_query(plan, engine.relation(), tree, within, alone=alone)
+    held = exp.In(this=wrap(tree.copy()), query=values.subquery())
+    if alone:
+        return held
+    return exp.Paren(this=exp.Or(this=exp.Is(this=wrap(tree.copy()), expression=exp.Null()), expression=held))
 
 
 def _around(tree: exp.Expression, value: int, kept: np.ndarray[Any, Any]) -> exp.Expression:

@@ -12,12 +12,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.expression import as_double, column_tree, conjunction, disjunction, is_infinite, wrap
+from dosimeter.expression import as_double, column_tree, conjunction, wrap
 from dosimeter.model import Argument, MeasureKind, QueryPlan
+from dosimeter.unit_rows import is_declared
 
 PEOPLE = "people"
 INSIDE = "inside"
-INFINITE = "infinite"
 
 
 def profile_query(
@@ -33,13 +33,26 @@ def profile_query(
     for position in range(len(plan.arguments)):
         query, columns = _reduce(plan, query, position)
         reduced.update(columns)
-    if not reduced:
+    declared = _declared_groups(plan)
+    if not reduced and not declared:
         return query
     keys = [key for key in _keys(plan, everyone, attributes or {}) if key not in _dropped(plan)]
-    final = [_alias(column_tree(key), key) for key in keys]
+    final = [_alias(declared.get(key) or column_tree(key), key) for key in keys]
     final += [_alias(tree, name) for name, tree in reduced.items()]
     counted = exp.Cast(this=exp.Sum(this=column_tree(PEOPLE)), to=exp.DataType.build("BIGINT"))
     return _select([*final, _alias(counted, PEOPLE)], _as_subquery(query, "ranked"), group=len(final))
+
+
+def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
+    """Return each group column's value, NULL where nobody declared it: such values are not fetched (N4)."""
+    tests = _group_tests(plan)
+    return {name: exp.Case(ifs=[exp.If(this=test, true=column_tree(name))]) for name, test in tests.items()}
+
+
+def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
+    """Return whether each group column of a result has a declared value; nothing where groups are observed."""
+    declared = {f"g{at}": group.values for at, group in enumerate(plan.groups)}
+    return {name: is_declared(column_tree(name), values) for name, values in declared.items() if values is not None}
 
 
 def input_column(plan: QueryPlan, measure: int) -> str | None:
@@ -62,9 +75,9 @@ def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
             return None
         totals.append(_alias(tree, f"m{position}"))
     groups = [_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
-    infinite = _infinite(plan)
-    guard = [] if infinite is None else [_alias(_count_when(infinite), INFINITE)]
-    return _select([*groups, *totals, *guard], relation, where=plan.where, group=len(groups))
+    query = _select([*groups, *totals], relation, where=plan.where, group=len(groups))
+    declared = conjunction(_group_tests(plan).values())
+    return query if declared is None else _select([exp.Star()], _as_subquery(query, "totals"), where=declared)
 
 
 def people_query(
@@ -81,14 +94,18 @@ def people_query(
     return query.limit(limit, copy=False)
 
 
-def lonely_values_query(
-    plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression, limit: int
+def held_values_query(
+    plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression, *, alone: bool
 ) -> exp.Select:
-    """Values of an expression that exactly one individual holds, among those who meet the WHERE and ``within``."""
+    """Return the values of an expression that one individual holds alone, or those that several share.
+
+    Only those who meet the WHERE and ``within`` count.
+    """
     where = conjunction(part for part in (plan.where, within) if part is not None)
     query = _select([_alias(tree.copy(), "value")], relation, where=where, group=1)
-    query.set("having", exp.Having(this=exp.EQ(this=_count_star(), expression=exp.Literal.number(1))))
-    return query.limit(limit, copy=False)
+    compared = exp.EQ if alone else exp.GT
+    query.set("having", exp.Having(this=compared(this=_count_star(), expression=exp.Literal.number(1))))
+    return query
 
 
 def count_query(relation: exp.Expression) -> exp.Select:
@@ -100,8 +117,6 @@ def count_query(relation: exp.Expression) -> exp.Select:
 
 def _keys(plan: QueryPlan, everyone: bool, attributes: Mapping[str, exp.Expression]) -> list[str]:
     keys = [f"g{at}" for at in range(len(plan.groups))] + [f"a{at}" for at in range(len(plan.arguments))]
-    if _infinite(plan) is not None:
-        keys.append(INFINITE)
     if everyone:
         keys.append(INSIDE)
     return keys + list(attributes)
@@ -119,9 +134,6 @@ def _histogram(
 
     columns = [_alias(only_inside(group.tree.copy()), f"g{at}") for at, group in enumerate(plan.groups)]
     columns += [_alias(only_inside(_argument_tree(arg)), f"a{at}") for at, arg in enumerate(plan.arguments)]
-    infinite = _infinite(plan)
-    if infinite is not None:
-        columns.append(_alias(only_inside(infinite), INFINITE))
     if everyone:
         columns.append(_alias(inside.copy() if inside is not None else exp.Boolean(this=True), INSIDE))
     columns += [_alias(tree.copy(), name) for name, tree in attributes.items()]
@@ -134,15 +146,6 @@ def _argument_tree(argument: Argument) -> exp.Expression:
         present = exp.Not(this=exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null()))
         return exp.Case(ifs=[exp.If(this=present, true=exp.Literal.number(1))])
     return argument.tree.copy()
-
-
-def _infinite(plan: QueryPlan) -> exp.Expression | None:
-    """NaN and the infinities in a measured column."""
-    names = dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns)
-    joined = disjunction(is_infinite(column_tree(name)) for name in names)
-    if joined is None:
-        return None
-    return exp.Coalesce(this=exp.Paren(this=joined), expressions=[exp.Boolean(this=False)])
 
 
 # ---------------------------------------------------------------- what can be told by few values
@@ -280,10 +283,6 @@ def _alias(tree: exp.Expression, name: str) -> exp.Expression:
 
 def _count_star() -> exp.Expression:
     return exp.Count(this=exp.Star())
-
-
-def _count_when(condition: exp.Expression) -> exp.Expression:
-    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]))
 
 
 def _select(

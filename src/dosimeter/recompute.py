@@ -73,7 +73,6 @@ def recompute_contributions(
         groups=tuple(group.tree for group in plan.groups),
         arguments=tuple(argument.tree for argument in plan.arguments),
         numbers=tuple(_number(measure, plan, float(weights[at])) for at, measure in enumerate(plan.measures)),
-        finite_columns=tuple(dict.fromkeys(name for arg in plan.arguments for name in arg.finite_columns)),
         declared=plan.group_keys,
     )
     return _recompute(job, engine, n, processes, progress)
@@ -100,7 +99,6 @@ def recompute_study(
             Number(output.tree, float(weight), 0.0)
             for output, weight in zip(study.outputs, study.weights(norm), strict=True)
         ),
-        finite_columns=study.finite_columns,
         declared=None if study.groups else ((),),
     )
     return _recompute(job, engine, n, processes, progress)
@@ -166,13 +164,8 @@ def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress
         raise OptionError("The number of processes must be at least 1.")
     rows = _fetch_rows(job, engine)
     kinds, counted = len(rows.people), int(rows.people.sum())
-    if counted > n:
-        raise DataError(
-            f"The data holds {counted:,} individuals and the schema declares {n:,}. Correct individuals in the schema."
-        )
     bench = DeletionTable(job, rows)
     try:
-        bench.refuse_infinite()
         whole = bench.measure()
         visits = max(int(rows.times.sum()), len(whole.keys) * len(job.numbers), 1)
         wanted = processes or min(os.cpu_count() or 1, 1 + kinds * visits // WORTH_A_PROCESS)
@@ -186,7 +179,7 @@ def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress
             effects = _leave_out_in_parallel((job, rows, whole), batches, min(wanted, len(batches)), kinds, report)
     finally:
         bench.close()
-    return _gather(effects, rows.people, len(whole.keys) * len(job.numbers), n - counted)
+    return _gather(effects, rows.people, len(whole.keys) * len(job.numbers), max(n - counted, 0))
 
 
 def _fetch_rows(job: Job, engine: Engine) -> Rows:

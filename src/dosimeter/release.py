@@ -51,13 +51,13 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
 
 
 def _largest_total(plan: QueryPlan, measure: Measure) -> int:
-    """The largest size, in steps of the noise grid, that the measured number can have."""
+    """Return the largest size, in whole steps of the noise grid, that the measured number of n people can have."""
     if measure.additive or measure.kind is MeasureKind.COUNT_DISTINCT:
         people = plan.schema.individuals or 2**30
-        return math.ceil(people * Fraction(measure.sensitivity(1)) / measure.grid) + 1
+        return math.ceil(people * Fraction(measure.sensitivity(1)) / measure.grid)
     assert measure.argument is not None
     argument = plan.arguments[measure.argument]
-    return math.ceil(max(abs(argument.lower), abs(argument.upper)) * argument.unit / measure.grid) + 1
+    return math.ceil(max(abs(argument.lower), abs(argument.upper)) * argument.unit / measure.grid)
 
 
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
@@ -96,10 +96,15 @@ def _is_on_grid(measure: Measure) -> bool:
 def add_noise_to(
     plan: QueryPlan, keys: Sequence[GroupKey], values: Sequence[Sequence[Fraction]], noise: Sequence[Calibrated]
 ) -> NoisyVector:
-    """Round each measure to its grid, add its noise, give it back in real units."""
+    """Round each measure to its grid, add its noise, give it back in real units.
+
+    A total is first cut to what the declared number of individuals can reach, so that no table, however many people
+    it holds, leaves the room that was reckoned with (N4). Cutting brings no two numbers further apart: Δ stays.
+    """
     columns: list[list[Fraction]] = []
     for at, measure in enumerate(plan.measures):
-        totals = [math.floor(row[at] / measure.grid + Fraction(1, 2)) for row in values]
+        most = _largest_total(plan, measure)
+        totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
         columns.append([number * measure.grid for number in add_noise(totals, noise[at])])
     rows = tuple(tuple(column[at] for column in columns) for at in range(len(keys)))
     return NoisyVector(tuple(keys), rows)

@@ -17,7 +17,7 @@ from typing import Any
 from dosimeter.errors import SchemaError
 from dosimeter.model import Column, ColumnType, JoinTable, Schema
 
-_TOP = {"table", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
+_TOP = {"table", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
 _COLUMN = {"type", "bounds", "values", "resolution", "identifying"}
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -93,9 +93,20 @@ def read_schema(content: Mapping[str, Any]) -> Schema:
         row_key=_read_row_key(content, read),
         reviewed=_read_flag(content, "reviewed", "the schema"),
         tables=_read_tables(content.get("tables", {}), table),
+        account=_read_account(content),
     )
     _check_unit(schema, content)
     return schema
+
+
+def _read_account(content: Mapping[str, Any]) -> str | None:
+    """Return the name of the ledger's account, or None where it is the table's; refuse what cannot be a name."""
+    account = content.get("account")
+    if account is None:
+        return None
+    if not isinstance(account, str) or not account.strip() or not account.isprintable():
+        raise SchemaError('account must be the name of an account in the ledger, on one line: account = "hospital"')
+    return account
 
 
 _UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
@@ -109,25 +120,30 @@ def _check_unit(schema: Schema, given: Mapping[str, Any]) -> None:
                 "column."
             )
         return
-    _check_unit_columns(schema.columns, schema.unit, schema.row_key, "max_rows_per_unit" in given, "the schema")
+    most = _read_count(given, "max_rows_per_unit")
+    _check_unit_columns(schema.columns, schema.unit, schema.row_key, most, "the schema")
 
 
 def _check_unit_columns(
-    columns: Mapping[str, Column], unit: str, row_key: str | None, bounded: bool, place: str
+    columns: Mapping[str, Column], unit: str, row_key: str | None, most: int | None, place: str
 ) -> None:
+    """Refuse a unit whose rows are not bounded, or cannot be told apart. Of one row each there is nothing to tell."""
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
-    if not bounded:
+    if most is None:
         raise SchemaError(
             f'{place}: with unit = "{unit}" say how many rows of one individual count: max_rows_per_unit = m.'
         )
-    if row_key is None:
+    if row_key is None and most > 1:
         raise SchemaError(f'{place}: with unit = "{unit}" name the column that tells its rows apart: row_key = "…".')
-    if row_key not in columns:
+    if row_key is not None and row_key not in columns:
         raise SchemaError(f"{place}: row_key must name one of the columns.")
-    if row_key == unit:
-        raise SchemaError(f"{place}: row_key tells an individual's rows apart, so it must be another column than unit.")
-    for name in (unit, row_key):
+    if row_key == unit and most > 1:
+        raise SchemaError(
+            f"{place}: row_key tells an individual's rows apart, so it must be another column than unit. Where "
+            "everybody has one row, say max_rows_per_unit = 1."
+        )
+    for name in (unit, row_key or unit):
         if columns[name].type not in _UNIT_TYPES:
             raise SchemaError(f"{place}: {name} must be an integer, text or category column to identify rows.")
 
@@ -167,7 +183,7 @@ def _read_table(name: str, facts: Any) -> JoinTable:
             raise SchemaError(
                 f"{place} is private: name the unit column, or say public = true if it holds no individuals."
             )
-        _check_unit_columns(read, texts["unit"], texts["row_key"], "max_rows_per_unit" in facts, place)
+        _check_unit_columns(read, texts["unit"], texts["row_key"], _read_count(facts, "max_rows_per_unit"), place)
     return JoinTable(
         name=name,
         columns=read,
@@ -317,6 +333,8 @@ def dump_schema(schema: Schema, *, comment: str = "") -> str:
     """The schema as TOML text. ``load`` gives the same Schema back."""
     lines = [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
     lines.append(f"table = {_quoted(schema.table)}")
+    if schema.account is not None:
+        lines.append(f"account = {_quoted(schema.account)}")
     if schema.individuals is not None:
         lines.append(f"individuals = {schema.individuals}")
     lines.append(f"unit = {_quoted(schema.unit)}")
@@ -380,7 +398,10 @@ def _plain(value: Any) -> str:
 
 
 def digest_schema(schema: Schema) -> str:
-    """Identity of the public facts, independent of layout and comments. Reviewing does not change the facts."""
+    """Identity of the public facts, independent of layout and comments.
+
+    Reviewing does not change the facts, and neither does the account that pays.
+    """
     facts: dict[str, Any] = {
         "table": schema.table,
         "individuals": schema.individuals,

@@ -12,11 +12,11 @@ from sqlglot import exp
 
 from dosimeter.draft import count_if, fetch_rows, misfit
 from dosimeter.engines.base import Engine
-from dosimeter.errors import DataError
-from dosimeter.expression import column_tree, is_infinite
+from dosimeter.errors import DataError, SchemaError
+from dosimeter.expression import column_tree
 from dosimeter.joining import require_unique, unit_schema
-from dosimeter.model import Column, ColumnType, JoinTable, Schema
-from dosimeter.units import count_units
+from dosimeter.model import Column, JoinTable, Schema
+from dosimeter.units import find_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def _check_joined(engine: Engine, schema: Schema, table: JoinTable) -> Iterator[
             require_unique(engine, table, relation)
         else:
             yield from _compare_units(engine, unit_schema(table, table.unit, schema), relation)
-    except DataError as error:
+    except (DataError, SchemaError) as error:
         yield Finding(None, str(error))
 
 
@@ -73,11 +73,7 @@ def _compare_columns(
 
 
 def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression) -> Iterator[Finding]:
-    try:
-        facts = count_units(engine, schema, relation)
-    except DataError as error:
-        yield Finding(None, str(error))
-        return
+    facts = find_facts(engine, schema, relation)
     yield from _compare_people(facts.individuals, schema.individuals)
     if facts.most_rows > schema.max_rows_per_unit:
         yield Finding(
@@ -99,8 +95,6 @@ def _tests(column: Column) -> list[tuple[str, exp.Expression]]:
         low, high = (_literal(bound) for bound in column.bounds)
         tests.append(("values below the lower bound", exp.LT(this=value.copy(), expression=low)))
         tests.append(("values above the upper bound", exp.GT(this=value.copy(), expression=high)))
-    if column.type is ColumnType.DECIMAL:
-        tests.append(("values that are NaN or infinite", is_infinite(value)))
     if column.resolution is not None:
         step = format(column.resolution, "f")
         tests.append(("values that are no multiple of its resolution, and would be rounded", misfit(value, step)))

@@ -57,7 +57,10 @@ _NODES = 16
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SelectionProblem:
-    """What find-and-release works on. ``values`` and ``counts`` are private: the PIS of all n declared slots (N2)."""
+    """What find-and-release works on. ``values`` and ``counts`` are private: the PIS of all slots (N2).
+
+    There are n slots as declared, or one for each person where more people are in the table (N4).
+    """
 
     n: int
     k: int
@@ -73,12 +76,17 @@ class SelectionProblem:
         _check_options(self)
         if self.values.shape != self.counts.shape or self.values.ndim != 1:
             raise DataError("Per-instance sensitivities need one count each.")
-        if (self.counts < 0).any() or int(self.counts.sum()) != self.n:
-            raise DataError("The slots do not add up to the declared number of individuals. Correct the schema.")
+        if (self.counts < 0).any() or self.slots < self.n:
+            raise DataError("There are fewer slots than declared individuals.")
         if not ((self.values >= 0.0) & (self.values <= self.sensitivity * (1.0 + _ROUNDING))).all():
             raise DataError(
                 "A per-instance sensitivity is not in [0, Δ]. Check bounds and max_rows_per_unit in the schema."
             )
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots there are. Private where they are more than declared."""
+        return int(self.counts.sum())
 
     def __repr__(self) -> str:
         return f"SelectionProblem(n={self.n}, redacted)"
@@ -158,10 +166,10 @@ def split_budget(epsilon_svt: float) -> tuple[float, float]:
 
 
 def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
-    """q_svt(ε): the variance of RDR_i/RDR* over the n slots (V1, R9), from the true data."""
+    """q_svt(ε): the variance of RDR_i/RDR* over the slots (V1, R9), from the true data."""
     risks = _unit_risks(problem, epsilon)
-    mean = float(risks @ problem.counts) / problem.n
-    spread = float((risks - mean) ** 2 @ problem.counts) / problem.n
+    mean = float(risks @ problem.counts) / problem.slots
+    spread = float((risks - mean) ** 2 @ problem.counts) / problem.slots
     return float(_weight(problem, epsilon)) ** 2 * spread
 
 

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from dosimeter.columns import read_booleans, read_codes, read_integers, read_values
 from dosimeter.engines.base import Engine
-from dosimeter.errors import DataError
 from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
 from dosimeter.model import ADDITIVE, Contributions, FloatArray, IntArray, MeasureKind, Norm, QueryPlan, Scalar
-from dosimeter.queries import INFINITE, INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
+from dosimeter.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,8 +71,6 @@ def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, ex
     table = engine.fetch(profile_query(plan, engine.relation(), attributes))
     if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY is a row even of nobody
         table = table.slice(0, 0)
-    if INFINITE in table.column_names and read_booleans(table.column(INFINITE)).any():
-        raise infinite_values(plan)
     everyone = INSIDE in table.column_names
     inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)
@@ -89,14 +86,6 @@ def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, ex
         people=read_integers(table.column(PEOPLE))[0],
         inputs=inputs,
         attributes={name: _attribute(table.column(name)) for name in (attributes or {})},
-    )
-
-
-def infinite_values(plan: QueryPlan) -> DataError:
-    columns = dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns)
-    return DataError(
-        f"A measured column ({', '.join(columns)}) holds NaN or infinite values. Clean them, or leave them out "
-        "with a WHERE."
     )
 
 
@@ -159,22 +148,13 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
     """Everybody's contribution vector in the units of the norm; the slots nobody profiled contribute nothing (N2)."""
     plan = profile.plan
     counted = int(profile.people.sum())
-    if counted > n:
-        raise too_many_individuals(counted, n)
     weights = plan.weights(norm)
     moved = profile.inside & (profile.group >= 0)
     changes = np.zeros((len(profile.people), len(plan.measures)))
     for at, measure in enumerate(plan.measures):
         for rows, column in _group_columns(profile, at, moved):
             changes[rows, at] = effect_on(measure, plan, column) * weights[at]
-    return _sparse(profile, changes, n - counted)
-
-
-def too_many_individuals(counted: int, declared: int) -> DataError:
-    return DataError(
-        f"The data holds {counted:,} individuals and the schema declares {declared:,}. "
-        "Correct individuals in the schema."
-    )
+    return _sparse(profile, changes, max(n - counted, 0))
 
 
 def _group_columns(
@@ -267,8 +247,6 @@ def _add_distinct_counts(
 
 
 def _read_totals(plan: QueryPlan, table: pa.Table) -> Measured:
-    if INFINITE in table.column_names and any(table.column(INFINITE).to_pylist()):
-        raise infinite_values(plan)
     keys, group = _index_groups(plan, table)
     values = [[measure.empty for measure in plan.measures] for _ in keys]
     for at, measure in enumerate(plan.measures):

@@ -27,7 +27,7 @@ from dosimeter.expression import (
     refusal,
     wrap,
 )
-from dosimeter.model import ColumnType, FloatArray, Group, Norm, Schema
+from dosimeter.model import FloatArray, Group, Norm, Schema
 from dosimeter.plan import PlanOptions, check_shape, parse_select, resolve_table
 
 _OF_ONE_NUMBER = (
@@ -67,7 +67,6 @@ class StudyPlan:
     where: exp.Expression | None
     groups: tuple[Group, ...]
     arguments: tuple[exp.Expression, ...]
-    finite_columns: tuple[str, ...]
     outputs: tuple[StudyOutput, ...]
     hand_sensitivity: float
     schema: Schema
@@ -113,9 +112,6 @@ def plan_study(sql: str, schema: Schema, sensitivity: float) -> StudyPlan:
         where=where,
         groups=groups,
         arguments=tuple(arguments.trees.values()),
-        finite_columns=tuple(
-            name for name in _columns_in(arguments.numbers, schema) if schema.columns[name].type is ColumnType.DECIMAL
-        ),
         outputs=outputs,
         hand_sensitivity=options.sensitivity,
         schema=schema,

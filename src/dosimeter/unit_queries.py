@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.expression import column_tree, conjunction, disjunction, is_infinite
+from dosimeter.expression import column_tree, conjunction
 from dosimeter.model import ColumnType, MeasureKind, QueryPlan, Schema
 from dosimeter.unit_rows import (
     GROUP,
@@ -35,7 +35,6 @@ from dosimeter.unit_values import count_near, fractions_of, held_alone, places_q
 
 PEOPLE = "people"
 ENTRIES = "entries"
-INFINITE = "infinite"
 UNDECLARED = "undeclared"
 ROWS = "rows_total"
 MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
@@ -285,30 +284,21 @@ def _total_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expres
     return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
 
 
-# ---------------------------------------------------------------- what cannot be measured
+# ---------------------------------------------------------------- who is in no declared group
 
 
-def doubts_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
-    """Of the rows that meet the WHERE: how many hold NaN or an infinity where that is measured, and how many stand in
-    groups that nobody declared (C7). None where there can be neither."""
-    names = dict.fromkeys(name for argument in plan.arguments for name in argument.finite_columns)
-    infinite = disjunction(is_infinite(column_tree(name)) for name in names)
-    if infinite is None and not plan.groups:
-        return None
+def undeclared_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
+    """Return the query for how many of the rows that meet the WHERE stand in groups that nobody declared (C7).
+
+    None where there are no groups.
+    """
     declared = conjunction(is_declared(group.tree, group.values or ()) for group in plan.groups)
-    odd: exp.Expression = exp.Literal.number(0)
-    if infinite is not None:
-        odd = _count_if(conjunction([infinite] if declared is None else [infinite, declared]))
-    undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=_count_if(declared))
-    query = exp.select(alias(odd, INFINITE), alias(undeclared, UNDECLARED)).from_(relation.copy())
+    if declared is None:
+        return None
+    inside = exp.Count(this=exp.Case(ifs=[exp.If(this=declared, true=exp.Literal.number(1))]))
+    undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=inside)
+    query = exp.select(alias(undeclared, UNDECLARED)).from_(relation.copy())
     return query if plan.where is None else query.where(plan.where.copy())
-
-
-def _count_if(test: exp.Expression | None) -> exp.Expression:
-    """How many rows meet it, or all of them where there is none."""
-    if test is None:
-        return exp.Count(this=exp.Star())
-    return exp.Count(this=exp.Case(ifs=[exp.If(this=test.copy(), true=exp.Literal.number(1))]))
 
 
 # ---------------------------------------------------------------- attributes of individuals

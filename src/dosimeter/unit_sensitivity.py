@@ -16,22 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.engines.base import Engine
-from dosimeter.errors import DataError
+from dosimeter.errors import SourceUnreachable
 from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
 from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan, Scalar
-from dosimeter.sensitivity import infinite_values, too_many_individuals
 from dosimeter.unit_queries import (
     BY,
     ENTRIES,
-    INFINITE,
     MOST_COLUMNS,
     PEOPLE,
     ROWS,
     UNDECLARED,
     Layout,
-    doubts_query,
     find_countable,
     lay_out,
+    undeclared_query,
     unit_fields,
     unit_profile_query,
 )
@@ -95,13 +93,11 @@ def measure_unit_profile(
     """Run the unit profile query and read its entries."""
     keys = plan.group_keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
-    doubts = doubts_query(plan, engine.relation())
-    found = {INFINITE: 0, UNDECLARED: 0} if doubts is None else engine.fetch(doubts).to_pylist()[0]
-    if found[INFINITE]:
-        raise infinite_values(plan)
+    query = undeclared_query(plan, engine.relation())
+    undeclared = 0 if query is None else int(engine.fetch(query).column(UNDECLARED)[0].as_py())
     around = {name: _find_around(plan, engine, name) for name in find_countable(plan)}
     near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
-    layout = lay_out(plan, near, all_declared=not found[UNDECLARED])
+    layout = lay_out(plan, near, all_declared=not undeclared)
     table = engine.fetch(unit_profile_query(layout, engine.relation(), attributes))
     people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
     identities = table.select(layout.identity_columns())
@@ -125,7 +121,7 @@ def measure_unit_profile(
         values={name: values for name, (_, values) in listed.items()},
         attributes={name: _attribute(table.column(name), name) for name in (attributes or {})},
         identities=identities,
-        undeclared=int(found[UNDECLARED]),
+        undeclared=undeclared,
     )
 
 
@@ -156,7 +152,7 @@ def _require_unchanged(layout: Layout, around: Mapping[str, Around], table: pa.T
         for group, (_, times) in enumerate(around[name]):
             for column, expected in zip(layout.columns(name, group), times, strict=True):
                 if int(np.sum(people * table.column(column).fill_null(0).to_numpy())) != expected:
-                    raise DataError(f"{layout.plan.table} changed while it was measured. Look again.")
+                    raise SourceUnreachable(f"{layout.plan.table} changed while it was measured. Look again.")
 
 
 def _gather_entries(
@@ -254,8 +250,6 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
     """Every individual's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
     plan = profile.plan
     counted = int(profile.people.sum())
-    if counted > n:
-        raise too_many_individuals(counted, n)
     weights = plan.weights(norm)
     width = len(plan.measures)
     changes = np.zeros((len(profile.group), width))
@@ -267,8 +261,8 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
     per_row = np.bincount(owners[entries], minlength=len(profile.people))
     starts = np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64)
     people, attributes = profile.people, dict(profile.attributes)
-    if n - counted or not len(people):
-        people = np.append(people, n - counted)
+    if n > counted or not len(people):
+        people = np.append(people, max(n - counted, 0))
         starts = np.append(starts, starts[-1])
         attributes = {name: _with_nobody(values) for name, values in attributes.items()}
     return Contributions(

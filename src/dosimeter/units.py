@@ -1,8 +1,9 @@
 """Individuals with many rows: how many there are, and which of their rows count.
 
 Of an individual with more than m rows, the m with the smallest md5 of (unit, row key) are kept: inside the engine,
-before the WHERE, the same on every engine, for risk and for release. ``BoundedEngine`` puts that in front of every
-query.
+before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or none, are told apart
+by all their cells, and rows of which all cells are alike need not be: which rows count follows from the individual's
+own rows. Rows with a NULL unit are nobody's and are left out (N4). ``BoundedEngine`` puts that in front of every query.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dosimeter.engines.base import Engine, EngineInFront
-from dosimeter.errors import DataError
 from dosimeter.expression import column_tree, disjunction
 from dosimeter.model import Schema
 
@@ -22,10 +22,11 @@ RANK = "dosimeter_rank"
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """How many individuals there are and how many rows the busiest has."""
+    """How many individuals there are, how many rows the busiest has, and how many rows are nobody's (a NULL unit)."""
 
     individuals: int
     most_rows: int
+    missing: int
 
 
 class BoundedEngine(EngineInFront):
@@ -39,16 +40,17 @@ class BoundedEngine(EngineInFront):
     def facts(self) -> UnitFacts:
         """Counted once, until the data may be others."""
         if self._facts is None or self._facts[0] != self.generation:
-            facts = count_units(self._engine, self._schema, self._engine.relation())
+            facts = find_facts(self._engine, self._schema, self._engine.relation())
             self._facts = (self.generation, facts)
         return self._facts[1]
 
     def relation(self) -> exp.Expression:
-        relation = self._engine.relation()
-        return bounded_relation(self._schema, relation) if self._is_exceeded() else relation
-
-    def _is_exceeded(self) -> bool:
-        return self.facts().most_rows > self._schema.max_rows_per_unit
+        relation, facts = self._engine.relation(), self.facts()
+        if facts.missing:
+            relation = _owned(self._schema, relation)
+        return (
+            bounded_relation(self._schema, relation) if facts.most_rows > self._schema.max_rows_per_unit else relation
+        )
 
     def impose(self, schema: Schema) -> None:
         self._engine.impose(schema)
@@ -59,28 +61,9 @@ class BoundedEngine(EngineInFront):
 # ---------------------------------------------------------------- what is counted first
 
 
-def count_units(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
-    """The facts of a table, or a DataError where its rows cannot be given to individuals, or not be told apart."""
-    facts = find_facts(engine, schema, relation)
-    if facts.most_rows > schema.max_rows_per_unit:
-        alike = int(engine.fetch(alike_query(schema, relation)).to_pylist()[0]["alike"] or 0)
-        if alike:
-            raise DataError(
-                f"{schema.table}: {schema.row_key} does not tell an individual's rows apart. It is NULL or repeated in "
-                f"{alike:,} places among individuals with more than {schema.max_rows_per_unit} rows, so that which of "
-                "their rows count is not fixed. Name another row_key, or correct the data."
-            )
-    return facts
-
-
 def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
     row = engine.fetch(facts_query(schema, relation)).to_pylist()[0]
-    if row["missing"]:
-        raise DataError(
-            f"{schema.table}: the unit column {schema.unit} is NULL in {int(row['missing']):,} rows. Every row must "
-            "belong to an individual: remove them, or correct the data."
-        )
-    return UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0))
+    return UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0), int(row["missing"] or 0))
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
@@ -101,19 +84,20 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
     ).from_(per_unit.subquery("per_unit"))
 
 
-def alike_query(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """How many row keys are NULL or repeated within one individual, among those with more than m rows."""
-    keys = [_own(schema.unit), _own(str(schema.row_key))]
+def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
+    """Return how many row keys are NULL or repeated within one individual: those rows are told apart by their cells."""
+    keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
     absent = exp.Is(this=keys[1].copy(), expression=exp.Null())
     alike = (
         exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"))
-        .from_(_aliased(relation, "own"))
-        .join(_busy(schema, relation), on=_is_busy(schema), join_type="inner")
+        .from_(relation.copy())
+        .where(exp.Not(this=exp.Is(this=keys[0].copy(), expression=exp.Null())))
         .group_by(*keys)
         .having(disjunction([repeated, absent]))
     )
-    return exp.select(exp.alias_(exp.Count(this=exp.Star()), "alike")).from_(alike.subquery("alike_rows"))
+    counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "alike")).from_(alike.subquery("alike_rows"))
+    return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
 
 
 # ---------------------------------------------------------------- which rows count
@@ -153,12 +137,20 @@ def _is_busy(schema: Schema) -> exp.Expression:
 
 
 def _choice_keys(schema: Schema) -> list[exp.Expression]:
-    """md5 of (unit, row key), then the row key itself, so that the choice is fixed even for equal digests."""
-    unit, key = (
-        exp.Cast(this=_own(name), to=exp.DataType.build("TEXT")) for name in (schema.unit, str(schema.row_key))
-    )
+    """Return what an individual's rows are ordered by: md5 of (unit, row key), the row key, then all other cells."""
+    cells: list[exp.Expression] = [_own(name) for name in schema.columns if name not in (schema.unit, schema.row_key)]
+    if schema.row_key is None:
+        return cells or [_own(schema.unit)]
+    unit, key = (exp.Cast(this=_own(name), to=exp.DataType.build("TEXT")) for name in (schema.unit, schema.row_key))
     joined = exp.DPipe(this=exp.DPipe(this=unit, expression=exp.Literal.string(":")), expression=key)
-    return [exp.MD5(this=joined), key.copy()]
+    return [exp.MD5(this=joined), key.copy(), *cells]
+
+
+def _owned(schema: Schema, relation: exp.Expression) -> exp.Expression:
+    """Return the rows that are somebody's."""
+    there = exp.Not(this=exp.Is(this=_own(schema.unit), expression=exp.Null()))
+    columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
+    return exp.select(*columns).from_(_aliased(relation, "own")).where(there).subquery("owned")
 
 
 def _own(name: str) -> exp.Column:

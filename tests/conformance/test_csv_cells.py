@@ -1,4 +1,4 @@
-"""Which CSV cells are values of a type: DuckDB and Spark read the same ones, as the same values, and refuse the rest.
+"""Which CSV cells are values of a type: DuckDB and Spark read the same ones, as the same values, and the rest as NULL.
 
 What is expected is written here by hand. The last test draws cells at random and asks both engines about all of them.
 """
@@ -20,7 +20,6 @@ from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.cells import read_cell
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import open_spark
-from dosimeter.errors import DataError
 from dosimeter.model import ColumnType
 from dosimeter.schema import read_schema
 
@@ -41,7 +40,7 @@ READ: dict[str, dict[str, Any]] = {
     },
     "decimal": {
         "1.5": 1.5, " 1.5 ": 1.5, ".5": 0.5, "5.": 5.0, "+.5e+1": 5.0, "-1.5E3": -1500.0, "1e-400": 0.0,
-        "1e400": float("inf"), "inf": float("inf"), "-Infinity": float("-inf"), "9007199254740993": 9007199254740992.0,
+        "9007199254740993": 9007199254740992.0,
     },
     "boolean": {
         "true": True, " true": True, "tRuE": True, "t": True, "YES": True, "y": True, "1": True,
@@ -56,17 +55,20 @@ READ: dict[str, dict[str, Any]] = {
         "2024-01-05 10:11:12.5": moment("2024-01-05 10:11:12.500000"),
         "2024-01-05 10:11:12.1234567": moment("2024-01-05 10:11:12.123456"),
         "2024-01-05 23:59:59.9999999": moment("2024-01-05 23:59:59.999999"),
-        "2024-03-31 02:30:00": moment("2024-03-31 02:30:00"),
+        "2024-03-31 02:30:00": moment("2024-03-31 02:30:00"), "2024-01-01 00:00:00+00": moment("2024-01-01"),
+        "2024-03-21 17:14:43+00:00": moment("2024-03-21 17:14:43"), "2024-03-21T17:14+0000": moment("2024-03-21 17:14"),
     },
 }  # fmt: skip
-REFUSED: dict[str, Sequence[str]] = {
+ODD: dict[str, Sequence[str]] = {
     "integer": ["9007199254740992.4", "12.5", "1e1", "0.5e1", "1e-1", "1_0", "5L", "--5", " ", "1 2", "0x1F", "nan",
                 "9223372036854775808", ".0", "\t1", "12\n", "\uff11\uff12"],
-    "decimal": ["1_0.5", "1,5", "1d", "1e5f", "0x1p3", "1.2.3", "e5", ".", "-nan", "1.5\n", "1.5 kg"],
+    "decimal": ["1_0.5", "1,5", "1d", "1e5f", "0x1p3", "1.2.3", "e5", ".", "-nan", "1.5\n", "1.5 kg",
+                "nan", "NaN", "inf", "-Infinity", "1e400", "-1e309"],
     "boolean": ["on", "off", "2", "10", "+1", "wahr", "true\n", "ye\u017f"],
     "date": ["2024-01-05 00:00:00", "2024-01-05T00:00", "24-01-05", "2024", "2024-01", "12024-01-01", "-2024-01-01",
-             "2024-02-30", "2024/01/05", "20240105", "2024-01-05Z", "05.01.2024"],
-    "timestamp": ["2024-01-01 24:00:00", "2024-01-01 00:00:60", "2024-01-01 00:00:00+00", "2024-01-01 00:00:00+02:00",
+             "2024-02-30", "2024/01/05", "20240105", "2024-01-05Z", "05.01.2024", "0000-01-01", "20222-05-05"],
+    "timestamp": ["2024-01-01 24:00:00", "2024-01-01 00:00:60", "2024-01-01 00:00:00-00", "2024-01-01 00:00:00+02:00",
+                  "2024-01-01+00:00", "0000-12-31 23:59:59",
                   "2024-01-01 00:00:00 UTC", "2024-01-01Z", "2024-01-01 1:00", "2024-01-01 00", "12:30",
                   "2024-02-30 00:00", "2024-01-01t00:00z", "2024-01-01  00:00", "2024-01-01 00:00:00."],
 }  # fmt: skip
@@ -91,41 +93,15 @@ def test_cells_that_are_read(open_engine: Callable[..., Engine], kind: str, tmp_
     assert dict(zip(READ[kind], row.values(), strict=True)) == READ[kind]
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("open_engine", OPENERS)
-def test_cells_that_are_refused(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
-    """Each one, with a message that names its column and quotes nothing of it."""
-    taken, messages = {}, {}
-    with contextlib.closing(open_row(open_engine, tmp_path, kind, REFUSED[kind])) as engine:
-        for at, cell in enumerate(REFUSED[kind]):
-            try:
-                found = engine.fetch(exp.select(exp.column(f"c{at}")).from_(engine.relation()))
-            except DataError as error:
-                messages[f"column c{at} "] = str(error)
-            else:
-                taken[cell] = found.column(0).to_pylist()
-    assert taken == {}
-    assert all(name in message for name, message in messages.items())
-    assert len({message.replace(name, "") for name, message in messages.items()}) == 1  # whatever the cell
-
-
-def test_a_cell_that_is_nan(tmp_path: Path) -> None:
-    for open_engine in OPENERS:
-        with contextlib.closing(open_row(open_engine, tmp_path, "decimal", ["nan", "NaN"])) as engine:
-            row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
-        assert all(value != value for value in row.values())
-
-
-def test_the_row_of_the_first_cell_that_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("n,d\n" + "1,2.5\n" * 50 + "1,4711_0\n1,4711_0\n")
-    with contextlib.closing(open_duckdb(str(path))) as engine:
-        engine.impose(read_schema({"table": "t", "columns": {"d": {"type": "decimal"}}}))
-        with pytest.raises(
-            DataError, match=r"column d holds values that are not numbers \(1234\.5\), first in row 51 "
-        ) as caught:
-            engine.fetch(exp.select(exp.Max(this=exp.column("d"))).from_(engine.relation()))
-    assert "4711" not in str(caught.value)
+def test_cells_that_are_odd(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
+    """Each one is NULL, and is counted."""
+    with contextlib.closing(open_row(open_engine, tmp_path, kind, ODD[kind])) as engine:
+        row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
+        counted = engine.odd_cells(list(row))
+    assert dict(zip(ODD[kind], row.values(), strict=True)) == dict.fromkeys(ODD[kind])
+    assert set(counted.values()) == {1}
 
 
 def test_types_are_drafted_as_by_duckdb(tmp_path: Path) -> None:
@@ -152,7 +128,7 @@ def test_types_are_drafted_as_by_duckdb(tmp_path: Path) -> None:
 def test_cells_at_random(kind: str, tmp_path: Path) -> None:
     """Cells a few keystrokes away from a value: both engines take the same ones, for the same values."""
     chance = random.Random(20240105)
-    seeds, keys = [*READ[kind], *REFUSED[kind]], "0123456789.eE+-_ :TZtfyn\t\n"
+    seeds, keys = [*READ[kind], *ODD[kind]], "0123456789.eE+-_ :TZtfyn\t\n"
     cells = set(seeds)
     while len(cells) < 1500:
         letters = list(chance.choice(seeds))
@@ -171,7 +147,6 @@ def test_cells_at_random(kind: str, tmp_path: Path) -> None:
             engine.impose(read_schema({"table": "t", "columns": columns}))
             value = read_cell(exp.column("v"), ColumnType(kind), exp.DataType.build(NATIVE[kind]))
             query = exp.select("n", "v", exp.alias_(value, "value")).from_(engine.relation())
-            query = query.where("NOT v LIKE '%0000-%'")  # a year that Python does not have
             outcomes.append({row["n"]: (row["v"], repr(row["value"])) for row in engine.fetch(query).to_pylist()})
     assert len(outcomes[0]) > 1400
     assert outcomes[0] == outcomes[1]

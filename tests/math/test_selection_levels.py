@@ -51,6 +51,21 @@ def test_variance_moves_by_at_most_the_bound_and_reaches_it(n: int) -> None:
     assert vanish == replaced == bound
 
 
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("method", METHODS)
+def test_more_people_than_declared_keep_the_bound(n: int, method: Method) -> None:
+    """N4: with people beyond the declared n each is a slot, and somebody who goes takes theirs along, down to n."""
+    bound = svt_sensitivity(n)
+    for people in range(n + 1, n + 4):
+        for values in combinations_with_replacement((0.0, 0.25, 1.0), people):
+            levels = prepare_test(make_problem(values, n=n), method=method).levels
+            for i in range(people):
+                others = [*values[:i], *values[i + 1 :]]
+                assert abs(variance([*map(Fraction, values)]) - variance([*map(Fraction, others)])) <= bound
+                fewer = prepare_test(make_problem(others, n=n), method=method).levels
+                assert max(abs(a - b) for a, b in zip(levels, fewer, strict=True)) <= 2**30
+
+
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_variance_of_n_from_the_other_slots(n: int) -> None:
     """V2's identity: Var_n = (n−1)/n · v + (n−1)/n² · (x − m)²."""

@@ -10,8 +10,9 @@ import pytest
 from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, schema_of
 
 from dosimeter import Dataset, Ledger
-from dosimeter.errors import LedgerError, OptionError
+from dosimeter.errors import DataError, LedgerError, OptionError
 from dosimeter.model import Mechanism
+from dosimeter.plan_identity import digest_measured
 from dosimeter.selection import SelectionProblem, outcome_distribution
 
 
@@ -21,8 +22,7 @@ def test_a_dry_run_charges_nothing_and_is_recorded(stays: Dataset, ledger: Ledge
     document = preview(stays, ledger, sql, policy="budget:30", **way)
     assert document["dry_run"] is True
     assert ledger.accounts() == ()
-    digest = stays.plan(sql).digest
-    assert ledger.viewed("stays", digest)
+    assert ledger.viewed("stays", digest_measured(stays.plan(sql)))
     assert ledger.verify().records == 1
     answer = stays.release(sql, ledger=ledger, policy="budget:30", **way)
     assert account_of(ledger).entries[0].viewed
@@ -160,14 +160,17 @@ def test_a_dry_run_of_a_search_says_why_it_would_be_denied(stays: Dataset, tmp_p
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
-def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(ledger: Ledger, way: dict[str, Any]) -> None:
-    with Dataset.open(make_table(), schema=schema_of(individuals=ROWS - 1)) as crowded:
-        document = preview(crowded, ledger, "SELECT COUNT(*) FROM stays", policy="budget:20", **way)
-    assert (
-        document["reason"]
-        == "The data holds 30 individuals and the schema declares 29. Correct individuals in the schema."
-    )
-    assert document["analyst_sees"] == {"status": "denied"}
+def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(
+    ledger: Ledger, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Dataset.open(make_table(), schema=schema_of()) as stays:
+
+        def fail(query: object) -> None:
+            raise DataError("stays: not enough memory for this query.")
+
+        monkeypatch.setattr(stays.engine, "fetch", fail)
+        document = preview(stays, ledger, "SELECT COUNT(*) FROM stays", policy="budget:20", **way)
+    assert document["reason"] == "stays: not enough memory for this query."
     assert ledger.accounts() == ()
 
 

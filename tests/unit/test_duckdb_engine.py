@@ -221,6 +221,17 @@ def run_everything(source: str | pa.Table, schema: Schema, sql: str, options: Re
     engine.fetch(exp.select("*").from_(engine.relation()))
 
 
+def read_odd(path: Path, name: str, kind: ColumnType) -> list[Any]:
+    """The cells of a CSV's column. Those that are not of its type are NULL, are counted, and make it doubtful."""
+    engine = open_duckdb(str(path))
+    engine.impose(only(name, kind))
+    values = engine.fetch(exp.select("*").from_(engine.relation())).column(name).to_pylist()
+    assert engine.odd_cells([name]) == {name: values.count(None)}
+    assert engine.doubtful_columns() <= {name}
+    engine.close()
+    return values
+
+
 def only(name: str, kind: ColumnType, **facts: Any) -> Schema:
     return Schema("people", {name: Column(name, kind, **facts)}, individuals=10)
 
@@ -231,9 +242,7 @@ def only(name: str, kind: ColumnType, **facts: Any) -> Schema:
 def test_wrong_type_in_csv(kind: ColumnType, bad: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"age,other\n{bad},{SECRET}\n{bad},{DIGITS}\n")
-    message = fail(str(path), only("age", kind))
-    assert "age" in message
-    assert "people.csv" in message
+    assert read_odd(path, "age", kind) == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +251,7 @@ def test_wrong_type_in_csv(kind: ColumnType, bad: str, tmp_path: Path) -> None:
 def test_an_integer_column_is_never_rounded(number: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"age\n1\n{number}\n3\n")
-    assert "not whole numbers" in fail(str(path), only("age", ColumnType.INTEGER))
+    assert read_odd(path, "age", ColumnType.INTEGER) == [1, None, 3]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +260,7 @@ def test_an_integer_column_is_never_rounded(number: str, tmp_path: Path) -> None
 def test_dates_are_iso_and_never_guessed(day: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"born\n{day}\n{day}\n")
-    assert "born" in fail(str(path), only("born", ColumnType.DATE))
+    assert read_odd(path, "born", ColumnType.DATE) == [None, None]
 
 
 def test_line_of_a_malformed_row(tmp_path: Path) -> None:
@@ -267,8 +276,9 @@ def test_line_of_a_malformed_row(tmp_path: Path) -> None:
 )
 def test_moments_are_utc_and_never_guessed(moment: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
-    path.write_text(f"seen\n2020-01-01T10:00:00Z\n{moment}\n")
-    assert "column seen holds values that are not moments in UTC" in fail(str(path), only("seen", ColumnType.TIMESTAMP))
+    path.write_text(f"seen\n2020-01-01T10:00:00Z\n{moment}\n2020-01-01 10:00:00+00:00\n")
+    moments = read_odd(path, "seen", ColumnType.TIMESTAMP)
+    assert moments == [datetime.fromisoformat("2020-01-01T10:00:00"), None, moments[0]]
 
 
 def test_a_connection_is_closed_whatever_stops_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +317,6 @@ def test_forms_of_a_moment(tmp_path: Path) -> None:
     "content",
     [
         f'age,pay\n1,"{SECRET}\n2,{DIGITS}\n',
-        f'age,pay\n{SECRET}"x"y,{DIGITS}\n',
         f"age,pay\n{SECRET}\n",
         "",
         "\n\n\n",
@@ -347,7 +356,6 @@ def test_files_of_different_columns(tmp_path: Path) -> None:
     ("values", "kind"),
     [
         ([SECRET], ColumnType.INTEGER),
-        ([1.5], ColumnType.INTEGER),
         ([True], ColumnType.INTEGER),
         ([SECRET], ColumnType.DECIMAL),
         ([1], ColumnType.TEXT),
@@ -374,24 +382,38 @@ def test_enumerated_values_are_cells_too(tmp_path: Path) -> None:
     assert "ENUM" in message
 
 
-def test_numbers_too_large_for_the_engine() -> None:
-    table = pa.table({"age": pa.array([int(DIGITS + DIGITS + "1")], pa.decimal128(38, 0))})
-    fail(table, only("age", ColumnType.INTEGER))
-    big = pa.table({"age": pa.array([2**64 - 1], pa.uint64())})
-    assert "declared type or range" in fail(big, only("age", ColumnType.INTEGER))
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([7, int(DIGITS + DIGITS + "1"), None], pa.decimal128(38, 0)),
+        pa.array([7, 2**64 - 1, 2**63], pa.uint64()),
+        pa.array([7.0, 2.0**63, -(2.0**64)], pa.float64()),
+        pa.array([7.0, 7.5, float("nan")], pa.float32()),
+        pa.array([Decimal("7.00"), Decimal("7.01"), Decimal("1e30")], pa.decimal128(38, 2)),
+    ],
+)
+def test_what_is_no_whole_number_of_64_bits_is_null(column: pa.Array) -> None:
+    engine = open_duckdb(pa.table({"age": column}))
+    engine.impose(only("age", ColumnType.INTEGER))
+    assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").to_pylist() == [7, None, None]
+    assert engine.odd_cells(["age"]) == {"age": 2 - column.null_count}
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize(
     "aggregate", ["SUM(pay)", "AVG(pay)", "MEDIAN(pay)", "MIN(pay)", "SUM(CASE WHEN age > 0 THEN pay * 2 END)"]
 )
-def test_nan_and_infinities_are_refused(aggregate: str, bad: float) -> None:
+def test_nan_and_infinities_are_missing(aggregate: str, bad: float) -> None:
     schema = Schema("people", {name: SCHEMA.columns[name] for name in ("age", "pay")}, individuals=10)
-    table = pa.table({"age": [1, 2], "pay": [1.0, bad]})
-    message = fail(table, schema, f"SELECT {aggregate} FROM people")
-    assert "pay" in message
-    assert "NaN or infinite" in message
-    run_everything(table, schema, f"SELECT {aggregate} FROM people WHERE age = 1", None)  # as the message advises
+    plan = plan_query(f"SELECT {aggregate} FROM people", schema)
+    measured = []
+    for cell in (bad, None):
+        engine = open_duckdb(pa.table({"age": [1, 2, 2], "pay": [1.0, cell, 3.5]}))
+        engine.impose(schema)
+        measured.append(
+            (measure_answer(plan, engine).values, measure_answer(plan, engine, measure_profile(plan, engine)).values)
+        )
+    assert measured[0] == measured[1]
 
 
 def test_overflow_in_an_expression_of_the_engine_quotes_no_cell() -> None:
@@ -528,26 +550,26 @@ def test_a_query_can_be_interrupted() -> None:
     assert progress is None or 0 <= progress <= 100
 
 
-@pytest.mark.parametrize(
-    ("frame", "kind", "advice", "convert"),
-    [
-        ({"age": [1.0, None, 3.0]}, ColumnType.INTEGER, '.astype("Int64")', lambda s: s.astype("Int64")),
-        ({"age": pd.to_datetime(["2020-01-01", None])}, ColumnType.DATE, ".dt.date", lambda s: s.dt.date),
-    ],
-)
-def test_gaps_in_pandas_are_refused_with_a_remedy_that_works(
-    frame: dict[str, Any], kind: ColumnType, advice: str, convert: Callable[[Any], Any], tmp_path: Path
-) -> None:
-    table = pd.DataFrame(frame)
+def test_moments_for_days_are_refused_with_a_remedy_that_works(tmp_path: Path) -> None:
+    table = pd.DataFrame({"age": pd.to_datetime(["2020-01-01", None])})
     table.to_parquet(tmp_path / "people.parquet")
     for source in (pa.Table.from_pandas(table), str(tmp_path / "people.parquet")):
-        message = fail(source, only("age", kind))
-        assert advice in message
+        message = fail(source, only("age", ColumnType.DATE))
+        assert ".dt.date" in message
         assert "CAST(age AS" in message
-    table["age"] = convert(table["age"])
+    table["age"] = table["age"].dt.date
     engine = open_duckdb(pa.Table.from_pandas(table))
-    engine.impose(only("age", kind))
+    engine.impose(only("age", ColumnType.DATE))
     assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").null_count == 1
+
+
+def test_whole_numbers_with_gaps_in_pandas_are_read(tmp_path: Path) -> None:
+    table = pd.DataFrame({"age": [1.0, None, 3.0]})
+    table.to_parquet(tmp_path / "people.parquet")
+    for source in (pa.Table.from_pandas(table), str(tmp_path / "people.parquet")):
+        engine = open_duckdb(source)
+        engine.impose(only("age", ColumnType.INTEGER))
+        assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").to_pylist() == [1, None, 3]
 
 
 def test_a_column_whose_name_has_a_line_break(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shares import Share
 
 from dosimeter.controller import Dataset
-from dosimeter.errors import DataError, QueryError
+from dosimeter.errors import QueryError
 from dosimeter.ledger import Ledger
 
 NAMES = ["Ann", "Bob", "Cid", "Dea", "Eva", None]
@@ -112,18 +112,15 @@ def test_whole_numbers_divide_as_sql_says(extreme: Dataset) -> None:
                 assert found[0][0] == remainder
 
 
-def test_a_denial_does_not_depend_on_whom_the_query_is_aimed_at(tmp_path: object) -> None:
-    """One odd cell denies every release of the table, or none: never only those that look at it."""
+def test_an_answer_does_not_depend_on_whom_the_query_is_aimed_at(tmp_path: object) -> None:
+    """An odd cell denies nothing, whoever the query looks at."""
     table = pa.table({"name": ["Ann", "Bob"], "age": [1, 2], "pay": [1.0, float("nan")]})
     with Dataset.open(table, schema=SCHEMA, table="t") as dataset, Ledger.open(f"{tmp_path}/l.db") as ledger:
         for name in ("Ann", "Bob", "Zoe"):
             sql = f"SELECT SUM(pay) FROM t WHERE name = '{name}'"
-            assert dataset.release(sql, epsilon=0.5, ledger=ledger, policy="budget:9").describe() == {
-                "status": "denied"
-            }
-        assert dataset.release("SELECT COUNT(*) FROM t", epsilon=0.5, ledger=ledger).status == "denied"
-        with pytest.raises(DataError, match="pay"):
-            dataset.risk("SELECT SUM(pay) FROM t")
+            assert dataset.release(sql, epsilon=0.5, ledger=ledger, policy="budget:9").status == "released"
+        assert dataset.release("SELECT COUNT(*) FROM t", epsilon=0.5, ledger=ledger).status == "released"
+        assert dataset.risk("SELECT SUM(pay) FROM t").measured().values == ((1,),)
 
 
 def test_a_total_too_large_for_its_noise_is_refused_before_the_data_are_read(tmp_path: object) -> None:

@@ -19,6 +19,7 @@ from dosimeter.web.database import Database
 from dosimeter.web.pages import ENTRY_COOKIE, SESSION_COOKIE
 from dosimeter.web.shield import POLICY
 from dosimeter.web.tables import SESSIONS, TOKENS, USERS
+from dosimeter.web.throttle import PER_ADDRESS
 
 HOSTILE = "'; DROP TABLE web_users; -- \"<script>alert(1)</script>{{999983*999979}}${999983*999979}%0d%0aSet-Cookie:x=1"
 
@@ -181,7 +182,7 @@ def test_unknown_name_looks_like_a_wrong_password(site: Site) -> None:
 
 def test_address_is_slowed_down_whatever_the_name(site: Site) -> None:
     with site.guest() as guest:
-        limit = site.settings.failures_allowed * auth.PER_ADDRESS
+        limit = site.settings.failures_allowed * PER_ADDRESS
         statuses = [guest.sign_in(f"name{number}", "wrong password").status_code for number in range(limit + 1)]
     assert statuses == [401] * limit + [429]
 

@@ -16,6 +16,7 @@ from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.web.app import make_app
 from dosimeter.web.auth import User, add_user, make_token
+from dosimeter.web.connections import make_server
 from dosimeter.web.database import Database
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.tables import USERS
@@ -116,9 +117,7 @@ class Site:
     def start(cls, settings: Settings, tokens: dict[str, str] | None = None) -> Site:
         given = add_users(settings.database) if tokens is None else tokens
         app = make_app(settings)
-        server = uvicorn.Server(
-            uvicorn.Config(app, port=0, log_level="critical", access_log=False, server_header=False)
-        )
+        server = make_server(app, port=0, log_level="critical")
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         wait_until(lambda: server.started, "the server has started")

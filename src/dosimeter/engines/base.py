@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dosimeter.errors import DataError, SchemaError
+from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -64,7 +64,18 @@ class Engine(Protocol):
         ...
 
     def relation(self) -> exp.Expression:
-        """What stands in FROM."""
+        """Return what stands in FROM: every column in its type, odd cells NULL (N4)."""
+        ...
+
+    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+        """Return how many cells of each column hold something in the source and count as NULL (N4).
+
+        ``table``: a further table the schema declares, whose columns these are.
+        """
+        ...
+
+    def doubtful_columns(self) -> frozenset[str]:
+        """Return the columns that are known, without another look at the data, to hold odd cells."""
         ...
 
     def joined(self, table: JoinTable) -> exp.Expression:
@@ -88,6 +99,14 @@ class Engine(Protocol):
 
     def is_still(self, digest: str) -> bool:
         """Whether the data are those whose digest this is. Cheap where the engine holds a snapshot."""
+        ...
+
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return which stored data these are, however they are read or named; see ``engines/identities.py``.
+
+        Of the table itself and of the private ones that the schema declares beside it, whether or not a query joins
+        them; with ``public``, of the public ones instead. A declared table that is not there has none.
+        """
         ...
 
     def progress(self) -> float | None:
@@ -128,6 +147,12 @@ class EngineInFront:
     def relation(self) -> exp.Expression:
         return self._engine.relation()
 
+    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+        return self._engine.odd_cells(names, table)
+
+    def doubtful_columns(self) -> frozenset[str]:
+        return self._engine.doubtful_columns()
+
     def joined(self, table: JoinTable) -> exp.Expression:
         return self._engine.joined(table)
 
@@ -143,6 +168,9 @@ class EngineInFront:
     def is_still(self, digest: str) -> bool:
         return self._engine.is_still(digest)
 
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        return self._engine.identities(public=public)
+
     def progress(self) -> float | None:
         return self._engine.progress()
 
@@ -151,6 +179,40 @@ class EngineInFront:
 
     def close(self) -> None:
         self._engine.close()
+
+
+class ClosableEngine(EngineInFront):
+    """An engine that can be closed: whatever is asked of it afterwards is refused with one error, on every engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._open: Engine | None = engine
+        self.name = engine.name
+
+    @property
+    def _engine(self) -> Engine:  # type: ignore[override]
+        if self._open is None:
+            raise DatasetClosed(
+                "This dataset is closed: its with block has ended, or close() was called. Open it again with "
+                "Dataset.open, and use it and its risks while it is open."
+            )
+        return self._open
+
+    def progress(self) -> float | None:
+        """Return how far the running query is; None once closed, since another thread may still be asking."""
+        engine = self._open
+        return None if engine is None else engine.progress()
+
+    def interrupt(self) -> None:
+        """Stop the running query. Once closed there is none."""
+        engine = self._open
+        if engine is not None:
+            engine.interrupt()
+
+    def close(self) -> None:
+        """Close the engine. A second time does nothing."""
+        engine, self._open = self._open, None
+        if engine is not None:
+            engine.close()
 
 
 def joined_with_itself(table: JoinTable) -> SchemaError:
@@ -164,6 +226,10 @@ def changed_columns(label: str) -> DataError:
     return DataError(f"{label} no longer has the columns that it was opened with. Open it again, or start again.")
 
 
+def unreadable(path: str) -> SourceUnreachable:
+    return SourceUnreachable(f"{path} cannot be read. Does it exist, and may this user read it?")
+
+
 def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
     """The bytes of the files and how they are read: the same on every engine that reads files."""
     digest = hashlib.sha256()
@@ -172,7 +238,7 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
             with Path(path).open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
         except OSError:
-            raise DataError(f"The file {path} cannot be read.") from None
+            raise unreadable(path) from None
     digest.update(repr((kind, options.wording())).encode())
     return digest.hexdigest()
 

@@ -1,7 +1,10 @@
-"""How a CSV cell must be written to be a value of its type: one rule per type, the same on every engine.
+"""Read cells: how text is read as a value of its type, and which values are odd and count as NULL (N4).
 
-Takes the tree of a text; gives the tree of its value. Engines' own casts take more than this, and each something else:
-12.5 as the whole number 13, 24-01-05 as a day of the year 24, 12:30 as a moment of today.
+Takes trees; gives trees, by one rule per type, the same on every engine. Engines' own casts take more than this, and
+each something else: 12.5 as the whole number 13, 24-01-05 as a day of the year 24, 12:30 as a moment of today.
+
+An odd cell is NULL: NaN, an infinity, a day or moment outside the years 1 to 9999, a whole number outside 64 bits, text
+that is not written as its type. So no cell makes a query fail, and none moves an answer by more than its person may.
 """
 
 from __future__ import annotations
@@ -12,43 +15,87 @@ from sqlglot import exp
 
 from dosimeter.model import ColumnType
 
+FIRST_MOMENT, LAST_MOMENT = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
+FIRST_DAY, LAST_DAY = FIRST_MOMENT[:10], LAST_MOMENT[:10]
+LARGEST_DOUBLE = "1.7976931348623157e308"
+BEYOND_INTEGERS = "9223372036854775808"  # 2^63, a double: whole numbers lie from its negative up to below it
+
 
 @dataclass(frozen=True, slots=True)
 class CellForm:
     """A pattern for all of the text but blanks around it, and what texts of that form are called.
 
-    ``end``: the mark from which on the text adds nothing to the value, and casts do not agree about it.
+    ``ends``: the marks from which on the text adds nothing to the value, and casts do not agree about it.
     """
 
     pattern: str
     words: str
-    end: str | None = None
+    ends: tuple[str, ...] = ()
 
 
 _DAY = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
+_UTC = "Z|[+]00(:?00)?"
 FORMS = {
-    ColumnType.INTEGER: CellForm("[+-]?[0-9]+([.]0*)?", "whole numbers", end="."),
-    ColumnType.DECIMAL: CellForm(
-        "[+-]?(([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf|infinity))|(?i:nan)", "numbers (1234.5)"
-    ),
+    ColumnType.INTEGER: CellForm("[+-]?[0-9]+([.]0*)?", "whole numbers", ends=(".",)),
+    ColumnType.DECIMAL: CellForm("[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?", "numbers (1234.5)"),
     ColumnType.BOOLEAN: CellForm("(?i:true|false|t|f|yes|no|y|n)|1|0", "true or false"),
     ColumnType.DATE: CellForm(_DAY, "days (2024-12-31)"),
-    ColumnType.TIMESTAMP: CellForm(f"{_DAY}([ T]{_CLOCK}Z?)?", "moments in UTC (2024-12-31 23:59:59)", end="Z"),
+    ColumnType.TIMESTAMP: CellForm(
+        f"{_DAY}([ T]{_CLOCK}({_UTC})?)?", "moments in UTC (2024-12-31 23:59:59)", ends=("Z", "+")
+    ),
 }
 
 
 def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
-    """The value in the engine's own type; NULL where the text is not written as one, or is no value that exists."""
+    """Return the value in the engine's own type; NULL where the text is not written as one, or is odd."""
+    value = _parse(text, kind, native)
+    match kind:
+        case ColumnType.DECIMAL:  # 1e999 has the form of a number
+            return keep_if(is_within(value, f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE, native), value)
+        case ColumnType.DATE:
+            return keep_if(is_within(value, FIRST_DAY, LAST_DAY, native), value)
+        case ColumnType.TIMESTAMP:
+            return keep_if(is_within(value, FIRST_MOMENT, LAST_MOMENT, native), value)
+        case _:
+            return value
+
+
+def _parse(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
     form = FORMS[kind]
     bare: exp.Expression = exp.Trim(this=text.copy())
-    if form.end is not None:
+    for end in form.ends:
         one = exp.Literal.number(1)
-        bare = exp.SplitPart(this=bare, delimiter=exp.Literal.string(form.end), part_index=one)
+        bare = exp.SplitPart(this=bare, delimiter=exp.Literal.string(end), part_index=one)
     value = exp.TryCast(this=bare, to=native.copy(), safe=True)
     return exp.Case(ifs=[exp.If(this=matches(exp.Trim(this=text.copy()), form.pattern), true=value)])
 
 
 def matches(text: exp.Expression, pattern: str) -> exp.Expression:
-    """Whether all of a text has the form. ``\\z``, because $ can stand before a last line break."""
+    """Tell whether all of a text has the form. ``\\z``, because $ can stand before a last line break."""
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^({pattern})\\z"))
+
+
+def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
+    """Return the value where the test holds, otherwise NULL. CASE, so that the value is computed there alone."""
+    return exp.Case(ifs=[exp.If(this=test, true=value.copy())])
+
+
+def is_within(value: exp.Expression, low: str, high: str, native: exp.DataType) -> exp.Expression:
+    """Tell whether a value lies between two others of its type, both included. NaN lies above all numbers."""
+    ends = [exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (low, high)]
+    return exp.Between(this=exp.Paren(this=value.copy()), low=ends[0], high=ends[1])
+
+
+def is_whole(value: exp.Expression, native: exp.DataType) -> exp.Expression:
+    """Tell whether a double, given as one, is a whole number of 64 bits."""
+    ends = [
+        exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (f"-{BEYOND_INTEGERS}", BEYOND_INTEGERS)
+    ]
+    return exp.And(
+        this=exp.And(
+            this=exp.GTE(this=value.copy(), expression=ends[0]),
+            expression=exp.LT(this=value.copy(), expression=ends[1]),
+        ),
+        expression=exp.EQ(this=value.copy(), expression=exp.Floor(this=value.copy())),
+    )

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import re
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,9 @@ from dosimeter.engines.base import (
     combine_fingerprints,
     digest_files,
     joined_with_itself,
+    unreadable,
 )
-from dosimeter.engines.cells import FORMS, read_cell
+from dosimeter.engines.duckdb_columns import guess_type, is_read_as, match_columns, read_column, read_text_column
 from dosimeter.engines.duckdb_files import (
     CsvForm,
     Files,
@@ -38,46 +39,18 @@ from dosimeter.engines.duckdb_files import (
     write_csv_reader,
     write_parquet_reader,
 )
+from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
 from dosimeter.engines.files import name_table
+from dosimeter.engines.identities import identify_files
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NATIVE = {
-    ColumnType.INTEGER: "BIGINT",
-    ColumnType.DECIMAL: "DOUBLE",
-    ColumnType.CATEGORY: "VARCHAR",
-    ColumnType.TEXT: "VARCHAR",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",
-}
-_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT"}
-_FITS = {
-    ColumnType.INTEGER: _INTEGERS,
-    ColumnType.DECIMAL: _INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"},
-    ColumnType.CATEGORY: {"VARCHAR", "ENUM"},
-    ColumnType.TEXT: {"VARCHAR", "ENUM", "UUID"},
-    ColumnType.BOOLEAN: {"BOOLEAN"},
-    ColumnType.DATE: {"DATE"},
-    ColumnType.TIMESTAMP: {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"},
-}
-_WHOLE = (
-    ' If these are whole numbers with gaps, which pandas keeps as float64: in pandas use .astype("Int64"), in SQL '
-    "CAST({} AS BIGINT), and write a Parquet file anew."
-)
-_DAYS = (
-    " If these are days without a time: in pandas use .dt.date, in SQL CAST({} AS DATE), and write a Parquet file anew."
-)
-_CONVERSIONS = {(native, ColumnType.INTEGER): _WHOLE for native in ("FLOAT", "DOUBLE", "DECIMAL")} | {
-    (native, ColumnType.DATE): _DAYS for native in _FITS[ColumnType.TIMESTAMP]
-}
 _SOURCE = "dosimeter_source"
 _TYPED = "dosimeter_table"
 _ATTACHED = "dosimeter_database"
-_NOT_OF_TYPE = "dosimeter: not of type"
 
 
 def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> DuckDBEngine:
@@ -112,12 +85,14 @@ class DuckDBEngine:
         self._options = options
         self._content = content
         self._form = form
-        self._relation = _SOURCE
+        self._reading = {name: (name, kind) for name, kind in self.describe().items()}
+        self._typed = form is None  # whether the source view gives cells as values; a CSV is read as text for a schema
         self._joined: dict[str, str] = {}
         self._headers = self._read_headers()
         self.generation = 0
         self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
+        self._create_view(typed=True)
 
     # ------------------------------------------------------------ opening
 
@@ -190,43 +165,52 @@ class DuckDBEngine:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        return {name: _guess(kind) for name, kind in self._native.items()}
+        return {name: guess_type(kind) for name, kind in self._native.items()}
 
     def impose(self, schema: Schema) -> None:
-        named = {name.lower(): name for name in self._native}
-        if not any(column.name.lower() in named for column in schema.columns.values()):
-            raise DataError(  # without a header the "names" would be cells, so none is quoted
-                f"The data has none of the columns the schema declares. The first line of a CSV must name its columns; "
-                f"the schema's are {', '.join(list(schema.columns)[:20])}."
-            )
-        columns: list[str] = []
-        for column in schema.columns.values():
-            found = named.get(column.name.lower())
-            if found is None:
-                raise DataError(
-                    f"The data has no column {column.name}, which the schema declares. "
-                    f"Columns in the data: {', '.join(list(self._native)[:20])}."
-                )
-            native = self._native[found].split("(")[0]  # an ENUM's full name lists its values
-            whole = column.type is ColumnType.INTEGER and re.fullmatch(r"DECIMAL\(\d+,0\)", self._native[found])
-            if self._form is None and native not in _FITS[column.type] and not whole:
-                raise DataError(
-                    f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
-                    f"{_CONVERSIONS.get((native, column.type), '').format(column.name)}"
-                )
-            value = f"CAST({quote_identifier(found)} AS {_NATIVE[column.type]})"
-            if self._form is not None and column.type in FORMS:
-                value = _read_or_fail(found, column.type)
-            columns.append(f"{value} AS {quote_identifier(column.name)}")
-        source = _SOURCE if self._form is None else self._text_reader()
+        self._reading = match_columns(schema.columns, self._native, text=self._form is not None)
+        self._create_view(typed=self._form is None)
+        self._declared = schema.tables
+
+    def _create_view(self, *, typed: bool) -> None:
+        """Make the view that every query reads: each column in its type, odd cells NULL (N4)."""
+        columns = ", ".join(
+            f"{self._value_of(name, typed=typed).sql(dialect='duckdb')} AS {quote_identifier(name)}"
+            for name in self._reading
+        )
+        source = _SOURCE if typed else self._text_reader()
         try:
-            self._connection.execute(
-                f"CREATE OR REPLACE TEMP VIEW {_TYPED} AS SELECT {', '.join(columns)} FROM {source}"
-            )
+            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {_TYPED} AS SELECT {columns} FROM {source}")
         except duckdb.Error as error:
             raise self._reading_error(error) from None
-        self._relation = _TYPED
-        self._declared = schema.tables
+        self._typed = typed
+
+    def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
+        source, kind = self._reading[name]
+        return read_column(source, self._native[source], kind) if typed else read_text_column(source, kind)
+
+    def doubtful_columns(self) -> frozenset[str]:
+        """Return the columns of a CSV that hold cells which are not written as the declared type."""
+        if self._typed:
+            return frozenset()
+        found = {name for name, (source, kind) in self._reading.items() if not is_read_as(self._native[source], kind)}
+        return frozenset(found)
+
+    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+        """Return how many cells of each column hold something in the source and count as NULL (N4)."""
+        if table is not None:
+            with contextlib.closing(self._open_joined(table)) as other:
+                other.impose(Schema(table=table.name, columns=table.columns))
+                return other.odd_cells(names)
+        counts = ", ".join(
+            f"COUNT({quote_identifier(self._reading[name][0])}) - "
+            f"COUNT({self._value_of(name, typed=self._typed).sql(dialect='duckdb')})"
+            for name in names
+        )
+        if not counts:
+            return {}
+        found = self._run(f"SELECT {counts} FROM {_SOURCE if self._typed else self._text_reader()}")
+        return {name: int(column[0].as_py()) for name, column in zip(names, found.columns, strict=True)}
 
     def _text_reader(self) -> str:
         """The CSV again, with every cell as text."""
@@ -235,7 +219,7 @@ class DuckDBEngine:
         return write_csv_reader(self._files, self._options, self._form, dict.fromkeys(self._native, "VARCHAR"))
 
     def relation(self) -> exp.Expression:
-        return exp.Table(this=exp.to_identifier(self._relation, quoted=True))
+        return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """The further table, read once through an engine of its own and kept beside this one."""
@@ -273,8 +257,13 @@ class DuckDBEngine:
         if not isinstance(query, exp.Select):
             raise TypeError("only SELECT trees of our own making run")
         text = query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+        table = self._run(text)
+        self.rows_fetched += table.num_rows
+        return table
+
+    def _run(self, text: str) -> pa.Table:
         try:
-            table = self._connection.sql(text).to_arrow_table()
+            return self._connection.sql(text).to_arrow_table()
         except duckdb.InterruptException:
             raise Interrupted("Stopped.") from None
         except KeyboardInterrupt:
@@ -282,34 +271,13 @@ class DuckDBEngine:
             raise
         except duckdb.Error as error:
             raise self._reading_error(error) from None
-        self.rows_fetched += table.num_rows
-        return table
 
     def _reading_error(self, error: duckdb.Error) -> DataError:
+        gone = next((path for path in self._files.paths if not os.access(path, os.R_OK)), None) if self._files else None
+        if gone is not None:
+            return unreadable(gone)
         path = self._files.paths[0] if self._files else self._table
-        failed = re.search(rf"{_NOT_OF_TYPE} (\w+) ([0-9a-f]*)", str(error))
-        if failed is None:
-            return explain_error(error, path, self._files.kind if self._files else "table")
-        kind, name = ColumnType(failed.group(1)), bytes.fromhex(failed.group(2)).decode()
-        form, place = FORMS[kind].words, self._place_failure(name, kind)
-        return DataError(
-            f"{path}: column {name} holds values that are not {form}{place}. Correct the file, or the "
-            "type in the schema, or say with --null how missing values are written."
-        )
-
-    def _place_failure(self, name: str, kind: ColumnType) -> str:
-        """Where a file's first cell is that cannot be read, so that it can be found without being quoted."""
-        if self._files is None or len(self._files.paths) > 1:
-            return ""
-        column = exp.column("cell")
-        bad = exp.Is(this=exp.Paren(this=read_cell(column, kind, _type(kind))), expression=exp.Null())
-        cells = f"SELECT ROW_NUMBER() OVER () AS place, {quote_identifier(name)} AS cell FROM {self._text_reader()}"
-        first = f"SELECT MIN(place) FROM ({cells}) WHERE cell IS NOT NULL AND {bad.sql(dialect='duckdb')}"
-        try:
-            ((place,),) = self._connection.execute(first).fetchall()
-        except duckdb.Error:  # a row below is malformed, or somebody has stopped the query
-            return ""
-        return "" if place is None else f", first in row {place} below the header"
+        return explain_error(error, path, self._files.kind if self._files else "table")
 
     def refresh(self) -> None:
         """The views of a generation keep their names to themselves, so that nobody who kept one reads another table."""
@@ -325,6 +293,9 @@ class DuckDBEngine:
         """The first line of every CSV, whose columns are read by their place."""
         if self._form is None or self._files is None:
             return []
+        for path in self._files.paths:
+            if not os.access(path, os.R_OK):
+                raise unreadable(path)
         return [read_first_line(path) for path in self._files.paths]
 
     def is_still(self, digest: str) -> bool:
@@ -340,6 +311,34 @@ class DuckDBEngine:
                 return other.fingerprint()
         except (DataError, OptionError, SchemaError):
             return "absent"  # no query can join it either
+
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return the bytes of files, the content of stored tables and of tables in memory, as identities."""
+        found = set() if public else set(self._identify())
+        for table in self._declared.values():
+            if table.public is not public:
+                continue
+            try:
+                other = self._open_joined(table)
+            except (DataError, OptionError, SchemaError):
+                continue  # absent: no query can join it either
+            with contextlib.closing(other):
+                found |= other.identities()
+        return frozenset(found)
+
+    def _identify(self) -> frozenset[str]:
+        if self._files is not None and self._files.kind != "duckdb":
+            return identify_files(self._files.paths)
+        try:
+            if self._files is not None:
+                return identify_stored(self._connection, _ATTACHED, self._table)
+            return identify_relation(self._connection, _SOURCE)
+        except duckdb.InterruptException:
+            raise Interrupted("Stopped.") from None
+        except duckdb.Error as error:
+            if self._content is not None:  # in memory, with text that is no text: its bytes are all that can be named
+                return frozenset({f"arrow:{self._content}"})
+            raise self._reading_error(error) from None
 
     def _is_in_same_file(self, table: JoinTable) -> bool:
         return self._files is not None and self._files.kind == "duckdb" and table.name not in self._options.tables
@@ -427,26 +426,6 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
         connection.close()
         raise OptionError(f"{path} has {len(names)} tables ({', '.join(names[:20]) or 'none'}). Name one with --table.")
     return names[0]
-
-
-def _type(kind: ColumnType) -> exp.DataType:
-    return exp.DataType.build(_NATIVE[kind], dialect="duckdb")
-
-
-def _read_or_fail(name: str, kind: ColumnType) -> str:
-    """Text as its type. It fails where the text is not written as one, naming the column and nothing else."""
-    column = exp.column(exp.to_identifier(name, quoted=True))
-    value = read_cell(column, kind, _type(kind)).sql(dialect="duckdb")
-    failure = quote_text(f"{_NOT_OF_TYPE} {kind} {name.encode().hex()}")
-    return f"CASE WHEN {quote_identifier(name)} IS NOT NULL THEN COALESCE({value}, error({failure})) END"
-
-
-def _guess(native: str) -> ColumnType:
-    bare = native.split("(")[0]
-    for kind in (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE, ColumnType.TIMESTAMP):
-        if bare in _FITS[kind]:
-            return kind
-    return ColumnType.TEXT
 
 
 def _digest_table(table: pa.Table) -> str:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import ErrorLevel, exp
@@ -26,11 +26,13 @@ from dosimeter.engines.postgres_catalogue import (
     describe_relation,
     find_relation,
     match_columns,
+    odd_cells_query,
     quote_identifier,
     read_through_casts,
     split_name,
 )
-from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
+from dosimeter.engines.postgres_identities import identify_relation, name_address, name_system
+from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.model import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -100,7 +102,9 @@ class PostgresEngine:
         self._relation = relation
         self._table = table
         self._attributes = dict(attributes)
-        self._reading: Reading = {name: (name, kind) for name, kind in self.describe().items()}
+        self._reading: Reading = {
+            name: (name, self._attributes[name].kind, kind) for name, kind in self.describe().items()
+        }
         self._interrupted = False
         self.rows_fetched = 0
 
@@ -127,13 +131,26 @@ class PostgresEngine:
             raise OptionError(
                 f"{table.name} is in memory and cannot be joined in PostgreSQL. Load it into the database."
             )
+        relation, reading = self._join(table)
+        return read_through_casts(relation, reading, f"dosimeter_joined_{list(self._joined).index(table.name)}")
+
+    def _join(self, table: JoinTable) -> tuple[Relation, Reading]:
         if table.name not in self._joined:
             relation, attributes = self._find_joined(table.source or table.name)
             if table.public and (relation.schema, relation.name) == (self._relation.schema, self._relation.name):
                 raise joined_with_itself(table)
             self._joined[table.name] = (relation, match_columns(table.columns, attributes))
-        relation, reading = self._joined[table.name]
-        return read_through_casts(relation, reading, f"dosimeter_joined_{list(self._joined).index(table.name)}")
+        return self._joined[table.name]
+
+    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+        relation, reading = (self._relation, self._reading) if table is None else self._join(table)
+        if not names:
+            return {}
+        found = self._run(_with_collations(odd_cells_query(relation, reading, names)).sql(dialect="postgres"))
+        return {name: int(count) for name, count in found.to_pylist()[0].items()}
+
+    def doubtful_columns(self) -> frozenset[str]:
+        return frozenset()
 
     def _find_joined(self, name: str) -> tuple[Relation, dict[str, Attribute]]:
         import psycopg
@@ -172,6 +189,37 @@ class PostgresEngine:
     def is_still(self, digest: str) -> bool:
         return self._snapshot_digest == digest or self.fingerprint() == digest
 
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return server, database and OID of every stored table that is read, in the snapshot that is measured."""
+        relations = [] if public else [self._relation]
+        for table in self._declared.values():
+            if table.public is not public:
+                continue
+            try:
+                relations.append(self._find_joined(table.source or table.name)[0])
+            except SourceUnreachable:
+                raise
+            except (DataError, OptionError):
+                continue  # absent: no query can join it either
+        found: set[str] = set()
+        for relation in relations:
+            found |= self._identify(relation)
+        return frozenset(found)
+
+    def _identify(self, relation: Relation) -> frozenset[str]:
+        import psycopg
+
+        try:
+            self._begin_if_idle()
+            try:
+                server = name_system(self._connection)
+            except psycopg.Error:
+                server = name_address(self._connection)
+            return identify_relation(self._connection, relation.oid, server)
+        except psycopg.Error as error:
+            self._leave_transaction()
+            raise _translate(error, relation.label) from None
+
     def refresh(self) -> None:
         self._leave_transaction()
         self._joined.clear()
@@ -179,7 +227,7 @@ class PostgresEngine:
     def _digest_joined(self, table: JoinTable) -> str:
         try:
             found = self._find_joined(table.source or table.name)
-        except ConnectionLostError:
+        except SourceUnreachable:
             raise
         except (DataError, OptionError):
             return "absent"  # no query can join it either
@@ -418,24 +466,28 @@ def _translate(error: Exception, label: str) -> DosimeterError:
     """Ours, from the SQLSTATE alone: PostgreSQL's text can quote cells."""
     state = cast("str | None", getattr(error, "sqlstate", None))
     match state:
+        case "57014" if "user request" in str(error):
+            return SourceUnreachable(f"{label}: somebody cancelled the query at the server. Try again.")
         case "57014":
             return DataError(
                 f"{label}: the query took longer than statement_timeout allows ({STATEMENT_TIMEOUT} unless set "
                 "otherwise). Allow more with ?options=-c%20statement_timeout%3D1h at the end of the URL."
             )
         case "42501":
-            return DataError(f"The user may not read {label}. It needs: GRANT SELECT ON {label} TO the user.")
+            return SourceUnreachable(f"The user may not read {label}. It needs: GRANT SELECT ON {label} TO the user.")
         case "42P01" | "42703":
-            return DataError(f"{label} was changed or dropped meanwhile. Open it again.")
+            return SourceUnreachable(f"{label} was changed or dropped meanwhile. Open it again.")
         case "22003" | "22P02" | "22008" | "22007" | "22012" | "22023":
             return DataError(
                 f"{label}: a value does not have its declared type, or a number in the query went out of range. "
                 "Check with: dosimeter schema --check."
             )
         case "40001" | "40P01":
-            return DataError(
+            return SourceUnreachable(
                 f"{label}: the server cancelled the query because of a conflict. Try again, or ask the primary."
             )
+        case "53300":
+            return SourceUnreachable(f"{label}: the server has no connection to spare. Try again.")
         case str() if state.startswith("53"):
             return DataError(f"{label}: the server has not enough memory, disk or connections for this query.")
         case str() if state.startswith(("08", "57P")):
@@ -443,16 +495,10 @@ def _translate(error: Exception, label: str) -> DosimeterError:
         case str():
             return DataError(f"{label} cannot be read: PostgreSQL says SQLSTATE {state}.")
         case None if type(error).__name__ == "DataError":
-            return DataError(
-                f"{label} holds a date outside the years 1 to 9999, such as infinity. Leave it out with a view."
-            )
+            return DataError(f"{label} holds a value that cannot be read here. Leave its column out with a view.")
         case None:
             return _lost(label)
 
 
-class ConnectionLostError(OptionError):
-    """No DataError: nothing in the data decides it, so that it must not end as a denial."""
-
-
-def _lost(label: str) -> ConnectionLostError:
-    return ConnectionLostError(f"{label}: the connection to the server was lost. Try again.")
+def _lost(label: str) -> SourceUnreachable:
+    return SourceUnreachable(f"{label}: the connection to the server was lost. Try again.")

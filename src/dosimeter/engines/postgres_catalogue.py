@@ -6,12 +6,22 @@ Takes an open connection or plain names; gives values and trees. Never connects,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from dosimeter.engines.cells import (
+    FIRST_DAY,
+    FIRST_MOMENT,
+    LARGEST_DOUBLE,
+    LAST_DAY,
+    LAST_MOMENT,
+    is_whole,
+    is_within,
+    keep_if,
+)
 from dosimeter.engines.files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
 from dosimeter.model import Column, ColumnType
@@ -19,7 +29,7 @@ from dosimeter.model import Column, ColumnType
 if TYPE_CHECKING:
     import psycopg
 
-Reading = dict[str, tuple[str, ColumnType]]  # a column's name → the attribute it is read from, and its type
+Reading = dict[str, tuple[str, str, ColumnType]]  # a column's name → its attribute, the kind of that, and its type
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _RELATION_KINDS = "('r', 'p', 'v', 'm', 'f')"  # tables, partitioned ones, views, materialised views, foreign tables
 
@@ -35,6 +45,7 @@ _FITS = {
     ColumnType.TEXT: _TEXTS,
     ColumnType.CATEGORY: _TEXTS,
 }
+_ALSO_FITS = {ColumnType.INTEGER: _NUMBERS}  # whole numbers that are kept as numeric or floats
 _NATIVE = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.DECIMAL: "DOUBLE",
@@ -46,7 +57,7 @@ _NATIVE = {
 }
 _MOMENTS = _FITS[ColumnType.TIMESTAMP]
 _CASTABLE = {
-    ColumnType.INTEGER: _NUMBERS | _TEXTS,
+    ColumnType.INTEGER: _TEXTS,
     ColumnType.DECIMAL: _TEXTS,
     ColumnType.BOOLEAN: _TEXTS | {"int4"},
     ColumnType.DATE: _MOMENTS | _TEXTS,
@@ -188,12 +199,12 @@ def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Attrib
                 f"Column {column.name} is {attribute.written} in the data, which has no equivalent here. Leave it "
                 "out of the schema, or read a view that casts it."
             )
-        if attribute.kind not in _FITS[column.type]:
+        if attribute.kind not in _FITS[column.type] | _ALSO_FITS.get(column.type, frozenset()):
             raise DataError(
                 f"Column {column.name} is {attribute.written} in the data and {column.type} in the schema. Change one."
                 f"{_advise_cast(column, attribute)}"
             )
-        reading[column.name] = (found, column.type)
+        reading[column.name] = (found, attribute.kind, column.type)
     return reading
 
 
@@ -217,21 +228,69 @@ def _advise_cast(column: Column, attribute: Attribute) -> str:
     return f" If its values are such, read a view with CAST({name} AS {written})."
 
 
-def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.Expression:
-    """PostgreSQL flattens the subquery, so that a WHERE still reaches the table."""
-    columns = [exp.alias_(_cast(source, kind), name, quoted=True) for name, (source, kind) in reading.items()]
-    table = exp.Table(
+def table_of(relation: Relation) -> exp.Table:
+    return exp.Table(
         this=exp.to_identifier(relation.name, quoted=True), db=exp.to_identifier(relation.schema, quoted=True)
     )
-    return exp.select(*columns).from_(table).subquery(alias)
 
 
-def _cast(source: str, kind: ColumnType) -> exp.Expression:
-    tree = exp.Cast(
-        this=exp.column(exp.to_identifier(source, quoted=True)),
-        to=exp.DataType.build(_NATIVE[kind], dialect="postgres"),
-    )
-    return collate_by_bytes(tree) if kind in (ColumnType.TEXT, ColumnType.CATEGORY) else tree
+def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.Expression:
+    """Return the table with every column in its type, odd cells NULL (N4).
+
+    PostgreSQL flattens the subquery, so that a WHERE still reaches the table.
+    """
+    columns = [exp.alias_(_read(*read), name, quoted=True) for name, read in reading.items()]
+    return exp.select(*columns).from_(table_of(relation)).subquery(alias)
+
+
+def odd_cells_query(relation: Relation, reading: Reading, names: Collection[str]) -> exp.Select:
+    """Return the query for how many cells of each column hold something and count as NULL."""
+    counts = []
+    for name in names:
+        held = exp.Count(this=exp.column(exp.to_identifier(reading[name][0], quoted=True)))
+        counts.append(
+            exp.alias_(exp.Sub(this=held, expression=exp.Count(this=_read(*reading[name]))), name, quoted=True)
+        )
+    return exp.select(*counts).from_(table_of(relation))
+
+
+def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
+    """Return the value of an attribute. NaN lies above all numbers here, and before and after all days lie infinities.
+
+    A numeric can be too large or too small for a double, and a cast would fail.
+    """
+    column = exp.column(exp.to_identifier(source, quoted=True))
+    value = exp.Cast(this=column, to=_type(_NATIVE[kind]))
+    numeric = held in ("numeric", "whole numeric")
+    match kind:
+        case ColumnType.INTEGER if numeric:
+            whole = exp.EQ(this=column.copy(), expression=exp.Floor(this=column.copy()))
+            return keep_if(exp.And(this=is_within(column, *_INT64, _type("NUMERIC")), expression=whole), value)
+        case ColumnType.INTEGER if held in ("float4", "float8"):
+            return keep_if(is_whole(exp.Cast(this=column.copy(), to=_type("DOUBLE")), _type("DOUBLE")), value)
+        case ColumnType.DECIMAL if numeric:
+            small = exp.LT(this=exp.Abs(this=column.copy()), expression=exp.Cast(this=_SMALLEST, to=_type("NUMERIC")))
+            zero = exp.If(this=small, true=exp.Cast(this=exp.Literal.number(0), to=_type("DOUBLE")))
+            inside = is_within(column, f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE, _type("NUMERIC"))
+            return exp.Case(ifs=[zero, exp.If(this=inside, true=value)])
+        case ColumnType.DECIMAL if held in ("float4", "float8"):
+            return keep_if(is_within(value, f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE, _type("DOUBLE")), value)
+        case ColumnType.DATE:
+            return keep_if(is_within(value, FIRST_DAY, LAST_DAY, _type("DATE")), value)
+        case ColumnType.TIMESTAMP:
+            return keep_if(is_within(value, FIRST_MOMENT, LAST_MOMENT, _type("TIMESTAMP")), value)
+        case ColumnType.TEXT | ColumnType.CATEGORY:
+            return collate_by_bytes(value)
+        case _:
+            return value
+
+
+_INT64 = (str(-(2**63)), str(2**63 - 1))
+_SMALLEST = exp.Literal.string("1e-300")  # smaller sizes are 0: a double holds none below 5e-324
+
+
+def _type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect="postgres")
 
 
 def collate_by_bytes(tree: exp.Expression) -> exp.Expression:

@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,18 @@ from dosimeter.engines.base import (
     digest_files,
     joined_with_itself,
 )
-from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
-from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, inference_query, read_column
-from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError
+from dosimeter.engines.identities import identify_files
+from dosimeter.engines.spark_files import (
+    Files,
+    find_files,
+    identify_input,
+    is_remote,
+    read_csv,
+    read_parquet,
+    table_name,
+)
+from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, held_cells, inference_query, read_column
+from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
 from dosimeter.model import Column, ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -52,6 +61,7 @@ _FITS = {
     ColumnType.TEXT: _TEXTS,
     ColumnType.CATEGORY: _TEXTS,
 }
+_ALSO_FITS = {ColumnType.INTEGER: _NUMBERS}  # whole numbers that are kept as decimals or floats
 # What a tree means depends on these. They are set while one of ours is analysed and run, and then set back.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail without a word
@@ -176,7 +186,8 @@ class SparkEngine:
                     f"Column {column.name} is {native} in the data, which has no equivalent here. Leave it out of the "
                     "schema, or read a view that casts it."
                 )
-            if not self._is_text and _kind(native) not in _FITS[column.type]:
+            fits = _FITS[column.type] | _ALSO_FITS.get(column.type, frozenset())
+            if not self._is_text and _kind(native) not in fits:
                 raise DataError(
                     f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
                     f"{_advise_cast(column, native)}"
@@ -187,13 +198,34 @@ class SparkEngine:
 
     def relation(self) -> exp.Expression:
         """The source with every column in its type."""
+        columns = [exp.alias_(self._value_of(name), name, quoted=True) for name in self._read_as()]
+        return exp.select(*columns).from_(self._source()).subquery(f"{self._view}_typed")
+
+    def _read_as(self) -> Mapping[str, tuple[str, ColumnType]]:
         if self._reading is None:
             self._reading = {name: (name, kind) for name, kind in self.describe().items()}
-        columns = [
-            exp.alias_(read_column(source, kind, self._null(), f"{self._view} column {at}"), name, quoted=True)
-            for at, (name, (source, kind)) in enumerate(self._reading.items())
-        ]
-        return exp.select(*columns).from_(self._source()).subquery(f"{self._view}_typed")
+        return self._reading
+
+    def _value_of(self, name: str) -> exp.Expression:
+        source, kind = self._read_as()[name]
+        return read_column(source, _kind(self._native[source]), kind, self._null())
+
+    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+        if table is not None:
+            self.joined(table)
+            return self._joined[table.name].odd_cells(names)
+        if not names:
+            return {}
+        counts = []
+        for name in names:
+            held, read = held_cells(self._read_as()[name][0], self._null()), self._value_of(name)
+            counted = exp.Sub(this=exp.Count(this=held), expression=exp.Count(this=read))
+            counts.append(exp.alias_(counted, name, quoted=True))
+        row = self.fetch(exp.select(*counts).from_(self._source())).to_pylist()[0]
+        return {name: int(count) for name, count in row.items()}
+
+    def doubtful_columns(self) -> frozenset[str]:
+        return frozenset()
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """A further table, through an engine of its own in the same session."""
@@ -265,14 +297,6 @@ class SparkEngine:
     def interrupted(self) -> bool:
         return self._interrupted
 
-    def name_column(self, view: str, position: int) -> str | None:
-        """The column that the mark of a reading error stands for."""
-        for engine in (self, *self._joined.values()):
-            names = list(engine._reading or {})
-            if engine._view == view and position < len(names):
-                return names[position]
-        return None
-
     def refresh(self) -> None:
         """Files are listed again, tables looked up again, and joined ones opened again."""
         self._close_joined()
@@ -305,6 +329,21 @@ class SparkEngine:
         except (DataError, OptionError, SchemaError):
             return "absent"  # no query can join it either
         return self._joined[table.name].fingerprint()
+
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return the bytes of the files that are read, wherever they are, and the content of what is in no file."""
+        found = set() if public else set(self._identify())
+        for table in self._declared.values():
+            if table.public is public and self._digest_joined(table) != "absent":
+                found |= self._joined[table.name].identities()
+        return frozenset(found)
+
+    def _identify(self) -> frozenset[str]:
+        if self._files is not None and self._files.local:
+            return identify_files(self._files.paths)
+        with _translated(self._label, self), _prepared(self._session):
+            found = identify_input(self._session, self._read())
+        return found or frozenset({f"spark-rows:{self._digest()}"})
 
     def _digest(self) -> str:
         if self._files is not None and self._files.local:
@@ -347,7 +386,7 @@ def _kind(native: str) -> str:
 
 
 _CASTABLE = {
-    ColumnType.INTEGER: _NUMBERS | _TEXTS,
+    ColumnType.INTEGER: _TEXTS,
     ColumnType.DECIMAL: _TEXTS,
     ColumnType.BOOLEAN: _TEXTS | _INTEGERS,
     ColumnType.DATE: _TEXTS | _FITS[ColumnType.TIMESTAMP],
@@ -467,11 +506,8 @@ def _without_version_warnings() -> Iterator[None]:
 # ---------------------------------------------------------------- errors
 
 
-class SparkLostError(OptionError):
-    """Spark's Java process has ended, and nothing is left in it to tidy up.
-
-    No DataError: nothing in the data decides it, so that it must not end as a denial.
-    """
+class SparkLostError(SourceUnreachable):
+    """Spark's Java process has ended, and nothing is left in it to tidy up."""
 
 
 @contextmanager
@@ -513,19 +549,12 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
             "more of it if need be (spark.driver.memory)."
         )
     condition = _condition(error)
-    marked = re.search(r"(dosimeter_\w+) column (\d+)", str(error))
-    column = engine.name_column(marked.group(1), int(marked.group(2))) if engine is not None and marked else None
-    if column is not None:
-        return DataError(
-            f"{label}: column {column} does not have its declared type everywhere. Correct the file, or the type in "
-            "the schema, or say how it is written with --delimiter, --encoding and --null."
-        )
     if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "PARSE_SYNTAX_ERROR", "INVALID_IDENTIFIER")):
         return OptionError(
             f"Spark's catalogue has no table {label}. Name one with --table, as database.table if need be."
         )
     if condition.startswith("PATH_NOT_FOUND"):
-        return DataError(f"There is no file {label}.")
+        return SourceUnreachable(f"There is no file {label}.")
     if condition.startswith(("MALFORMED", "FAILED_READ_FILE")) or "MALFORMED" in str(error):
         return DataError(
             f"{label}: a row is malformed. Correct the file, or say how it is written with --delimiter and --encoding."

@@ -10,7 +10,19 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dosimeter.engines.cells import matches, read_cell
+from dosimeter.engines.cells import (
+    FIRST_DAY,
+    FIRST_MOMENT,
+    FORMS,
+    LARGEST_DOUBLE,
+    LAST_DAY,
+    LAST_MOMENT,
+    is_whole,
+    is_within,
+    keep_if,
+    matches,
+    read_cell,
+)
 from dosimeter.errors import QueryError
 from dosimeter.model import ColumnType
 
@@ -74,22 +86,44 @@ def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
 # ---------------------------------------------------------------- reading columns
 
 
-def read_column(name: str, kind: ColumnType, null: str | None, mark: str) -> exp.Expression:
-    """A column of the source in its type. With ``null`` the source is text, and a cell that cannot be read fails.
+def read_column(name: str, native: str, kind: ColumnType, null: str | None) -> exp.Expression:
+    """Return a column of the source in its type, odd cells NULL (N4). With ``null`` the source is text.
 
-    The failure carries the mark, and nothing of the cell.
+    ``native``: the name of Spark's own type, without its parameters. NaN lies above all numbers in Spark.
     """
     column = _column(name)
-    if null is None:
-        return _cast(column, _NATIVE[kind])
-    text = _cell(name, null)
-    if kind in (ColumnType.TEXT, ColumnType.CATEGORY):
-        return text
-    value = read_cell(text, kind, _type(_NATIVE[kind]))
-    there = exp.Not(this=exp.Is(this=text.copy(), expression=exp.Null()))
-    failure = exp.Anonymous(this="raise_error", expressions=[exp.Literal.string(mark)])
-    otherwise = exp.Case(ifs=[exp.If(this=there, true=_cast(failure, _NATIVE[kind]))])
-    return exp.Coalesce(this=value, expressions=[otherwise])
+    if null is not None:
+        text = _cell(name, null)
+        return read_cell(text, kind, _type(_NATIVE[kind])) if kind in FORMS else text
+    target = _type(_NATIVE[kind])
+    match kind:
+        case ColumnType.INTEGER if native in ("float", "double"):
+            double = _cast(column, "DOUBLE")
+            return keep_if(is_whole(double, _type("DOUBLE")), exp.Cast(this=double.copy(), to=target))
+        case ColumnType.INTEGER if (
+            native == "decimal"
+        ):  # FLOOR is written in doubles for Spark, which hold fewer digits
+            part = exp.Mod(this=column, expression=exp.Literal.number(1))
+            whole = exp.EQ(this=exp.Paren(this=part), expression=exp.Literal.number(0))
+            return keep_if(whole, exp.TryCast(this=column.copy(), to=target, safe=True))
+        case ColumnType.INTEGER:
+            return exp.TryCast(this=column, to=target, safe=True)
+        case ColumnType.DECIMAL:
+            double = _cast(column, "DOUBLE")
+            largest = (f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE)
+            return keep_if(is_within(double, *largest, target), double) if native in ("float", "double") else double
+        case ColumnType.DATE:
+            return keep_if(is_within(column, FIRST_DAY, LAST_DAY, target), column)
+        case ColumnType.TIMESTAMP:
+            moment = exp.Cast(this=column, to=target)
+            return keep_if(is_within(moment, FIRST_MOMENT, LAST_MOMENT, target), moment)
+        case _:
+            return exp.Cast(this=column, to=target)
+
+
+def held_cells(name: str, null: str | None) -> exp.Expression:
+    """Return what the source holds, NULL where it holds nothing."""
+    return _column(name) if null is None else _cell(name, null)
 
 
 def _cell(name: str, null: str) -> exp.Expression:
@@ -108,6 +142,8 @@ def inference_query(
         items.append(exp.alias_(exp.Count(this=text), f"c{at}"))
         for kind in INFERRED:
             value = read_cell(text, kind, _type(_NATIVE[kind]))
+            if kind is ColumnType.DECIMAL:
+                value = exp.Literal.number(1)  # the form is enough: NaN is odd, and still the mark of a number
             if kind in _INFERRED_FORM:
                 value = exp.Case(ifs=[exp.If(this=matches(text, _INFERRED_FORM[kind]), true=value)])
             items.append(exp.alias_(exp.Count(this=value), f"c{at}_{kind}"))

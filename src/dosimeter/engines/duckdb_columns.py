@@ -1,0 +1,150 @@
+"""Read a DuckDB column as its declared type: which types fit, and the SQL that turns odd cells into NULL (N4).
+
+Takes names and DuckDB's own type names; gives SQL. Never opens a connection.
+
+NaN is told by ``isfinite``, which DuckDB works out for every row. Comparisons and ``isnan`` it can decide for a whole
+block of rows by a Parquet file's statistics, and these leave NaN out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from dosimeter.engines.cells import (
+    FIRST_DAY,
+    FIRST_MOMENT,
+    FORMS,
+    LAST_DAY,
+    LAST_MOMENT,
+    is_whole,
+    is_within,
+    keep_if,
+    read_cell,
+)
+from dosimeter.errors import DataError
+from dosimeter.model import Column, ColumnType
+
+_NATIVE = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.DECIMAL: "DOUBLE",
+    ColumnType.CATEGORY: "VARCHAR",
+    ColumnType.TEXT: "VARCHAR",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+}
+_SMALL_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+_INTEGERS = _SMALL_INTEGERS | {"UBIGINT", "HUGEINT", "UHUGEINT"}
+_FLOATS = {"FLOAT", "DOUBLE"}
+_FITS = {
+    ColumnType.INTEGER: _INTEGERS,
+    ColumnType.DECIMAL: _INTEGERS | _FLOATS | {"DECIMAL"},
+    ColumnType.CATEGORY: {"VARCHAR", "ENUM"},
+    ColumnType.TEXT: {"VARCHAR", "ENUM", "UUID"},
+    ColumnType.BOOLEAN: {"BOOLEAN"},
+    ColumnType.DATE: {"DATE"},
+    ColumnType.TIMESTAMP: {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"},
+}
+_LENGTHS = {"TIMESTAMP_S": len("9999-12-31 23:59:59"), "TIMESTAMP_MS": len("9999-12-31 23:59:59.999")}
+_ALSO_FITS = {ColumnType.INTEGER: _FLOATS | {"DECIMAL"}}  # whole numbers with gaps, which pandas keeps as floats
+_DAYS = (
+    " If these are days without a time: in pandas use .dt.date, in SQL CAST({} AS DATE), and write a Parquet file anew."
+)
+_CONVERSIONS = {(native, ColumnType.DATE): _DAYS for native in _FITS[ColumnType.TIMESTAMP]}
+
+
+def guess_type(native: str) -> ColumnType:
+    """Return the type a column has without a schema."""
+    for kind in (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE, ColumnType.TIMESTAMP):
+        if _bare(native) in _FITS[kind]:
+            return kind
+    return ColumnType.TEXT
+
+
+def match_columns(
+    columns: Mapping[str, Column], natives: Mapping[str, str], *, text: bool
+) -> dict[str, tuple[str, ColumnType]]:
+    """Return which column of the data each declared one is read from. A type that does not fit is an error.
+
+    ``text``: the data are a CSV, whose cells can be read as any type.
+    """
+    named = {name.lower(): name for name in natives}
+    if not any(column.name.lower() in named for column in columns.values()):
+        raise DataError(  # without a header the "names" would be cells, so none is quoted
+            f"The data has none of the columns the schema declares. The first line of a CSV must name its columns; "
+            f"the schema's are {', '.join(list(columns)[:20])}."
+        )
+    reading = {}
+    for column in columns.values():
+        found = named.get(column.name.lower())
+        if found is None:
+            raise DataError(
+                f"The data has no column {column.name}, which the schema declares. "
+                f"Columns in the data: {', '.join(list(natives)[:20])}."
+            )
+        native = _bare(natives[found])
+        if not text and native not in _FITS[column.type] | _ALSO_FITS.get(column.type, set()):
+            raise DataError(
+                f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
+                f"{_CONVERSIONS.get((native, column.type), '').format(column.name)}"
+            )
+        reading[column.name] = (found, column.type)
+    return reading
+
+
+def read_text_column(name: str, kind: ColumnType) -> exp.Expression:
+    """Return the value of a column whose cells are text."""
+    column = exp.column(exp.to_identifier(name, quoted=True))
+    return read_cell(column, kind, _type(_NATIVE[kind])) if kind in FORMS else column
+
+
+def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
+    """Return the value of a column of this native type."""
+    column = exp.column(exp.to_identifier(name, quoted=True))
+    bare, target = _bare(native), _type(_NATIVE[kind])
+    match kind:
+        case ColumnType.INTEGER if bare in _FLOATS:
+            double = _cast(column, "DOUBLE")
+            test = exp.And(this=_is_finite(double), expression=is_whole(double, _type("DOUBLE")))
+            return keep_if(test, exp.TryCast(this=double.copy(), to=target, safe=True))
+        case ColumnType.INTEGER if bare == "DECIMAL":
+            whole = exp.EQ(this=column, expression=exp.Floor(this=column.copy()))
+            return keep_if(whole, exp.TryCast(this=column.copy(), to=target, safe=True))
+        case ColumnType.INTEGER if bare not in _SMALL_INTEGERS:
+            return exp.TryCast(this=column, to=target, safe=True)
+        case ColumnType.DECIMAL if bare in _FLOATS:
+            double = _cast(column, "DOUBLE")
+            return keep_if(_is_finite(double), double)
+        case ColumnType.DATE:
+            return keep_if(is_within(column, FIRST_DAY, LAST_DAY, target), column)
+        case ColumnType.TIMESTAMP if bare == "TIMESTAMP_NS":  # which holds the years 1677 to 2262
+            return keep_if(_is_finite(column), _cast(column, "TIMESTAMP"))
+        case ColumnType.TIMESTAMP:  # asked before the cast, which TIMESTAMP_S and _MS can fail in
+            last = LAST_MOMENT[: _LENGTHS.get(bare)]
+            return keep_if(is_within(column, FIRST_MOMENT, last, _type(bare)), _cast(column, "TIMESTAMP"))
+        case _:
+            return exp.Cast(this=column, to=target)
+
+
+def is_read_as(native: str, kind: ColumnType) -> bool:
+    """Tell whether cells that were all found to be of this native type can be read as the kind."""
+    return kind not in FORMS or _bare(native) in _FITS[kind]
+
+
+def _bare(native: str) -> str:
+    """Return a type's name without its parameters: an ENUM's full name lists its values."""
+    return native.split("(")[0]
+
+
+def _is_finite(value: exp.Expression) -> exp.Expression:
+    return exp.Anonymous(this="isfinite", expressions=[value.copy()])
+
+
+def _cast(tree: exp.Expression, target: str) -> exp.Expression:
+    return exp.Cast(this=tree.copy(), to=_type(target))
+
+
+def _type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect="duckdb")
