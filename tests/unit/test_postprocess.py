@@ -9,6 +9,7 @@ import pytest
 from release_stays import COLUMNS, WARDS, account_of, ask
 
 from dosimeter import Dataset, Ledger
+from dosimeter.postprocess import estimate_group
 
 
 def test_every_declared_group_is_answered(stays: Dataset, ledger: Ledger) -> None:
@@ -69,6 +70,15 @@ def test_having_order_and_limit_look_at_noisy_numbers(stays: Dataset, ledger: Le
         assert {(row["ward"], row["n"], row["s"]) for row in answer} <= set(noisy)
 
 
+@pytest.mark.parametrize("direction", ["ASC", "DESC"])
+@pytest.mark.parametrize("place", ["FIRST", "LAST"])
+def test_groups_without_a_value_stand_first_or_last(stays: Dataset, ledger: Ledger, direction: str, place: str) -> None:
+    sql = f"SELECT ward, NULLIF(COUNT(*), 0) AS n FROM stays GROUP BY ward ORDER BY n {direction} NULLS {place}, ward"
+    answer = [(row["ward"], row["n"]) for row in ask(stays, ledger, sql)]
+    some = sorted((ward, 10) for ward in WARDS[:3])
+    assert answer == ([("nobody", None), *some] if place == "FIRST" else [*some, ("nobody", None)])
+
+
 def test_arithmetic_over_aggregates_never_fails(stays: Dataset, ledger: Ledger) -> None:
     """Noise brings counts to 0 and below: whatever is divided by them, an answer comes out and can be kept."""
     sql = (
@@ -99,6 +109,17 @@ def test_clamping_is_post_processing(stays: Dataset, ledger: Ledger) -> None:
         for row in ask(stays, ledger, sql, epsilon=0.05, again=True):
             outside += row["n"] < 0 or not 0 <= row["a"] <= 9 or not 0 <= row["m"] <= 100
     assert outside > 0
+
+
+def test_a_clamped_spread_is_one_that_the_bounds_allow(stays: Dataset) -> None:
+    """Of numbers between 0 and 9 the variance is at most 4.5², with one half of them at each end."""
+    plan = stays.plan("SELECT VAR_POP(nights), STDDEV_POP(nights) FROM stays")
+    for noisy, free, clamped in ((1000, [100.0, 10.0], [20.25, 4.5]), (160, [16.0, 4.0], [16.0, 4.0])):
+        measured = [Fraction(10), Fraction(0), Fraction(noisy)]  # how many, their sum and squares from the middle
+        assert estimate_group(plan, measured) == free
+        assert estimate_group(plan, measured, clamp=True) == clamped
+    below = [Fraction(10), Fraction(0), Fraction(-50)]
+    assert estimate_group(plan, below) == [0.0, 0.0]
 
 
 def test_measured_numbers_are_kept_exactly(stays: Dataset, ledger: Ledger) -> None:
