@@ -33,6 +33,12 @@ SKIPS = """
 """
 
 
+def copy_conftest(pytester: pytest.Pytester) -> None:
+    """The conftest of these tests, and the module that it imports."""
+    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    pytester.makepyfile(waiting=CONFTEST.with_name("waiting.py").read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize(
     ("require_all", "expected"),
     [
@@ -45,7 +51,7 @@ def test_skips_fail_on_demand(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, require_all: str, expected: dict[str, int]
 ) -> None:
     monkeypatch.setenv("DOSIMETER_REQUIRE_ALL", require_all)
-    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    copy_conftest(pytester)
     pytester.makepyfile(SKIPS)
     result = pytester.runpytest_subprocess("-rA", "-p", "no:cacheprovider")
     result.assert_outcomes(**expected)
@@ -55,7 +61,7 @@ def test_skips_fail_on_demand(
 
 def test_a_module_that_skips_itself_fails_on_demand(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOSIMETER_REQUIRE_ALL", "1")
-    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    copy_conftest(pytester)
     pytester.makepyfile("import pytest\npytest.importorskip('there_is_no_such_module')\n")
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     assert result.ret != pytest.ExitCode.OK
