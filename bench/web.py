@@ -35,6 +35,7 @@ START = (
     "serve(load_settings(pathlib.Path(sys.argv[1])), lambda address: print(address, flush=True))"
 )
 PASSWORD = "correct horse battery"
+LONGEST_WAIT = 300.0  # seconds for one response; it ends a run that is stuck
 
 
 class Stopwatch:
@@ -94,20 +95,20 @@ def serving(folder: Path) -> Iterator[str]:
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        for _ in range(200):
+        while process.poll() is None:
             try:
-                httpx.get(f"{address}/health")
+                httpx.get(f"{address}/health", timeout=LONGEST_WAIT)
                 break
             except httpx.TransportError:
                 time.sleep(0.05)
         yield address
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(LONGEST_WAIT)
 
 
 def sign_in(address: str) -> httpx.Client:
-    client = httpx.Client(base_url=address, follow_redirects=True, timeout=60)
+    client = httpx.Client(base_url=address, follow_redirects=True, timeout=LONGEST_WAIT)
     form = client.get("/sign-in").text
     token = re.search(r'name="csrf" value="([^"]+)"', form)
     assert token is not None
@@ -122,11 +123,11 @@ def sign_in(address: str) -> httpx.Client:
 
 
 def analyse(address: str, token: str, number: int, until: float, watch: Stopwatch) -> None:
-    """Submit a query, look every quarter of a second whether it is decided, then submit the next."""
+    """Submit a query, look every quarter of a second whether it is decided, then submit the next; one at least."""
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=f"{address}/api/v1", headers=headers, timeout=60) as client:
+    with httpx.Client(base_url=f"{address}/api/v1", headers=headers, timeout=LONGEST_WAIT) as client:
         asked = 0
-        while time.monotonic() < until:
+        while not asked or time.monotonic() < until:
             sql = f"SELECT COUNT(*) FROM clinic WHERE age = {number} AND visits = {asked % 50}"
             document = {
                 "dataset": "clinic",
@@ -210,7 +211,9 @@ def bench_slider(folder: Path, people: int) -> dict[str, Any]:
             watch = Stopwatch()
             headers = {"Authorization": f"Bearer {next(iter(tokens.values()))}"}
             body = {"dataset": "people", "sql": sql, "purpose": "bench"}
-            query = httpx.post(f"{address}/api/v1/queries", json=body, headers=headers, timeout=60).json()["id"]
+            query = httpx.post(f"{address}/api/v1/queries", json=body, headers=headers, timeout=LONGEST_WAIT).json()[
+                "id"
+            ]
             begin = time.perf_counter()
             while 'id="slider"' not in client.get(f"/decide/{query}").text:
                 time.sleep(0.1)

@@ -7,14 +7,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from waiting import LONGEST_WAIT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 pytest_plugins = ["pytester"]
 # What these modules assert explains itself as in a test.
@@ -88,6 +90,19 @@ BROWSER_FLAGS = [
 ]
 
 
+# A response that takes this long, and a page that computes this slowly, find every test that reads too early.
+SLOW_RESPONSES = 700  # milliseconds
+SLOW_SCRIPTS = 4  # times
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slow-browser",
+        action="store_true",
+        help=f"browser tests: every response takes {SLOW_RESPONSES} ms, and scripts take {SLOW_SCRIPTS} times as long",
+    )
+
+
 @pytest.fixture(autouse=True)
 def _no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test runners set COLUMNS for their workers; what is printed must not depend on it."""
@@ -103,8 +118,38 @@ def chromium() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=list(BROWSER_FLAGS))
+        playwright.expect.set_options(timeout=LONGEST_WAIT * 1000)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def new_page(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Callable[..., Page]]:
+    """Open an empty page in a context of its own; every console error and broken script fails the test."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_it(**options: Any) -> Page:
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(LONGEST_WAIT * 1000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        if request.config.getoption("--slow-browser"):
+            tools = context.new_cdp_session(page)
+            line = {"offline": False, "latency": SLOW_RESPONSES, "downloadThroughput": -1, "uploadThroughput": -1}
+            tools.send("Network.enable")
+            tools.send("Network.emulateNetworkConditions", line)
+            tools.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_SCRIPTS})
+            page.click = partial(page.click, no_wait_after=True)  # type: ignore[method-assign]  # where it leads is late
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    harmless = ("the server responded with a status of 4",)
+    assert not [text for text in complaints if not any(words in text for words in harmless)]
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ HOMES = {
         "aggregates.py",
         "queries.py",
         "plan.py",
+        "plan_identity.py",
         "preference.py",
         "engines/",
         # They write queries, or formulas over a query's numbers, as trees.
@@ -40,6 +41,7 @@ HOMES = {
         "study.py",
         "inline.py",
         "sources.py",
+        "singling_out.py",
         "units.py",
         "unit_queries.py",
         "unit_rows.py",

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from dosimeter.web.app import make_app
 from dosimeter.web.demo import Demonstration, prepare_demo
@@ -32,6 +32,8 @@ def run_demo(folder: Path) -> Iterator[Demonstration]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
+        if not thread.is_alive():
+            raise SystemExit(f"The server does not start on port {PORT}. Is it in use?")
         time.sleep(0.05)
     try:
         yield demonstration
@@ -52,9 +54,10 @@ def sign_in(browser: Browser, demonstration: Demonstration, name: str, **options
 
 
 def settle(page: Page) -> None:
+    """Return once nothing is loading and every picture is drawn."""
     page.wait_for_load_state("networkidle")
-    page.wait_for_selector("[data-spec]:not([data-drawn])", state="detached")
-    page.wait_for_timeout(300)
+    for unfinished in ("[data-spec]:not([data-drawn])", ".htmx-request"):
+        expect(page.locator(unfinished)).to_have_count(0, timeout=300_000)
 
 
 def take(page: Page, folder: Path, name: str, *, height: int | None = None) -> None:
@@ -80,6 +83,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         take(anna, folder, "web-ask")
         take(carol, folder, "web-queue")
         carol.click("text=Wilson disease")
+        carol.wait_for_selector("#range")
         take(carol, folder, "web-decision", height=None if everything else 1750)
         if everything:
             take_variants(browser, demo, carol.url, folder)
@@ -90,6 +94,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         carol.wait_for_selector("text=Answered")
         carol.goto("/queue")
         carol.click("text=Seal Island")
+        carol.wait_for_selector("#range")
         settle(carol)
         carol.click("text=Approve at ε")
         carol.fill("[name=reason]", "Yearly report")
@@ -102,6 +107,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         if everything:
             take(anna, folder, "web-queries")
         anna.click("text=Wilson disease")
+        anna.wait_for_url("**/queries/*")
         take(anna, folder, "web-answer")
         if everything:
             for name, page, address in (

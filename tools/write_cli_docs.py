@@ -27,7 +27,7 @@ Written by `make docs` from the application itself; change the help texts in `sr
 | exit status | meaning |
 |---|---|
 | 0 | done: an ε was found, an answer released, a ledger intact |
-| 1 | nothing suitable: no ε meets the preference, a denial, a ledger that is not intact, a schema that does not agree |
+| 1 | nothing suitable: no ε meets the preference, a denial, a stopped dataset, a ledger or schema found wrong |
 | 2 | bad input: one message on standard error that names the fix |
 | 3 | a bug of ours, with how to report it |
 | 130 | interrupted |

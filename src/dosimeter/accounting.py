@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from typing import Literal
 
 from dosimeter.errors import OptionError
 
@@ -55,10 +56,24 @@ def write_decimal(number: Decimal) -> str:
 
 
 def default_delta_total(individuals: int) -> Decimal:
-    """O1: δ_g = 100/n², as one hundred times the *printed* default δ = 1/n², so that exactly 100 of them fit."""
+    """Return δ_g = min(100/n², 1/n) (O5): as min(100, n) times the *printed* default δ = 1/n², so that as many fit."""
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
-    return min(_exact_context().multiply(Decimal(100), exact_decimal(1.0 / individuals**2)), Decimal(1))
+    return _exact_context().multiply(Decimal(min(100, individuals)), exact_decimal(1.0 / individuals**2))
+
+
+LARGE_DELTA = Decimal("0.1")
+
+
+def warn_of_delta(delta_total: Decimal) -> str | None:
+    """Return a warning where δ_g is so large that the reading says little (O5): with ten individuals or fewer."""
+    if delta_total < LARGE_DELTA:
+        return None
+    return (
+        f"δ_g = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance of "
+        f"{float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one "
+        "(--delta-total), or use Laplace noise, which needs none."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +178,10 @@ def remaining_candidates(
     return tuple(remaining)
 
 
+Obstacle = Literal["delta", "cap", "reading", "budget"]
+"""What is in the way of a charge: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Books:
     """An account as one request finds it: its terms and reading, and what an answer costs beside its own ε."""
@@ -188,3 +207,15 @@ class Books:
 
     def after(self, epsilon: float | None) -> Reading:
         return self.reading.after(self.charge(epsilon))
+
+    def find_obstacle(self, candidates: Sequence[float]) -> Obstacle:
+        """Return why none of these candidates is admitted: the rule in the way of the one that comes closest (O1, O2).
+
+        Where one of them is admitted, what is returned means nothing.
+        """
+        if self.reading.after(Charge(ZERO, delta=self.delta)).infinite:
+            return "delta"
+        cap = self.max_epsilon
+        if cap is not None and all(exact_decimal(epsilon) > cap for epsilon in candidates):
+            return "cap"
+        return "reading" if self.policy.budget is None else "budget"

@@ -118,6 +118,7 @@ class Risk:
     notes: tuple[str, ...]
     engine: Engine
     profile: AnyProfile | None
+    odd_cells: Mapping[str, int] | None = None
     _sensitivities: Sensitivities | None = field(default=None)
     _measured: Measured | None = field(default=None)
 
@@ -446,6 +447,7 @@ class Risk:
             "k": self.k,
             "sensitivity": self.sensitivity,
             "method": self.method,
+            "odd_cells": None if self.odd_cells is None else dict(self.odd_cells),
             "sensitivities": {
                 "min": float(distinct[0]),
                 "max": float(distinct[-1]),

@@ -197,7 +197,8 @@ class Dataset:
         epsilons = parse_candidates(look.candidates)
         n, slots = self.n, self.slots
         mechanism = look.build_mechanism(n)
-        notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(plan)]
+        odd_cells = self._count_odd_cells(plan)
+        notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         engine = self.engine_for(plan)
         if look.method == "recompute":
             from dosimeter.recompute import recompute_contributions
@@ -223,6 +224,7 @@ class Dataset:
             notes=tuple(notes),
             engine=engine,
             profile=profile,
+            odd_cells=odd_cells,
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
@@ -280,6 +282,7 @@ class Dataset:
         purpose: str | None = None,
         again: bool = False,
         continued: bool = False,
+        other_people: bool = False,
         clamp: bool = False,
     ) -> Answer:
         """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
@@ -292,23 +295,28 @@ class Dataset:
         order = ReleaseOrder(
             epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection,
             terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-            again=again, continued=continued, clamp=clamp,
+            again=again, continued=continued, other_people=other_people, clamp=clamp,
         )  # fmt: skip
         return release(self, sql, look, order, ledger)
 
-    def _warn_of_data(self, plan: QueryPlan) -> Iterator[str]:
+    def _count_odd_cells(self, plan: QueryPlan) -> Mapping[str, int] | None:
+        """Return how many odd cells the columns hold that the query reads, where there are known to be some.
+
+        None otherwise: counting them all would take a scan of its own, as ``dosimeter schema --check`` does.
+        """
+        doubtful = self.engine.doubtful_columns().intersection(plan.columns)
+        return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
+
+    def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
         """Say where the data are not what the schema says, as far as that is known."""
         if self.count() > self.n:
             yield (
                 f"The table holds {self.count():,} people and the schema declares {self.n:,}: everybody counts, and "
                 "released totals are cut to what the declared number can reach. Correct individuals in the schema."
             )
-        for name in sorted(self.engine.doubtful_columns().intersection(plan.columns)):
+        for name, count in odd_cells.items():
             kind = self.schema.columns[name].type
-            yield (
-                f"Column {name} holds cells that are not written as {FORMS[kind].words}: these count as NULL. "
-                "dosimeter schema --check counts them."
-            )
+            yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
 
     def _notes(self) -> list[str]:
         if self.drafted:

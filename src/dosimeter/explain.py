@@ -35,8 +35,16 @@ def explain_plan(plan: QueryPlan) -> dict[str, Any]:
         "additive": plan.additive,
         "post_processing": _post_processing(plan),
         "digest": plan.digest,
-        "notes": [*note_unlisted(list_conditions(plan), plan.schema), *_note_noise(plan)],
+        "notes": [*note_singled_out(plan), *note_unlisted(list_conditions(plan), plan.schema), *_note_noise(plan)],
     }
+
+
+def note_singled_out(plan: QueryPlan) -> list[str]:
+    """Return a sentence about each column by which the query singles people out."""
+    return [
+        f"{clause} singles people out by {name}, which identifies them: the query is about single persons."
+        for name, clause in plan.singled_out
+    ]
 
 
 def list_conditions(plan: QueryPlan) -> list[Any]:

@@ -74,7 +74,10 @@ def _no_tables() -> Mapping[str, JoinTable]:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What is publicly known of a table. ``individuals`` is None only in a draft made in memory."""
+    """What is publicly known of a table. ``individuals`` is None only in a draft made in memory.
+
+    ``account``: the ledger's account that pays for releases; None stands for one of the table's own name.
+    """
 
     table: str
     columns: Mapping[str, Column]
@@ -84,6 +87,12 @@ class Schema:
     row_key: str | None = None
     reviewed: bool = False
     tables: Mapping[str, JoinTable] = field(default_factory=_no_tables)
+    account: str | None = None
+
+    @property
+    def account_name(self) -> str:
+        """Return what the ledger calls the dataset: schemas with the same account share one budget."""
+        return self.account or self.table
 
 
 # ---------------------------------------------------------------- what a query measures
@@ -230,6 +239,8 @@ class QueryPlan:
     schema: Schema
     digest: str
     joins: tuple[Join, ...] = ()
+    singled_out: tuple[tuple[str, str], ...] = ()
+    """Columns that identify people and that the query tests, each with the clause that does."""
 
     @property
     def additive(self) -> bool:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 import sqlglot
@@ -42,7 +42,8 @@ from dosimeter.expression import (
 from dosimeter.inline import inline_subqueries
 from dosimeter.model import Group, Ordering, Output, QueryPlan, Schema
 from dosimeter.schema import digest_schema
-from dosimeter.sources import resolve_joins
+from dosimeter.singling_out import find_singled_out
+from dosimeter.sources import list_identifying, resolve_joins
 from dosimeter.totality import make_total
 
 Groups = Literal["declared", "observed"]
@@ -128,7 +129,7 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
             f"The query measures {len(measured.measures):,} numbers in each of {aggregates.groups:,} groups; at most "
             f"{MAX_NUMBERS:,} in all are supported. Ask for fewer aggregates or fewer groups."
         )
-    return QueryPlan(
+    plan = QueryPlan(
         sql=sql,
         table=schema.table,
         columns=_columns_used(select, scope),
@@ -147,6 +148,7 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
         digest=_digest_plan(select, declared, options),
         joins=sources.joins,
     )
+    return replace(plan, singled_out=find_singled_out(select, scope, list_identifying(plan)))
 
 
 # ---------------------------------------------------------------- parsing and shape
@@ -181,6 +183,11 @@ def parse_select(sql: str) -> exp.Select:
     if _depth(statement) > MAX_DEPTH:
         raise QueryError(_TOO_DEEP)
     return statement
+
+
+def write_plainly(sql: str) -> str:
+    """Return a query as it is understood: without comments, and in one layout whoever wrote it."""
+    return parse_select(sql).sql(dialect="duckdb", comments=False)
 
 
 def _expect_one_select(sql: str) -> None:

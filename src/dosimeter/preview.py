@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.accounting import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
-from dosimeter.errors import DataError
-from dosimeter.ledger import Entry, Ledger
+from dosimeter.agreement import digest_request, enter_books, open_books
+from dosimeter.errors import DataError, SourceUnreachable
+from dosimeter.ledger import Entry, Incident, Ledger
 from dosimeter.model import Choice
 from dosimeter.numerals import format_number
+from dosimeter.plan_identity import digest_measured
 from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (
     Prepared,
     ReleaseOrder,
-    digest_request,
-    enter_books,
-    open_books,
     prepare_release,
     repeat_answer,
     selection_problem,
@@ -44,25 +44,41 @@ def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
     """What the controller would want to know before releasing; refused where the release would be.
 
     That it was looked at is recorded before anything is shown (G1). ``repeated``: the same request was answered before,
-    and would be answered from the ledger, at no charge. ``reason``: why it would be denied for certain, or None.
+    and would be answered from the ledger, at no charge. ``reason``: why it would be denied for certain, or what would
+    stop the dataset, or None. ``stopped``: the incident that has stopped the dataset already. A dry run makes no
+    incident (N4): it tells the controller what the release would not.
     """
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
-    account, opening, _ = enter_books(ledger, prepared, source)
-    ledger.record_view(prepared.dataset, prepared.plan.digest, "dry-run")
+    account, agreement, _ = enter_books(ledger, prepared, source, dataset.engine)
+    ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None
     if account is not None and not order.again:
         earlier = account.find_answer(digest_request(prepared, source))
-    books = open_books(account, opening, prepared)
+    books = open_books(account, agreement.opening, prepared)
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
+    stopped = ledger.stopped(prepared.dataset)
+    if stopped is not None:
+        found = {**found, "reason": found["reason"] or _explain_stop(stopped), "cost": None, "analyst_sees": _STOPPED}
     return {
         "dry_run": True,
         "query": prepared.plan.sql,
         "algorithm": order.algorithm,
         "repeated": earlier is not None,
         "granted": found["reason"] is None,
+        "stopped": None if stopped is None else stopped.describe(),
         **found,
     }
+
+
+_STOPPED = {"status": "stopped"}
+
+
+def _explain_stop(incident: Incident) -> str:
+    return (
+        f"The dataset is stopped since {incident.at}: {incident.words}. Nothing fails now. When it may go on: "
+        "dosimeter ledger LEDGER clear."
+    )
 
 
 def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[str, Any]:
@@ -77,8 +93,10 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[st
 def _preview_new(dataset: Dataset, prepared: Prepared, books: Books) -> dict[str, Any]:
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
-    except DataError as error:  # the release would be denied, and say nothing
-        return _deny(str(error), epsilon=prepared.order.epsilon)
+    except SourceUnreachable:
+        raise
+    except DataError as error:  # the release would stop the dataset, and say nothing
+        return _deny(str(error), epsilon=prepared.order.epsilon) | {"analyst_sees": _STOPPED}
     match prepared.order.algorithm:
         case "fixed":
             return _preview_fixed(prepared, risk, books)
@@ -104,22 +122,30 @@ def _no_cost(books: Books) -> dict[str, Any]:
 
 def _explain_denial(books: Books, candidates: Sequence[float]) -> str:
     """Why the account admits none of these: the rule that is in the way of the one that comes closest (O1, O2)."""
-    reading, cap, budget = books.reading, books.max_epsilon, books.policy.budget
-    if reading.after(Charge(ZERO, delta=books.delta)).infinite:
-        return (
-            f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
-            f"{books.delta:g} more (--delta-total)."
-        )
+    reading, cap = books.reading, books.max_epsilon
     fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
-    if not fitting:
-        least = write_decimal(exact_decimal(min(candidates)))
-        assert cap is not None
-        return f"ε = {least} is above the account's cap of {write_decimal(cap)} for one query (--max-epsilon)."
-    if budget is None:
-        spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
-        return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
-    charge = Charge(min(fitting), books.epsilon_svt)
-    left = max(budget - reading.epsilon, ZERO)
+    match books.find_obstacle(candidates):
+        case "delta":
+            return (
+                f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
+                f"{books.delta:g} more (--delta-total)."
+            )
+        case "cap":
+            least = write_decimal(exact_decimal(min(candidates)))
+            return (
+                f"ε = {least} is above the account's cap of {write_decimal(cap or ZERO)} for one query (--max-epsilon)."
+            )
+        case "reading":
+            spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
+            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
+        case "budget":
+            return _explain_budget(books, min(fitting))
+
+
+def _explain_budget(books: Books, epsilon: Decimal) -> str:
+    """Return what is spent of the budget, and what an answer at this ε would need."""
+    charge, reading = Charge(epsilon, books.epsilon_svt), books.reading
+    left = max((books.policy.budget or ZERO) - reading.epsilon, ZERO)
     parts = ""
     if books.epsilon_svt:
         parts = f" (ε = {write_decimal(charge.epsilon)} and {write_decimal(books.epsilon_svt)} for finding it)"

@@ -33,31 +33,26 @@ def profile_query(
     for position in range(len(plan.arguments)):
         query, columns = _reduce(plan, query, position)
         reduced.update(columns)
-    declared = _is_declared(plan)
-    if not reduced and declared is None:
+    declared = _declared_groups(plan)
+    if not reduced and not declared:
         return query
     keys = [key for key in _keys(plan, everyone, attributes or {}) if key not in _dropped(plan)]
-    grouped = {f"g{at}" for at in range(len(plan.groups))}
-    final = [
-        _alias(column_tree(key) if key not in grouped else _only_if(declared, column_tree(key)), key) for key in keys
-    ]
+    final = [_alias(declared.get(key) or column_tree(key), key) for key in keys]
     final += [_alias(tree, name) for name, tree in reduced.items()]
     counted = exp.Cast(this=exp.Sum(this=column_tree(PEOPLE)), to=exp.DataType.build("BIGINT"))
     return _select([*final, _alias(counted, PEOPLE)], _as_subquery(query, "ranked"), group=len(final))
 
 
-def _is_declared(plan: QueryPlan) -> exp.Expression | None:
-    """Tell whether a row of grouped results is of a declared group. None where groups are observed, or none.
-
-    Values of undeclared groups are not fetched: nobody declared that they can be read.
-    """
-    tests = [is_declared(column_tree(f"g{at}"), group.values) for at, group in enumerate(plan.groups) if group.values]
-    return conjunction(tests)
+def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
+    """Return each group column's value, NULL where nobody declared it: such values are not fetched (N4)."""
+    tests = _group_tests(plan)
+    return {name: exp.Case(ifs=[exp.If(this=test, true=column_tree(name))]) for name, test in tests.items()}
 
 
-def _only_if(declared: exp.Expression | None, value: exp.Expression) -> exp.Expression:
-    """Return a group's value, NULL in an undeclared group."""
-    return value if declared is None else exp.Case(ifs=[exp.If(this=declared.copy(), true=value)])
+def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
+    """Return whether each group column of a result has a declared value; nothing where groups are observed."""
+    declared = {f"g{at}": group.values for at, group in enumerate(plan.groups)}
+    return {name: is_declared(column_tree(name), values) for name, values in declared.items() if values is not None}
 
 
 def input_column(plan: QueryPlan, measure: int) -> str | None:
@@ -81,7 +76,7 @@ def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
         totals.append(_alias(tree, f"m{position}"))
     groups = [_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     query = _select([*groups, *totals], relation, where=plan.where, group=len(groups))
-    declared = _is_declared(plan)
+    declared = conjunction(_group_tests(plan).values())
     return query if declared is None else _select([exp.Star()], _as_subquery(query, "totals"), where=declared)
 
 

@@ -1,17 +1,15 @@
 """Release an answer: check, find ε, reserve the charge, draw noise, settle. In this order, whatever crashes.
 
-What SQL and schema alone decide is explained; what the data decide is a denial and nothing more. The choice of ε
-and the charge happen in one write transaction of the ledger, so that no two releases are granted against the same
-reading; noise is drawn only after the charge is on disk.
+What SQL and schema alone decide is explained; a denial is a denial and nothing more. A failure while the data are
+measured is no denial but an incident: it stops the dataset for everybody (N4). The choice of ε and the charge happen
+in one write transaction of the ledger, so that no two releases are granted against the same reading; noise is drawn
+only after the charge is on disk.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,19 +17,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dosimeter.accounting import (
-    Books,
-    Charge,
-    Policy,
-    Reading,
-    default_delta_total,
-    exact_decimal,
-    write_decimal,
-)
+from dosimeter.accounting import Books, Charge, exact_decimal, warn_of_delta
+from dosimeter.agreement import Agreement, agree_on_terms, enter_books, open_books, require_running, write_request
 from dosimeter.choose import parse_candidates
-from dosimeter.errors import DataError, LedgerError, OptionError, SchemaError
+from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError, SourceUnreachable
 from dosimeter.influence import measure_exactly
-from dosimeter.ledger import Account, AccountOpening, Continuation, Entry, Ledger, Request, Reservation
+from dosimeter.ledger import (
+    Account,
+    DenialReason,
+    Entry,
+    IncidentKind,
+    Ledger,
+    Request,
+    Reservation,
+    refuse_stopped,
+)
 from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import Mechanism, QueryPlan, Schema
@@ -42,7 +42,6 @@ from dosimeter.risk import per_row_norms
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
 from dosimeter.sensitivity import Measured
-from dosimeter.version import __version__
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -75,6 +74,7 @@ class ReleaseOrder:
     purpose: str | None = None
     again: bool = False
     continued: bool = False
+    other_people: bool = False  # accounts of an earlier version that do not name their data yet hold other people
     clamp: bool = False
     chosen: float | None = None  # algorithm 1: the controller's own pick, a remaining candidate not above the found ε
     reference: str | None = None  # what the caller finds the entry by again; it and who approved go on record
@@ -118,6 +118,7 @@ class Answer:
     entry: str | None = None
     repeated: bool = False
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
+    notes: tuple[str, ...] = ()  # what the controller should know of an account that was opened; not for the analyst
 
     def describe(self) -> dict[str, Any]:
         if self.status == "denied":
@@ -191,7 +192,7 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     _rehearse(plan, mechanism, order, candidates)
     if order.svt is not None:
         _rehearse_selection(plan, n, mechanism, order, candidates)
-    return Prepared(schema.table, plan, n, mechanism, candidates, preference, order, look, digest_schema(schema))
+    return Prepared(schema.account_name, plan, n, mechanism, candidates, preference, order, look, digest_schema(schema))
 
 
 def _require_reviewed(schema: Schema) -> int:
@@ -238,71 +239,97 @@ def _rehearse_selection(
     )
 
 
-def digest_request(prepared: Prepared, source_digest: str) -> str:
-    """Identity of a request: the same query on the same data by the same rules.
-
-    Who asks does not count, and neither does clamping: it works on the numbers that were released already. A change
-    here makes every ledger in use charge anew for what it answered before.
-    """
-    order, look = prepared.order, prepared.look
-    content = {
-        "plan": prepared.plan.digest,
-        "source": source_digest,
-        "mechanism": [prepared.mechanism.kind, prepared.mechanism.calibration, write_decimal(prepared.delta)],
-        "algorithm": order.algorithm,
-        "epsilon": _write_optional(order.epsilon),
-        "preference": None if prepared.preference is None else prepared.preference.text,
-        "svt": write_decimal(prepared.epsilon_svt),
-        "variance": _write_optional(order.variance),
-        "selection": order.selection if order.svt is not None else None,
-        "indicator": look.indicator if order.prefer is not None else None,
-        "candidates": None
-        if order.epsilon is not None
-        else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
-    } | ({} if order.chosen is None else {"chosen": _write_optional(order.chosen)})
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _write_optional(number: float | None) -> str | None:
-    return None if number is None else write_decimal(exact_decimal(number))
-
-
 # ---------------------------------------------------------------- releasing
 
 
 def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
-    """Charge and release one answer, or deny it."""
+    """Charge and release one answer, or deny it.
+
+    Raises DatasetStopped where an incident stopped the dataset, now or before (N4): then nothing is answered, not even
+    what the ledger could repeat.
+    """
+    require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
-    account = enter_books(ledger, prepared, source)[0]
-    request = _write_request(prepared, source)
+    account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
+    request = write_request(prepared, source)
     if account is not None and not (order.again or callable(order.prefer)):  # callables all look the same in writing
         earlier = account.find_answer(request.request_digest)
         if earlier is not None:
+            if entered.identification is not None:
+                ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
-    measured: Measured | None = None
-    grant: Grant = _deny_without_charge
-    with suppress(DataError):  # what the data decide is a denial, and nothing more
-        measured, grant = _measure(dataset, prepared)
+    measured, grant = _measure_or_stop(dataset, prepared, request, ledger, identities)
     if not dataset.engine.is_still(source):
-        raise DataError(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
+        raise _changed(prepared)
 
     def decide(account: Account | None) -> Reservation:
-        opening, continuation = agree_on_terms(account, prepared, source)  # the account may have changed meanwhile
-        charge, status = grant(open_books(account, opening, prepared))
+        agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
+        opening = agreement.opening
+        if opening is not None and entered.opening is not None:
+            opening = replace(opening, apart=entered.opening.apart)
+        granted = grant(open_books(account, opening, prepared))
         return Reservation(
             request=request,
-            charge=charge,
-            status=status,
+            charge=granted.charge,
+            status=granted.status,
+            reason=granted.reason,
             opening=opening,
-            continuation=continuation,
+            continuation=agreement.continuation,
+            identification=agreement.identification,
         )
 
     entry = ledger.reserve(prepared.dataset, decide)
-    if entry.status == "denied" or measured is None:
-        return Answer("denied", entry=entry.id)
-    answer = _draw_and_settle(prepared, measured, entry, ledger)
+    notes = _note_opening(entered)
+    if entry.status == "denied":
+        return Answer("denied", entry=entry.id, notes=notes)
+    answer = replace(_draw_and_settle(prepared, measured, entry, ledger), notes=notes)
     return answer if order.again else replace(answer, earlier=_find_other_settings(account, request))
+
+
+def _note_opening(entered: Agreement) -> tuple[str, ...]:
+    """Return what the controller should know when an account is opened."""
+    warning = None if entered.opening is None else warn_of_delta(entered.opening.delta_total)
+    return () if warning is None else (warning,)
+
+
+def _measure_or_stop(
+    dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
+) -> tuple[Measured, Grant]:
+    """Measure the data; where that fails, stop the dataset (N4).
+
+    What the data hold can decide whether measuring fails, so that a failure may not end as a denial of one query. A
+    source that is not there, or a user who interrupts, says nothing about the data: these pass through, and so does a
+    lost connection. An error that nobody foresaw is as telling as one that somebody did: it stops the dataset too.
+    """
+
+    def stop(kind: IncidentKind) -> None:
+        ledger.stop(
+            prepared.dataset,
+            kind,
+            software=request.software,
+            request_digest=request.request_digest,
+            identities=identities or frozenset(),
+        )
+
+    try:
+        return _measure(dataset, prepared)
+    except SourceUnreachable:
+        raise
+    except DataError:
+        if not dataset.engine.is_still(request.source_digest):  # somebody was writing it: no sign of what it holds
+            raise _changed(prepared) from None
+        stop("measuring")
+        raise refuse_stopped(prepared.dataset) from None
+    except DosimeterError:
+        raise
+    except Exception:
+        stop("unexpected")
+        raise
+
+
+def _changed(prepared: Prepared) -> SourceUnreachable:
+    return SourceUnreachable(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
 
 def _find_other_settings(account: Account | None, request: Request) -> str | None:
@@ -317,98 +344,19 @@ def _find_other_settings(account: Account | None, request: Request) -> str | Non
     return next(same, None)
 
 
-Grant = Callable[[Books], tuple[Charge, Literal["reserved", "denied"]]]
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the account grants: a charge, and whether an answer follows; for a denial why, which the controller sees."""
+
+    charge: Charge
+    reason: DenialReason | None = None
+
+    @property
+    def status(self) -> Literal["reserved", "denied"]:
+        return "reserved" if self.reason is None else "denied"
 
 
-def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
-    """Those of the account, or those it is about to be opened with."""
-    terms = opening if account is None else account
-    assert terms is not None
-    return Books(
-        policy=terms.policy,
-        max_epsilon=terms.max_epsilon,
-        reading=Reading(delta_total=terms.delta_total) if account is None else account.reading,
-        epsilon_svt=prepared.epsilon_svt,
-        delta=prepared.delta,
-    )
-
-
-def enter_books(
-    ledger: Ledger, prepared: Prepared, source: str
-) -> tuple[Account | None, AccountOpening | None, Continuation | None]:
-    """The account as it is, and what a release would have to add to it; refused before any data are measured."""
-    account = ledger.account(prepared.dataset)
-    opening, continuation = agree_on_terms(account, prepared, source)
-    if opening is not None or continuation is not None:
-        ledger.check_holder(prepared.dataset, source)
-    return account, opening, continuation
-
-
-def agree_on_terms(
-    account: Account | None, prepared: Prepared, source: str
-) -> tuple[AccountOpening | None, Continuation | None]:
-    """The terms a new account is opened with, or what it takes to go on with the one there is."""
-    order, terms = prepared.order, prepared.order.terms
-    policy = Policy.parse(terms.policy) if terms.policy is not None else None
-    total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name="--delta-total")
-    cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name="--max-epsilon")
-    if account is None:
-        if policy is None:
-            raise OptionError(
-                f"{prepared.dataset} has no account in this ledger yet. Choose how it may be spent: --policy paper, or "
-                "--policy budget:E."
-            )
-        opening = AccountOpening(
-            policy=policy,
-            algorithm=order.algorithm,
-            delta_total=default_delta_total(prepared.n) if total is None else total,
-            max_epsilon=cap,
-            individuals=prepared.n,
-            schema_digest=prepared.schema_digest,
-            source_digest=source,
-        )
-        return opening, None
-    account.check_terms(algorithm=order.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
-    if account.is_of(prepared.schema_digest, source):
-        return None, None
-    if not order.continued:
-        raise LedgerError(
-            f"{account.tell_change(prepared.schema_digest, source)} If the people are the same, give --continue: the "
-            "account and its reading go on."
-        )
-    return None, Continuation(schema_digest=prepared.schema_digest, source_digest=source, by=order.analyst)
-
-
-def _write_request(prepared: Prepared, source: str) -> Request:
-    order, mechanism = prepared.order, prepared.mechanism
-    return Request(
-        query=prepared.plan.sql,
-        plan_digest=prepared.plan.digest,
-        schema_digest=prepared.schema_digest,
-        source_digest=source,
-        request_digest=digest_request(prepared, source),
-        algorithm=order.algorithm,
-        mechanism=mechanism.kind,
-        calibration=mechanism.calibration,
-        delta=prepared.delta,
-        software=f"dosimeter {__version__}",
-        analyst=order.analyst,
-        purpose=order.purpose,
-        preference=prepared.preference.text if prepared.preference is not None else None,
-        tau=None if order.variance is None else exact_decimal(order.variance),
-        selection=order.selection if order.svt is not None else None,
-        settings={
-            "indicator": prepared.look.indicator,
-            "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
-            "min_rows": prepared.look.min_rows,
-            "clamp": order.clamp,
-            **{
-                name: value
-                for name in ("chosen", "reference", "approved_by")
-                if (value := getattr(order, name)) is not None
-            },
-        },
-    )
+Grant = Callable[[Books], Granted]
 
 
 # ---------------------------------------------------------------- the three ways to an ε
@@ -424,18 +372,18 @@ def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
     return risk.measured(), _grant_selected(prepared, risk)
 
 
-def _deny_without_charge(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
-    return Charge(Decimal(0)), "denied"
+def _deny(reason: DenialReason) -> Granted:
+    return Granted(Charge(Decimal(0)), reason)
 
 
 def _grant_fixed(prepared: Prepared) -> Grant:
     epsilon = prepared.order.epsilon
     assert epsilon is not None
 
-    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+    def grant(books: Books) -> Granted:
         if not books.remaining((epsilon,)):
-            return _deny_without_charge(books)
-        return books.charge(epsilon), "reserved"
+            return _deny(books.find_obstacle((epsilon,)))
+        return Granted(books.charge(epsilon))
 
     return grant
 
@@ -447,14 +395,18 @@ def _grant_found(prepared: Prepared, risk: Risk) -> Grant:
     meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
     chosen = prepared.order.chosen
 
-    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+    def grant(books: Books) -> Granted:
+        if not meeting:
+            return _deny("preference")
         remaining = books.remaining(meeting)
         if not remaining:
-            return _deny_without_charge(books)
+            return _deny(books.find_obstacle(meeting))
         epsilon = max(remaining) if chosen is None else chosen
-        if epsilon > max(remaining) or not books.remaining((epsilon,)):
-            return _deny_without_charge(books)
-        return books.charge(epsilon), "reserved"
+        if epsilon > max(remaining):
+            return _deny("chosen")
+        if not books.remaining((epsilon,)):
+            return _deny(books.find_obstacle((epsilon,)))
+        return Granted(books.charge(epsilon))
 
     return grant
 
@@ -463,14 +415,14 @@ def _grant_selected(prepared: Prepared, risk: Risk) -> Grant:
     """Find and release ε: the noisy test over the remaining candidates; its cost is charged even for a denial (O1)."""
     problem = selection_problem(prepared, risk)
 
-    def grant(books: Books) -> tuple[Charge, Literal["reserved", "denied"]]:
+    def grant(books: Books) -> Granted:
         remaining = books.remaining(prepared.candidates)
         if not remaining:
-            return _deny_without_charge(books)  # O2: no test, no charge
+            return _deny(books.find_obstacle(prepared.candidates))  # O2: no test, no charge
         epsilon = select_epsilon(replace(problem, candidates=remaining), method=prepared.order.selection)
         if epsilon is None:
-            return books.charge(None), "denied"
-        return books.charge(epsilon), "reserved"
+            return Granted(books.charge(None), "noisy test")
+        return Granted(books.charge(epsilon))
 
     return grant
 
@@ -502,7 +454,8 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         noise = calibrate_plan(prepared.plan, prepared.mechanism, entry.epsilon)
         noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
     except DataError:
-        return hand_out(ledger.settle(entry.id, status="denied"))
+        ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
+        raise refuse_stopped(prepared.dataset) from None
     answer, errors = _read_off(prepared, entry.epsilon, noisy.keys, noisy.values)
     settled = ledger.settle(
         entry.id,
@@ -535,12 +488,12 @@ def _promise(prepared: Prepared, entry: Entry) -> str:
     assert entry.epsilon is not None
     match prepared.order.algorithm:
         case "fixed":
-            return promise_fixed(prepared.mechanism, entry.epsilon, prepared.n, viewed=entry.viewed)
+            return promise_fixed(prepared.mechanism, entry.epsilon, prepared.n, viewed=entry.told)
         case "find":
             return promise_chosen()
         case _:
             largest = exact_decimal(max(prepared.candidates))
-            return promise_found(entry.epsilon, prepared.epsilon_svt, largest, prepared.mechanism, viewed=entry.viewed)
+            return promise_found(entry.epsilon, prepared.epsilon_svt, largest, prepared.mechanism, viewed=entry.told)
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
@@ -557,7 +510,7 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
 
 def hides_epsilon(entry: Entry) -> bool:
     """G2: under algorithm 1 the analyst sees neither ε nor what tells it."""
-    return entry.request.algorithm == "find"
+    return entry.hides_epsilon
 
 
 def hand_out(entry: Entry) -> Answer:

@@ -17,7 +17,7 @@ from typing import Any
 from dosimeter.errors import SchemaError
 from dosimeter.model import Column, ColumnType, JoinTable, Schema
 
-_TOP = {"table", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
+_TOP = {"table", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
 _COLUMN = {"type", "bounds", "values", "resolution", "identifying"}
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -93,9 +93,20 @@ def read_schema(content: Mapping[str, Any]) -> Schema:
         row_key=_read_row_key(content, read),
         reviewed=_read_flag(content, "reviewed", "the schema"),
         tables=_read_tables(content.get("tables", {}), table),
+        account=_read_account(content),
     )
     _check_unit(schema, content)
     return schema
+
+
+def _read_account(content: Mapping[str, Any]) -> str | None:
+    """Return the name of the ledger's account, or None where it is the table's; refuse what cannot be a name."""
+    account = content.get("account")
+    if account is None:
+        return None
+    if not isinstance(account, str) or not account.strip() or not account.isprintable():
+        raise SchemaError('account must be the name of an account in the ledger, on one line: account = "hospital"')
+    return account
 
 
 _UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
@@ -322,6 +333,8 @@ def dump_schema(schema: Schema, *, comment: str = "") -> str:
     """The schema as TOML text. ``load`` gives the same Schema back."""
     lines = [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
     lines.append(f"table = {_quoted(schema.table)}")
+    if schema.account is not None:
+        lines.append(f"account = {_quoted(schema.account)}")
     if schema.individuals is not None:
         lines.append(f"individuals = {schema.individuals}")
     lines.append(f"unit = {_quoted(schema.unit)}")
@@ -385,7 +398,10 @@ def _plain(value: Any) -> str:
 
 
 def digest_schema(schema: Schema) -> str:
-    """Identity of the public facts, independent of layout and comments. Reviewing does not change the facts."""
+    """Identity of the public facts, independent of layout and comments.
+
+    Reviewing does not change the facts, and neither does the account that pays.
+    """
     facts: dict[str, Any] = {
         "table": schema.table,
         "individuals": schema.individuals,

@@ -7,7 +7,7 @@ refused. Never opens a connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -94,6 +94,18 @@ def list_unit_columns(plan: QueryPlan) -> set[str]:
             found.add(f"{join.table.name}.{join.table.unit}")
         found |= {f"{join.table.name}.{right}" for left, right in join.pairs if left in found}
     return found
+
+
+def list_identifying(plan: QueryPlan) -> set[str]:
+    """Return what identifies people in the rows of a plan: columns that say so, and those that say whose row it is."""
+    marked = {name for name, column in plan.schema.columns.items() if column.identifying}
+    return marked | {name for name in list_unit_columns(plan) if name in plan.schema.columns}
+
+
+def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
+    """Return the full names of the columns that conditions over the rows of a plan mention."""
+    scope = scope_of(plan)
+    return {scope.resolve(node).name for tree in trees for node in tree.find_all(exp.Column)}
 
 
 def resolve_joins(select: exp.Select, base: Scope) -> Sources:

@@ -17,18 +17,22 @@ def test_the_json_of_the_ledger_to_the_letter(shop: Shop) -> None:
     assert status == 0
     (account,) = json.loads(out)["datasets"]
     assert list(json.loads(out)) == ["datasets"]
-    assert list(account) == ["dataset", "epsilon", "delta", "policy", "algorithm", "entries"]
     first, second = account.pop("entries")
-    assert account == {"dataset": "shop", "epsilon": 0.3, "delta": 0.0, "policy": "budget:0.35", "algorithm": "fixed"}
+    assert account == {
+        "dataset": "shop", "epsilon": 0.3, "delta": 0.0, "policy": "budget:0.35", "algorithm": "fixed", "notes": [],
+        "stopped": None, "overlaps": [], "continuations": [],
+    }  # fmt: skip
     names = ["id", "at", "status", "epsilon", "epsilon_svt", "delta", "charge", "reading", "query", "answer"]
-    assert list(first) == list(second) == [*names, "analyst", "purpose"]
+    assert list(first) == list(second) == [*names, "analyst", "purpose", "reason"]
     assert len(first.pop("id")) == 16
     assert first.pop("at").endswith("Z")
     assert first == {
         "status": "released", "epsilon": 0.3, "epsilon_svt": None, "delta": 0.0, "charge": 0.3, "reading": 0.3,
         "query": COUNT, "answer": json.loads(released)["answer"], "analyst": None, "purpose": None,
+        "reason": None,
     }  # fmt: skip
     assert (second["status"], second["charge"], second["reading"], second["answer"]) == ("denied", 0.0, 0.3, None)
+    assert second["reason"] == "budget"
 
 
 def test_the_ledger_for_people(shop: Shop) -> None:

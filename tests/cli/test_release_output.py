@@ -101,7 +101,7 @@ def test_who_and_what_for_are_on_record(shop: Shop) -> None:
     assert [line["kind"] for line in lines] == ["account", "reserve", "settle"]
     request = lines[1]["payload"]["request"]
     assert (request["analyst"], request["purpose"], request["query"]) == ("Ada", "year report", COUNT)
-    assert lines[2]["payload"]["measured"] == [[str(lines[2]["payload"]["answer"]["rows"][0][0])]]
+    assert lines[2]["payload"]["measured"] == [[[str(lines[2]["payload"]["answer"]["rows"][0][0])]]]
 
 
 def test_the_query_from_a_file_and_from_standard_input(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

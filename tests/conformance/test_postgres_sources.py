@@ -18,7 +18,7 @@ from dosimeter.draft import draft_schema
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.postgres import PostgresEngine, open_postgres
 from dosimeter.engines.postgres_catalogue import split_name
-from dosimeter.errors import DataError, Interrupted, OptionError
+from dosimeter.errors import DataError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.model import Column, ColumnType, JoinTable
 from dosimeter.queries import count_query
 from dosimeter.schema import read_schema
@@ -134,7 +134,6 @@ def test_types_are_checked(database: str) -> None:
     }  # fmt: skip
     for facts, message in [
         ({"n": {"type": "text"}}, r"n is integer in the data and text in the schema.*a view with CAST\(n AS TEXT\)"),
-        ({"r": {"type": "integer"}}, r"r is real in the data and integer .*a view with CAST\(r AS BIGINT\)"),
         ({"c": {"type": "decimal"}}, r"c is character\(5\) .*a view with CAST\(c AS DOUBLE PRECISION\)"),
         ({"day": {"type": "timestamp"}}, r"day is date in .*a view with CAST\(day AS TIMESTAMP\)"),
         ({"day": {"type": "integer"}}, r"day is date in the data and integer in the schema. Change one.$"),
@@ -287,29 +286,28 @@ def test_a_joined_table_is_no_url(database: str) -> None:
 def test_values_out_of_range(database: str) -> None:
     facts = {"table": "large", "columns": {"n": {"type": "integer", "bounds": [0, 9]}, "d": {"type": "decimal"}}}
     with Dataset.open(database, schema=facts, table="large") as dataset:
-        with pytest.raises(DataError, match="out of range") as caught:
-            dataset.risk("SELECT SUM(n) FROM large")
-        assert "1234567" not in str(caught.value)
+        assert dataset.risk("SELECT COUNT(n), SUM(n) FROM large").measured().values == ((0, 0),)
+        assert dataset.engine.odd_cells(["n", "d"]) == {"n": 1, "d": 0}
         assert dataset.risk("SELECT COUNT(*) FROM large WHERE d * 10 > 1").n == 1  # arithmetic never stops a query
-        assert dataset.risk("SELECT COUNT(*) FROM large").measured().values == ((1,),)  # it goes on after an error
+        assert dataset.risk("SELECT COUNT(*) FROM large").measured().values == ((1,),)
     engine = at(database, "mixed")
-    with pytest.raises(DataError, match="outside the years"):
-        engine.fetch(exp.select(exp.column("day", quoted=True)).from_(engine.relation()))
+    days = engine.fetch(exp.select(exp.column("day", quoted=True)).from_(engine.relation())).column("day")
+    assert days.null_count == engine.odd_cells(["day"])["day"] == 1
     engine.close()
 
 
 def slow_query(engine: PostgresEngine) -> exp.Select:
-    return exp.select(exp.Anonymous(this="pg_sleep", expressions=[exp.Literal.number(30)])).from_(engine.relation())
+    return exp.select(exp.Anonymous(this="pg_sleep", expressions=[exp.Literal.number(600)])).from_(engine.relation())
 
 
 def test_the_time_limit(database: str) -> None:
-    limited = f"{database}&options=-c%20statement_timeout%3D1000"
+    limited = f"{database}&options=-c%20statement_timeout%3D4000"
     engine = at(limited, "visits")
     with pytest.raises(DataError, match="longer than statement_timeout allows"):
         engine.fetch(slow_query(engine))
     assert count_individuals(engine) == 3
     engine.close()
-    for url, expected in [(database, "15min"), (limited, "1s"), (limited.replace("D1000", "D0"), "0")]:
+    for url, expected in [(database, "15min"), (limited, "4s"), (limited.replace("D4000", "D0"), "0")]:
         engine = at(url, "visits")
         setting = exp.Anonymous(this="current_setting", expressions=[exp.Literal.string("statement_timeout")])
         assert engine.fetch(exp.select(setting).from_(engine.relation()).limit(1)).column(0).to_pylist() == [expected]
@@ -345,7 +343,7 @@ def test_a_lost_connection(database: str) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dosimeter' "
             "AND datname = 'odd' AND pid <> pg_backend_pid()"
         )
-    with pytest.raises(OptionError, match="connection to the server was lost"):
+    with pytest.raises(SourceUnreachable, match="connection to the server was lost"):
         count_individuals(engine)
     assert count_individuals(engine) == 3  # by a new connection
     engine.close()

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from waiting import LONGEST_WAIT
 
 from dosimeter.controller import Dataset
 from dosimeter.draft import draft_schema
@@ -142,17 +143,14 @@ def test_latin_1_and_gzip(tmp_path: Path) -> None:
         ({"type": "timestamp"}, "2024-02-29", "yesterday"),
     ],
 )
-def test_csv_cells_without_their_type_fail(tmp_path: Path, facts: dict[str, Any], good: str, bad: str) -> None:
-    """DuckDB takes what Spark takes, and both refuse the rest; Spark names the column and quotes nothing."""
+def test_csv_cells_without_their_type_are_null(tmp_path: Path, facts: dict[str, Any], good: str, bad: str) -> None:
+    """DuckDB takes what Spark takes, and for both the rest is NULL."""
     schema = read_schema({"table": "t", "columns": {"n": {"type": "integer"}, "v": facts}})
     fine = write(tmp_path / "t.csv", f"n,v\n1,{good}\n2,\n")
     assert read_rows(open_spark(fine), schema) == read_rows(open_duckdb(fine), schema)
     broken = write(tmp_path / "u.csv", f"n,v\n1,{good}\n2,{bad}\n")
-    with pytest.raises(DosimeterError):
-        read_rows(open_duckdb(broken), schema)
-    with pytest.raises(DataError, match="column v does not have its declared type") as caught:
-        read_rows(open_spark(broken), schema)
-    assert bad not in str(caught.value).replace(broken, "")
+    assert read_rows(open_spark(broken), schema) == read_rows(open_duckdb(broken), schema)
+    assert read_rows(open_spark(broken), schema) == read_rows(open_spark(fine), schema)
 
 
 @pytest.mark.parametrize("row", ["1", "1,a,b"])
@@ -312,14 +310,14 @@ def test_texts_compare_by_bytes_whatever_their_collation(spark_session: Any) -> 
     assert counted == ((2, 0),)
 
 
-def test_numbers_that_overflow_fail(spark_session: Any) -> None:
+def test_numbers_that_overflow_are_null(spark_session: Any) -> None:
     facts = {"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}}}
     large = spark_session.sql("SELECT 9223372036854775807 AS n")
     with Dataset.open(large, schema=facts, table="t") as dataset:  # arithmetic never stops a query
         assert dataset.risk("SELECT COUNT(*) FROM t WHERE n + 1 > 0").measured().values == ((1,),)
     wide = spark_session.sql("SELECT CAST('12345678901234567890' AS DECIMAL(38, 0)) AS n")
-    with Dataset.open(wide, schema=facts, table="t") as dataset, pytest.raises(DataError, match="out of range"):
-        dataset.risk("SELECT SUM(n) FROM t")
+    with Dataset.open(wide, schema=facts, table="t") as dataset:
+        assert dataset.risk("SELECT COUNT(n), SUM(n) FROM t").measured().values == ((0, 0),)
 
 
 def test_bounds_of_any_length(spark_session: Any) -> None:
@@ -383,11 +381,10 @@ def test_a_query_can_be_interrupted(spark_session: Any) -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 2 * LONGEST_WAIT
     while thread.is_alive() and time.monotonic() < deadline:
-        thread.join(1.0)
+        thread.join(1.0)  # one that comes before the query has begun stops nothing
         engine.interrupt()
-    thread.join(60)
     assert not thread.is_alive()
     assert [type(error) for error in outcome] == [Interrupted]
     engine.close()
@@ -475,12 +472,12 @@ releasing._measure = end_java
 with Ledger.open("books.db") as ledger, Dataset.open("t.csv", schema=schema, engine="spark") as dataset:
     try:
         dataset.release("SELECT COUNT(*) FROM t", ledger=ledger, epsilon=1.0, policy="paper")
-    except errors.OptionError as error:
+    except errors.SourceUnreachable as error:
         print(error)
     assert ledger.account("t") is None
     try:
         dataset.risk("SELECT COUNT(*) FROM t")
-    except errors.OptionError as error:
+    except errors.SourceUnreachable as error:
         print(error)
 """
     run = subprocess.run(

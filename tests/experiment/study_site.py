@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pyarrow as pa
+from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.experiment import texts
 from dosimeter.experiment.answers import GROUPS
@@ -82,7 +82,7 @@ class Visitor:
 
     def __init__(self, url: str) -> None:
         headers = {"user-agent": "Peculiar/1.0", "accept-language": "gsw-x-peculiar"}
-        self.client = httpx.Client(base_url=url, headers=headers, follow_redirects=True, timeout=60)
+        self.client = httpx.Client(base_url=url, headers=headers, follow_redirects=True, timeout=LONGEST_WAIT)
         self.pages: list[str] = []
 
     def read(self) -> str:
@@ -126,14 +126,12 @@ class LiveServer:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
-        until = time.monotonic() + 60
-        while not self._server.started and time.monotonic() < until:
-            time.sleep(0.02)
+        wait_until(lambda: self._server.started, "the study's server has started")
         self.url = f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(timeout=60)
+        self._thread.join(LONGEST_WAIT)
 
 
 def find_title(page: str) -> str:

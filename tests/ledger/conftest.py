@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from waiting import LONGEST_WAIT
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 SOURCES = Path(__file__).parents[2] / "src"
@@ -29,7 +30,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def run_worker() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs tests/ledger/ledger_worker.py in a process of its own."""
 
-    def run(*arguments: str, timeout: float = 120, **options: object) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, timeout: float = LONGEST_WAIT, **options: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, str(WORKER), *arguments],
             env={**os.environ, "PYTHONPATH": str(SOURCES)},

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,7 @@ from raw_records import insert_raw
 
 from dosimeter.accounting import Charge
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Account, Continuation, Ledger, Reservation
+from dosimeter.ledger import Account, Continuation, Identification, Ledger, Reservation
 from dosimeter.ledger.records import seal_record
 
 
@@ -57,6 +58,9 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                     "delta": 0.0,
                     "policy": "budget:2",
                     "algorithm": "fixed",
+                    "stopped": None,
+                    "overlaps": [],
+                    "continuations": [],
                     "entries": [
                         {
                             "id": entry.id,
@@ -71,6 +75,7 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                             "answer": answer,
                             "analyst": None,
                             "purpose": None,
+                            "reason": None,
                         },
                         {
                             "id": second.id,
@@ -85,6 +90,7 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                             "answer": None,
                             "analyst": None,
                             "purpose": None,
+                            "reason": None,
                         },
                     ],
                 }
@@ -241,8 +247,13 @@ def test_changed_data_never_open_a_fresh_account(target: str) -> None:
         account = ledger.account("clinic")
         assert account is not None
         assert account.is_of(SCHEMA, "source-2")
-        with pytest.raises(LedgerError, match="--continue"):
-            ledger.reserve("clinic", decide_on("0.1"))  # the old data again
+        assert account.agreed == ((SCHEMA, SOURCE), (SCHEMA, "source-2"))
+        assert [(c.by, c.source_digest) for c in account.continuations] == [("Ada", "source-2")]
+        assert ledger.reserve("clinic", decide_on("0.1")).reading == Decimal("0.5")  # the old data: agreed to before
+        for pair in ((SCHEMA, "source-3"), ("schema-2", "source-2")):
+            other = make_request(schema_digest=pair[0], source_digest=pair[1])
+            with pytest.raises(LedgerError, match="--continue"):
+                ledger.reserve("clinic", lambda _, other=other: Reservation(request=other, charge=charge))
 
 
 def test_datasets_are_told_apart(target: str) -> None:
@@ -268,6 +279,58 @@ def open_with(source: str, epsilon: str = "0.9") -> Callable[[Account | None], R
     return decide
 
 
+def identified(source: str, *identities: str, apart: tuple[str, ...] = ()) -> Callable[[Account | None], Reservation]:
+    """Open an account on these data, or continue one with them, knowing which stored data they are."""
+
+    def decide(account: Account | None) -> Reservation:
+        request, charge, found = make_request(source_digest=source), Charge(Decimal("0.1")), frozenset(identities)
+        if account is None:
+            opening = make_opening(source_digest=source, identities=found, apart=apart)
+            return Reservation(request=request, charge=charge, opening=opening)
+        agreed = Continuation(schema_digest=SCHEMA, source_digest=source, identities=found)
+        return Reservation(request=request, charge=charge, continuation=agreed)
+
+    return decide
+
+
+def test_stored_data_that_two_accounts_share_are_refused(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        ledger.reserve("clinic", identified("may", "bytes:1", "bytes:2"))
+        ledger.reserve("clinic", identified("june", "bytes:3"))
+        ledger.reserve("other", identified("elsewhere", "bytes:9"))
+        before = ledger.verify()
+        for name in ("copy", "other"):
+            for shared in ("bytes:1", "bytes:2", "bytes:3"):
+                with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
+                    ledger.reserve(name, identified("read otherwise", "bytes:7", shared))
+                with pytest.raises(LedgerError, match="or some of them do"):
+                    ledger.check_holder(name, "read otherwise", frozenset({shared}))
+        with pytest.raises(LedgerError, match="declares public holds people whom the account 'clinic' protects"):
+            ledger.check_holder("clinic", "may", public=frozenset({"bytes:2"}))
+        assert ledger.verify() == before
+        account = ledger.account("clinic")
+        assert account is not None
+        assert account.identities == {"bytes:1", "bytes:2", "bytes:3"}
+        assert account.identified == {(SCHEMA, "may"), (SCHEMA, "june")}
+        ledger.reserve("copy", identified("read otherwise", "bytes:7"))
+
+
+def test_data_are_identified_once(target: str) -> None:
+    found = Identification(schema_digest=SCHEMA, source_digest=SOURCE, identities=frozenset({"bytes:1"}))
+    with Ledger.open(target) as ledger:
+        with pytest.raises(LedgerError, match="never agreed"):
+            ledger.identify("clinic", found)
+        ledger.reserve("clinic", decide_on("0.1"))  # opened without: nobody looked
+        with pytest.raises(LedgerError, match="never agreed"):
+            ledger.identify("clinic", replace(found, source_digest="another"))
+        for _ in range(2):
+            ledger.identify("clinic", found)
+        assert ledger.verify().records == 3
+        account = ledger.account("clinic")
+        assert account is not None
+        assert (account.identities, account.overlaps) == ({"bytes:1"}, ())
+
+
 def test_the_same_data_have_one_account(target: str) -> None:
     """Neither opened nor continued under another name, nor after the first account went on with newer data."""
     with Ledger.open(target) as ledger:
@@ -277,7 +340,7 @@ def test_the_same_data_have_one_account(target: str) -> None:
         before = ledger.verify()
         for name in ("copy", "other"):
             for source in ("may", "june"):
-                with pytest.raises(LedgerError, match=r"account 'clinic' in.*table = .clinic. in"):
+                with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
                     ledger.reserve(name, open_with(source, "0.1"))
                 with pytest.raises(LedgerError, match="same data have the account 'clinic'"):
                     ledger.check_holder(name, source)

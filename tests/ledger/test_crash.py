@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from ledger_worker import NOBODY, decide_on
+from waiting import wait_until
 
 from dosimeter.ledger import Ledger, Verification
 
@@ -70,6 +71,32 @@ def test_killed_at_every_step(target: str, tmp_path: Path, step: str, run_worker
         assert entry.reading == (CHARGE if expected is None else 2 * CHARGE)
 
 
+# step at which the process dies → the entry's status and whether the dataset is stopped. A failed entry is settled and
+# the dataset stopped in one transaction: never the one without the other.
+INCIDENT_STEPS = {
+    "before the stop": ("reserved", False),
+    "after insert denied": ("reserved", False),
+    "after inserting kind, request_digest, software": ("reserved", False),
+    "before commit 4": ("reserved", False),
+    "after the stop": ("denied", True),
+    "after inserting by, reason": ("denied", True),
+    "before commit 5": ("denied", True),
+    "after the end": ("denied", False),
+}
+
+
+@pytest.mark.parametrize("step", INCIDENT_STEPS)
+def test_killed_at_every_step_of_an_incident(target: str, step: str, run_worker: Worker) -> None:
+    killed = run_worker("incident", target, step)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with Ledger.open(target) as ledger:
+        assert ledger.verify().intact
+        account = ledger.account("clinic")
+        assert account is not None
+        assert account.reading.epsilon == CHARGE
+        assert (account.entries[0].status, account.stopped is not None) == INCIDENT_STEPS[step]
+
+
 def kill_in_the_middle(target: str, outbox: Path, after: float) -> None:
     """Let a process release one answer after the other; kill it a moment after the first."""
     process = subprocess.Popen(
@@ -78,13 +105,12 @@ def kill_in_the_middle(target: str, outbox: Path, after: float) -> None:
         stderr=subprocess.PIPE,
     )
     size = outbox.stat().st_size if outbox.exists() else 0
-    deadline = time.monotonic() + 120
     try:
-        while process.poll() is None and time.monotonic() < deadline:
-            if outbox.exists() and outbox.stat().st_size > size:
-                break
-            time.sleep(0.001)
-        time.sleep(after)
+        wait_until(
+            lambda: process.poll() is not None or (outbox.exists() and outbox.stat().st_size > size),
+            "the first answer is out",
+        )
+        time.sleep(after)  # any moment will do
     finally:
         process.kill()
         _, errors = process.communicate()

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from dosimeter.agreement import digest_request
 from dosimeter.controller import Dataset
 from dosimeter.look import Look
-from dosimeter.releasing import ReleaseOrder, digest_request, prepare_release
+from dosimeter.releasing import ReleaseOrder, prepare_release
 from dosimeter.schema import digest_schema, load_schema
 
 CLINIC = Path(__file__).parents[2] / "src" / "dosimeter" / "data" / "clinic.toml"

@@ -16,7 +16,7 @@ from ledger_worker import decide_on
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Record
-from dosimeter.ledger.values import write_measured
+from dosimeter.ledger.entries import write_measured
 
 NUMBERS = [[Fraction(741), Fraction(-35569, 2)], [Fraction("0.01"), Fraction(37, 2**20)]]
 TEXTS = (("741", "-17784.5"), ("0.01", "37/1048576"))
@@ -35,8 +35,8 @@ def test_measured_numbers_are_kept_and_given_back(target: str) -> None:
         stream = io.StringIO()
         again.export(stream)
     last = json.loads(stream.getvalue().splitlines()[-1])
-    assert (last["kind"], last["version"]) == ("settle", 2)
-    assert last["payload"]["measured"] == [list(row) for row in TEXTS]
+    assert (last["kind"], last["version"]) == ("settle", 3)
+    assert last["payload"]["measured"] == [[list(row) for row in TEXTS]]
 
 
 def test_a_denial_has_none(tmp_path: Path) -> None:
@@ -60,6 +60,17 @@ def write_settlement(path: Path, entry_id: str, version: int, payload: dict[str,
 
 
 PLAIN = {"status": "released", "answer": {"columns": ["n"], "rows": [[3]]}, "guarantee": "g", "error_95": [1.0]}
+
+
+def test_settlements_of_the_second_version_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+    write_settlement(path, entry.id, 2, {**PLAIN, "measured": [list(row) for row in TEXTS]})
+    with Ledger.open(path) as ledger:
+        old = ledger.entry(entry.id)
+        assert old is not None
+        assert (old.measured, old.blocks, old.errors, old.about) == (TEXTS, (TEXTS,), None, None)
 
 
 def test_settlements_of_the_first_version_are_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from release_worker import BUSY_TIMEOUT, EPSILON
+from release_worker import EPSILON
 from test_release_crash import run_release_worker
 
 from dosimeter.ledger import Account, Ledger
@@ -19,7 +19,6 @@ def crowd(target: str, each: int, policy: str) -> tuple[list[dict[str, Any]], Ac
     """All at once on a ledger that does not exist yet."""
     outcomes: list[Any] = run_release_worker("crowd", target, str(PROCESSES), str(each), policy)
     assert len(outcomes) == PROCESSES * each
-    assert max(outcome["waited"] for outcome in outcomes) < BUSY_TIMEOUT
     with Ledger.open(target, create=False) as ledger:
         assert ledger.verify().intact
         account = ledger.account("crowded")

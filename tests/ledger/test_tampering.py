@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from ledger_worker import decide_on, make_request
+from ledger_worker import SCHEMA, SOURCE, decide_on, make_request
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Ledger, Record
+from dosimeter.ledger import Identification, Ledger, Record
 from dosimeter.ledger.records import COLUMNS
 
 TEXTS = [column for column in COLUMNS if column not in ("seq", "version")]
@@ -27,8 +27,11 @@ GUARDS = [
 ]
 
 
+RECORDS = 10
+
+
 def fill(target: str | Path) -> None:
-    """Seven records, of every kind but one."""
+    """Write ten records, the last three an incident, its end, and which data an account is of."""
     with Ledger.open(target) as ledger:
         ledger.record_view("clinic", "request-1", "risk")
         for number, ward in enumerate(("Süd", "Nord")):
@@ -36,6 +39,10 @@ def fill(target: str | Path) -> None:
             entry = ledger.reserve("clinic", decide_on("0.1", request=request))
             ledger.settle(entry.id, status="released", answer=[{"ward": ward, "count": 12.5}], guarantee="ε")
         ledger.record_view("other", "request-2", "dry-run")
+        ledger.stop("other", "measuring", software="dosimeter 0", request_digest="request-2")
+        ledger.clear("other", by="Zoë", reason="mended")
+        found = frozenset({"bytes:1", "bytes:2"})
+        ledger.identify("clinic", Identification(schema_digest=SCHEMA, source_digest=SOURCE, identities=found))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +96,7 @@ def changed(raw: sqlite3.Connection, seq: int, column: str, value: object) -> It
     raw.execute(f"UPDATE dosimeter_ledger SET {column} = ? WHERE seq = ?", (before, seq))
 
 
-@pytest.mark.parametrize("seq", range(1, 8))
+@pytest.mark.parametrize("seq", range(1, RECORDS + 1))
 def test_every_byte_of_every_text_counts(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     raw, ledger = tampered
     tried = 0
@@ -104,7 +111,7 @@ def test_every_byte_of_every_text_counts(tampered: tuple[sqlite3.Connection, Led
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seq", range(1, 8))
+@pytest.mark.parametrize("seq", range(1, RECORDS + 1))
 def test_every_bit_of_every_payload_counts(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     raw, ledger = tampered
     for value in flipped(read_record(raw, seq).payload.encode(), masks=[1 << bit for bit in range(8)]):
@@ -112,7 +119,7 @@ def test_every_bit_of_every_payload_counts(tampered: tuple[sqlite3.Connection, L
             assert first_bad(ledger) == seq, value
 
 
-@pytest.mark.parametrize("value", [0, 1, 3, -1, 2**40, "1x", None, 1.5, b"\xff"])
+@pytest.mark.parametrize("value", [0, 1, 4, -1, 2**40, "1x", None, 1.5, b"\xff"])
 def test_numbers_count_as_well(tampered: tuple[sqlite3.Connection, Ledger], value: object) -> None:
     """SQLite takes any type in any column once its declaration is rewritten."""
     raw, ledger = tampered
@@ -127,30 +134,30 @@ def test_numbers_count_as_well(tampered: tuple[sqlite3.Connection, Ledger], valu
     assert first_bad(ledger) == 3
 
 
-@pytest.mark.parametrize("seq", range(1, 8))
+@pytest.mark.parametrize("seq", range(1, RECORDS + 1))
 def test_a_deleted_record_is_missed(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     raw, ledger = tampered
     head = ledger.verify().head
     raw.execute("DELETE FROM dosimeter_ledger WHERE seq = ?", (seq,))
-    if seq < 7:
+    if seq < RECORDS:
         assert ledger.verify().first_bad == (seq, f"it is missing, and record {seq + 1} stands in its place")
         with pytest.raises(LedgerError, match=f"altered at record {seq}"):
             ledger.reserve("clinic", decide_on("0.1"))
     else:
         assert first_bad(ledger) is None  # a chain cannot show a missing tail …
         result = ledger.verify(head)  # … but a head that was noted down can
-        assert (result.intact, result.first_bad is not None and result.first_bad[0]) == (False, 7)
+        assert (result.intact, result.first_bad is not None and result.first_bad[0]) == (False, RECORDS)
 
 
 def test_a_deleted_record_is_missed_even_if_the_others_move_up(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
     raw, ledger = tampered
     raw.execute("DELETE FROM dosimeter_ledger WHERE seq = 4")
-    for seq in (5, 6, 7):
+    for seq in range(5, RECORDS + 1):
         raw.execute("UPDATE dosimeter_ledger SET seq = ? WHERE seq = ?", (seq - 1, seq))
     assert first_bad(ledger) == 4
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, 2), (3, 5), (4, 6), (6, 7), (1, 7)])
+@pytest.mark.parametrize(("one", "other"), [(1, 2), (3, 5), (4, 6), (6, 7), (1, 7), (8, 9), (7, 9)])
 def test_swapped_records_are_seen(tampered: tuple[sqlite3.Connection, Ledger], one: int, other: int) -> None:
     raw, ledger = tampered
     for before, after in ((one, 100), (other, one), (100, other)):
@@ -163,12 +170,12 @@ def write_record(raw: sqlite3.Connection, record: Record) -> None:
     raw.execute(f"INSERT OR REPLACE INTO dosimeter_ledger VALUES ({', '.join('?' * len(values))})", values)
 
 
-@pytest.mark.parametrize("seq", range(1, 8))
+@pytest.mark.parametrize("seq", range(1, RECORDS + 1))
 def test_an_inserted_record_is_seen(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     """Even one that is sealed properly: then it is the next one that does not follow."""
     raw, ledger = tampered
     here = read_record(raw, seq)
-    for later in range(7, seq - 1, -1):
+    for later in range(RECORDS, seq - 1, -1):
         raw.execute("UPDATE dosimeter_ledger SET seq = ? WHERE seq = ?", (later + 1, later))
     raw.execute("UPDATE dosimeter_ledger SET previous = 'moved' WHERE seq = ?", (seq + 1,))
     forged = replace(here, seq=seq, kind="view", version=1, entry="", payload='{"request_digest":"x","what":"risk"}')
@@ -177,17 +184,17 @@ def test_an_inserted_record_is_seen(tampered: tuple[sqlite3.Connection, Ledger],
     assert first_bad(ledger) == seq + 1
 
 
-@pytest.mark.parametrize("seq", [0, -1, 9])
+@pytest.mark.parametrize("seq", [0, -1, RECORDS + 2])
 def test_a_record_outside_the_count_is_seen(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     raw, ledger = tampered
     write_record(raw, replace(read_record(raw, 3), seq=seq, previous="p", digest="d"))
-    assert first_bad(ledger) == (1 if seq < 1 else 8)
+    assert first_bad(ledger) == (1 if seq < 1 else RECORDS + 1)
 
 
 def rewrite_from(raw: sqlite3.Connection, seq: int, **changes: object) -> None:
     """Change a record and reseal it and every later one: a forger who knows the format."""
     previous = read_record(raw, seq).previous
-    records = [read_record(raw, number) for number in range(seq, 8)]
+    records = [read_record(raw, number) for number in range(seq, RECORDS + 1)]
     raw.execute("DELETE FROM dosimeter_ledger WHERE seq >= ?", (seq,))
     for record in records:
         fresh = replace(record, previous=previous, **(changes if record.seq == seq else {}))  # type: ignore[arg-type]
@@ -196,7 +203,7 @@ def rewrite_from(raw: sqlite3.Connection, seq: int, **changes: object) -> None:
         previous = fresh.digest
 
 
-@pytest.mark.parametrize("seq", range(1, 7))
+@pytest.mark.parametrize("seq", range(1, RECORDS))
 def test_a_record_that_was_resealed_alone_is_seen(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     raw, ledger = tampered
     record = replace(read_record(raw, seq), at="2020-01-01T00:00:00Z")
@@ -218,7 +225,7 @@ def test_a_rewritten_chain_needs_the_head_to_be_seen(tampered: tuple[sqlite3.Con
 @pytest.mark.parametrize(
     ("seq", "changes", "reason"),
     [
-        (2, {"kind": "view", "payload": '{"request_digest":"x","what":"risk"}'}, (3, "never opened")),
+        (2, {"kind": "view", "version": 1, "payload": '{"request_digest":"x","what":"risk"}'}, (3, "never opened")),
         (4, {"entry": "another"}, (4, "not reserved")),
         (5, {"kind": "account"}, (5, "already open")),
         (5, {"payload": "{}"}, (5, "payload")),
@@ -226,6 +233,13 @@ def test_a_rewritten_chain_needs_the_head_to_be_seen(tampered: tuple[sqlite3.Con
         (5, {"payload": "{"}, (5, "not JSON")),
         (3, {"entry": ""}, (3, "name of its own")),
         (2, {"dataset": "other"}, (3, "never opened")),
+        (8, {"dataset": "clinic"}, (9, "not stopped")),
+        (8, {"entry": "another"}, (8, "does not exist")),
+        (8, {"payload": '{"kind":"a cell","request_digest":null,"software":"d"}'}, (8, "payload")),
+        (9, {"payload": '{"by":"","reason":"r"}'}, (9, "payload")),
+        (9, {"dataset": "clinic"}, (9, "not stopped")),
+        (10, {"dataset": "other"}, (10, "nobody agreed to")),
+        (10, {"payload": '{"identities":[1],"overlaps":[],"schema_digest":"a","source_digest":"b"}'}, (10, "payload")),
     ],
 )
 def test_a_rewritten_chain_must_still_make_sense(
@@ -245,7 +259,7 @@ def test_a_rewritten_chain_must_still_make_sense(
 
 def test_a_head_of_any_moment_is_accepted(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
     raw, ledger = tampered
-    for seq in range(1, 8):
+    for seq in range(1, RECORDS + 1):
         assert ledger.verify(read_record(raw, seq).digest.upper() + "\n").intact
     assert ledger.verify("0" * 64).intact
     assert not ledger.verify("f" * 64).intact
@@ -267,11 +281,16 @@ def test_an_altered_ledger_is_neither_read_nor_extended(tampered: tuple[sqlite3.
         lambda: ledger.record_view("clinic", "request-9", "risk"),
         lambda: ledger.reserve("clinic", decide_on("0.1")),
         lambda: ledger.settle("x", status="denied"),
+        lambda: ledger.stopped("clinic"),
+        ledger.unidentified,
+        lambda: ledger.check_holder("clinic", "source-2"),
+        lambda: ledger.stop("clinic", "measuring", software="dosimeter 0"),
+        lambda: ledger.clear("clinic", by="Zoë", reason="r"),
     ]
     for call in calls:
         with pytest.raises(LedgerError, match="altered at record 5"):
             call()
-    assert ledger.verify().records == 7
+    assert ledger.verify().records == RECORDS
 
 
 def inspect_file(path: Path) -> list[str] | None:
@@ -316,13 +335,13 @@ def test_tampering_is_seen_on_postgresql(create_database: Callable[[], str]) -> 
         raw.execute("ALTER TABLE dosimeter_ledger DISABLE TRIGGER USER")
         head = ledger.verify().head
         for column in TEXTS:
-            for seq in range(1, 8):
+            for seq in range(1, RECORDS + 1):
                 raw.execute("BEGIN")
                 raw.execute(f"UPDATE dosimeter_ledger SET {column} = {column} || ' ' WHERE seq = {seq}")
                 raw.execute("COMMIT")
                 assert first_bad(ledger) == seq
                 raw.execute(f"UPDATE dosimeter_ledger SET {column} = left({column}, -1) WHERE seq = {seq}")
-        raw.execute("UPDATE dosimeter_ledger SET version = 3 WHERE seq = 6")
+        raw.execute("UPDATE dosimeter_ledger SET version = 4 WHERE seq = 6")
         assert first_bad(ledger) == 6
         raw.execute("DELETE FROM dosimeter_ledger WHERE seq = 4")
         assert first_bad(ledger) == 4

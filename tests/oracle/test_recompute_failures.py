@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from recompute_tables import SMALL_SCHEMA, STUDY_SCHEMA, draw_people, open_rows, open_table
+from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter import recompute
 from dosimeter.errors import DataError, OptionError
@@ -111,6 +112,14 @@ if __name__ == "__main__":
 """
 
 
+def has_ended(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are sent signals on POSIX")
 def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
     script = tmp_path / "study.py"
@@ -121,10 +130,9 @@ def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
         assert run.stdout is not None
         workers = [int(word) for word in run.stdout.readline().split()]
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all of them
-        _, errors = run.communicate(timeout=120)
+        _, errors = run.communicate(timeout=LONGEST_WAIT)
     assert run.returncode == 130
     assert errors == ""
     assert len(workers) == 2
     for worker in workers:
-        with pytest.raises(ProcessLookupError):
-            os.kill(worker, 0)
+        wait_until(lambda worker=worker: has_ended(worker), "a worker has ended, too")

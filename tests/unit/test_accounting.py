@@ -18,6 +18,7 @@ from dosimeter.accounting import (
     default_delta_total,
     exact_decimal,
     remaining_candidates,
+    warn_of_delta,
     write_decimal,
 )
 from dosimeter.errors import OptionError
@@ -95,13 +96,15 @@ def test_delta_must_fit(spent: float, asked: float, paper: bool) -> None:
 
 
 @given(st.integers(min_value=1, max_value=10**9))
-def test_exactly_a_hundred_default_deltas_fit(individuals: int) -> None:
-    delta = 1.0 / individuals**2
+def test_exactly_so_many_default_deltas_fit(individuals: int) -> None:
+    """A hundred of them, or as many as there are people, whichever is less (O5)."""
+    each, most = Charge(Decimal(1), delta=exact_decimal(1.0 / individuals**2)), min(100, individuals)
     total = default_delta_total(individuals)
-    if total < 1:
-        assert not read_odometer([Charge(Decimal(1), delta=exact_decimal(delta))] * 100, total).infinite
-        assert read_odometer([Charge(Decimal(1), delta=exact_decimal(delta))] * 101, total).infinite
-        assert float(total) == pytest.approx(100 / individuals**2, rel=1e-15)
+    assert not read_odometer([each] * most, total).infinite
+    assert read_odometer([each] * (most + 1), total).infinite
+    exact = min(Fraction(100, individuals**2), Fraction(1, individuals))
+    assert float(total) == pytest.approx(float(exact), rel=1e-15)
+    assert (warn_of_delta(total) is None) == (individuals > 10)
 
 
 # ---------------------------------------------------------------- the paper's rule

@@ -12,6 +12,7 @@ from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, OptionError
 from dosimeter.model import Mechanism
+from dosimeter.plan_identity import digest_measured
 from dosimeter.selection import SelectionProblem, outcome_distribution
 
 
@@ -21,8 +22,7 @@ def test_a_dry_run_charges_nothing_and_is_recorded(stays: Dataset, ledger: Ledge
     document = preview(stays, ledger, sql, policy="budget:30", **way)
     assert document["dry_run"] is True
     assert ledger.accounts() == ()
-    digest = stays.plan(sql).digest
-    assert ledger.viewed("stays", digest)
+    assert ledger.viewed("stays", digest_measured(stays.plan(sql)))
     assert ledger.verify().records == 1
     answer = stays.release(sql, ledger=ledger, policy="budget:30", **way)
     assert account_of(ledger).entries[0].viewed

@@ -173,7 +173,7 @@ WRONG = [
     ('table = "t"', "there are no columns"),
     ('table = "t"\ncolumns = 3', "there are no columns"),
     ('table = "t"\n[columns]', "there are no columns"),
-    ('table = "t"\ncolour = "red"\n[columns.a]\ntype = "text"', "unknown entry 'colour'. Known: columns"),
+    ('table = "t"\ncolour = "red"\n[columns.a]\ntype = "text"', "unknown entry 'colour'. Known: account, columns"),
     ('table = "t"\n[columns.a]\ntype = "text"\n[columns.A]\ntype = "text"', "upper and lower case"),
     ('table = "t"\nunit = ""\n[columns.a]\ntype = "text"', 'unit must be "row" or'),
     ('table = "t"\nunit = "a"\n[columns.a]\ntype = "text"', "max_rows_per_unit = m"),

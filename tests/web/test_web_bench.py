@@ -4,7 +4,6 @@ request's own thread."""
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 from httpx import Response
+from waiting import LONGEST_WAIT, wait_until
 from web_site import Guest, Site, clinic_settings, read_text
 
 from dosimeter.controller import Dataset
@@ -75,32 +75,28 @@ def bench(clay: Clay) -> Iterator[Bench]:
     made.close()
 
 
-def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def read_live(guest: Guest, query_id: str, wish: dict[str, str]) -> dict[str, Any]:
     """What the page shows once the bench is done, however busy the machine is."""
-    deadline = time.monotonic() + 60
-    while True:
-        reading: dict[str, Any] = guest.get(f"/decide/{query_id}/live", params=wish).json()
-        if reading["job"] is None or time.monotonic() > deadline:
-            return reading
-        time.sleep(0.05)
+    readings: list[dict[str, Any]] = []
+
+    def is_read() -> bool:
+        readings.append(guest.get(f"/decide/{query_id}/live", params=wish).json())
+        return readings[-1]["job"] is None
+
+    wait_until(is_read, "the page's numbers are computed")
+    return readings[-1]
 
 
 def fetch(guest: Guest, path: str) -> Response:
     """A page or a part of it, once it is computed."""
-    deadline = time.monotonic() + 60
-    while True:
-        response = guest.get(path)
-        computing = response.status_code == 503 or 'id="job-' in response.text
-        if not computing or time.monotonic() > deadline:
-            return response
-        time.sleep(0.05)
+    responses: list[Response] = []
+
+    def is_computed() -> bool:
+        responses.append(guest.get(path))
+        return responses[-1].status_code != 503 and 'id="job-' not in responses[-1].text
+
+    wait_until(is_computed, f"{path} is computed")
+    return responses[-1]
 
 
 # ---------------------------------------------------------------- the order
@@ -108,11 +104,11 @@ def fetch(guest: Guest, path: str) -> Response:
 
 def test_releases_go_first_and_what_is_on_the_side_last(bench: Bench) -> None:
     free, order = threading.Event(), []
-    bench.ask("first", "first", lambda _d, _m: free.wait(120), wait=0)
+    bench.ask("first", "first", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     for name, rank in (("aside", Rank.ASIDE), ("look", Rank.LOOK), ("look 2", Rank.LOOK), ("release", Rank.RELEASE)):
         bench.ask(name, name, lambda _d, _m, name=name: order.append(name), wait=0, rank=rank)
     free.set()
-    until(lambda: len(order) == 4)
+    wait_until(lambda: len(order) == 4, "all four have run")
     assert order == ["release", "look", "look 2", "aside"]
 
 
@@ -124,28 +120,28 @@ def test_what_is_on_the_side_stops_for_a_release_and_begins_again(bench: Bench, 
         return "never"
 
     aside = bench.ask("aside", "aside", slow, wait=0, rank=Rank.ASIDE)
-    until(lambda: aside.state == "running")
-    done = bench.ask("release", "release", lambda _d, _m: "out", wait=60, rank=Rank.RELEASE)
+    wait_until(lambda: aside.state == "running", "the work on the side runs")
+    done = bench.ask("release", "release", lambda _d, _m: "out", wait=LONGEST_WAIT, rank=Rank.RELEASE)
     assert done.result == "out"
     assert aside.state == "cancelled"
-    assert bench.ask("aside", "aside", lambda _d, _m: "again", wait=60, rank=Rank.ASIDE).result == "again"
+    assert bench.ask("aside", "aside", lambda _d, _m: "again", wait=LONGEST_WAIT, rank=Rank.ASIDE).result == "again"
 
 
 def test_a_look_is_not_stopped_by_a_release(bench: Bench, clay: Clay) -> None:
     free = threading.Event()
-    look = bench.ask("look", "look", lambda _d, _m: free.wait(120), wait=0)
-    until(lambda: look.state == "running")
+    look = bench.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    wait_until(lambda: look.state == "running", "the look runs")
     waiting = bench.ask("release", "release", lambda _d, _m: "out", wait=0.1, rank=Rank.RELEASE)
     assert waiting.state == "waiting"
     free.set()
-    until(lambda: waiting.state == "done")
+    wait_until(lambda: waiting.state == "done", "the release is done")
     assert look.state == "done"
     assert not clay.stop.is_set()
 
 
 def test_late_stop_does_not_hit_the_next_job(bench: Bench, clay: Clay) -> None:
     """Whoever stops a job does so while it runs, or not at all: the next one, perhaps a release, is left alone."""
-    job = bench.ask("short", "short", lambda _d, _m: 1, wait=60)
+    job = bench.ask("short", "short", lambda _d, _m: 1, wait=LONGEST_WAIT)
     bench.cancel(job)
     assert not clay.stop.is_set()
 
@@ -154,30 +150,33 @@ def test_even_a_panic_ends_one_job_only(bench: Bench, caplog: pytest.LogCaptureF
     def panic(_dataset: Any, _meter: Meter) -> None:
         raise SystemExit("the cell of Xanthippe")
 
-    job = bench.ask("panic", "panic", panic, wait=60)
+    job = bench.ask("panic", "panic", panic, wait=LONGEST_WAIT)
     assert job.state == "failed"
     assert "Xanthippe" not in str(job.error) + caplog.text
     assert bench.is_there
-    assert bench.ask("next", "next", lambda _d, _m: 2, wait=60).result == 2
+    assert bench.ask("next", "next", lambda _d, _m: 2, wait=LONGEST_WAIT).result == 2
 
 
 def test_every_look_sees_the_data_as_they_are_and_leaves_no_snapshot(bench: Bench, clay: Clay) -> None:
-    assert bench.ask("a", "a", lambda _d, meter: meter.digest, wait=60).result == "first"
+    assert bench.ask("a", "a", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "first"
     clay.digest = "second"
-    assert bench.ask("b", "b", lambda _d, meter: meter.digest, wait=60).result == "second"
+    assert bench.ask("b", "b", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "second"
     assert bench.digest == "second"
-    bench.ask("c", "c", lambda _d, _m: None, wait=60, rank=Rank.RELEASE)  # a release renews by itself
+    bench.ask("c", "c", lambda _d, _m: None, wait=LONGEST_WAIT, rank=Rank.RELEASE)  # a release renews by itself
     assert clay.log == ["renew", "refresh", "renew", "refresh", "refresh"]
 
 
 def test_closing_finishes_a_release_that_waits(clay: Clay) -> None:
     bench, free, out = Bench("clay", clay), threading.Event(), []  # type: ignore[arg-type]
-    look = bench.ask("look", "look", lambda _d, _m: free.wait(120), wait=0)
-    until(lambda: look.state == "running")
+    look = bench.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    wait_until(lambda: look.state == "running", "the look runs")
     bench.ask("release", "release", lambda _d, _m: out.append("out"), wait=0, rank=Rank.RELEASE)
-    bench.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=Rank.ASIDE)
-    threading.Timer(0.1, free.set).start()
-    bench.close()
+    aside = bench.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=Rank.ASIDE)
+    closing = threading.Thread(target=bench.close)
+    closing.start()
+    wait_until(lambda: aside.state == "cancelled", "closing has stopped what waits on the side")
+    free.set()
+    closing.join()
     assert out == ["out"]
     with pytest.raises(DosimeterError, match="stopping"):
         bench.ask("late", "late", lambda _d, _m: None, wait=0)
@@ -189,7 +188,7 @@ def test_closing_finishes_a_release_that_waits(clay: Clay) -> None:
 def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna: Guest, carol: Guest) -> None:
     bench: Bench = open_office(site).desks["clinic"].bench
     free = threading.Event()
-    bench.ask("busy", "busy", lambda _d, _m: free.wait(120), wait=0)
+    bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     query_id = anna.ask()
     assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
     job = bench.peek(("exhibit", query_id))
@@ -209,7 +208,7 @@ def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, ann
     bench: Bench = open_office(site).desks["clinic"].bench
     query_id, wish, free = anna.ask(), {"preset": "own", "text": FILTERED}, threading.Event()
     carol.get(f"/decide/{query_id}")
-    bench.ask("busy", "busy", lambda _d, _m: free.wait(120), wait=0)
+    bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     reading = carol.get(f"/decide/{query_id}/live", params=wish).json()
     assert carol.act(f"/jobs/{reading['job']}/cancel").status_code == 204
     free.set()
@@ -378,12 +377,12 @@ def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]
         order = ReleaseOrder(prefer="ratio:0.9")
         sql = "SELECT COUNT(*) FROM clinic WHERE smoker"
         prepared = prepare_release(bench.dataset.schema, sql, Look(), order)
-        before = bench.ask("a", "a", lambda d, m: prepare_exhibit(d, prepared, m), wait=60)
+        before = bench.ask("a", "a", lambda d, m: prepare_exhibit(d, prepared, m), wait=LONGEST_WAIT)
         assert before.state == "done", before.error
         held = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND datname = current_database()"
         assert server.execute(held).fetchone() == (0,)
         server.execute("UPDATE clinic SET smoker = true WHERE age = 30")
-        after = bench.ask("b", "b", lambda d, m: prepare_exhibit(d, prepared, m), wait=60)
+        after = bench.ask("b", "b", lambda d, m: prepare_exhibit(d, prepared, m), wait=LONGEST_WAIT)
         bench.close()
     assert before.result.exact == {"count": (3.0,)}
     assert after.result.exact == {"count": (6.0,)}

@@ -8,13 +8,13 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 import typer
 from typer.testing import CliRunner
+from waiting import LONGEST_WAIT, wait_until
 from web_site import Guest, read_text, write_configuration
 
 from dosimeter.cli import serving
@@ -86,19 +86,21 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
 
 
 def sign_in(url: str, name: str, password: str) -> Guest:
-    guest = Guest(base_url=url, follow_redirects=True, timeout=90)
-    for _ in range(1200):
+    guest = Guest(base_url=url, follow_redirects=True, timeout=LONGEST_WAIT)
+
+    def answers() -> bool:
         try:
-            guest.sign_in(name, password)
-            return guest
+            return bool(guest.sign_in(name, password))
         except httpx.TransportError:
-            time.sleep(0.05)
-    raise AssertionError("the server does not answer")
+            return False
+
+    wait_until(answers, "the server answers")
+    return guest
 
 
 def end(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
-    process.wait(60)
+    process.wait(LONGEST_WAIT)
     assert process.stdout is not None
     process.stdout.close()
 

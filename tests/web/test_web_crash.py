@@ -15,11 +15,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from waiting import LONGEST_WAIT, wait_until
 from web_site import Guest, Site, add_users
 
 from dosimeter.ledger import Ledger
 
 SCRIPT = Path(__file__).with_name("web_crash.py")
+SHARED = os.pathsep.join(filter(None, [str(SCRIPT.parents[1]), os.environ.get("PYTHONPATH", "")]))
 
 
 class Process:
@@ -27,20 +29,22 @@ class Process:
 
     def __init__(self, database: str, place: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), database, place], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+            [sys.executable, str(SCRIPT), database, place],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": SHARED},
+        )  # fmt: skip
         assert self.process.stdout is not None
         self.url = json.loads(self.process.stdout.readline())["url"]
 
     def guest(self, name: str) -> Guest:
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=90)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:  # the socket is open before the server listens
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=LONGEST_WAIT)
+
+        def answers() -> bool:
             with contextlib.suppress(httpx.TransportError):
-                guest.sign_in(name)
-                return guest
-            time.sleep(0.05)
-        raise AssertionError("the server does not answer")
+                return bool(guest.sign_in(name))
+            return False
+
+        wait_until(answers, "the server answers")  # its socket is open before it listens
+        return guest
 
     def end(self) -> None:
         self.process.kill()

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from test_web_story import OpenPage, decide, read
+from browsing import OpenPage, approve_button, decide, expect, wait_for_approval, wait_for_decision, wait_for_epsilon
+from waiting import LONGEST_WAIT
 from web_site import PASSWORD, Guest, Site, clinic_settings, read_text
 
 from dosimeter.web.database import Database
 from dosimeter.web.tables import SESSIONS, USERS
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 SUM = "SELECT SUM(visits) FROM clinic"
-
-
-def wait_for_approval(page: Page) -> None:
-    page.wait_for_selector("#part-verdict:not([aria-busy]) button:enabled")
 
 
 def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenPage) -> None:
@@ -28,23 +21,23 @@ def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenP
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.check("[value=own]")
-    assert carol.input_value("[name=text]") == "MIN(rdr) / MAX(rdr) >= 0.95"  # begins with what is in force
+    expect(carol.locator("[name=text]")).to_have_value("MIN(rdr) / MAX(rdr) >= 0.95")  # begins with what is in force
     wait_for_approval(carol)
     carol.fill("[name=text]", "MIN(rdr) / MAX(rdr) >= 0.99999 OR")
     assert carol.is_disabled("#part-verdict button")  # at once, not when the server has spoken
-    carol.wait_for_selector("#live-problem:not([hidden])")
-    assert carol.is_visible("#slider-problem")
+    expect(carol.locator("#live-problem")).to_be_visible()
+    expect(carol.locator("#slider-problem")).to_be_visible()
     assert carol.is_disabled("#part-verdict button")
-    assert carol.get_attribute("#part-line", "aria-busy") == "true"
+    expect(carol.locator("#part-line")).to_have_attribute("aria-busy", "true")
     carol.check("[value=ratio]")
     wait_for_approval(carol)
     carol.fill("[name=percent]", "")
     assert carol.is_disabled("#part-verdict button")
-    carol.wait_for_selector("#live-problem >> text=Give a percentage")
+    expect(carol.locator("#live-problem")).to_contain_text("Give a percentage")
     assert carol.is_disabled("#part-verdict button")
     carol.fill("[name=percent]", "90")
     wait_for_approval(carol)
-    assert "0.1" in read(carol, "#part-verdict button")
+    expect(approve_button(carol)).to_contain_text("Approve at ε = 0.1")
 
 
 def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(site: Site, open_page: OpenPage) -> None:
@@ -57,12 +50,12 @@ def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(site: Site, 
     wait_for_approval(carol)
     before = carol.input_value("#epsilon")
     free = threading.Event()
-    bench.ask("busy", "busy", lambda _d, _m: free.wait(120), wait=0)
+    bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     try:
         carol.check("[value=medians]")
         assert carol.is_disabled("#part-verdict button")
-        carol.wait_for_selector("#valuetext:has-text('Working it out …')")
-        assert carol.input_value("#epsilon") == before
+        expect(carol.locator("#valuetext")).to_have_text("Working it out …")
+        expect(carol.locator("#epsilon")).to_have_value(before)
     finally:
         free.set()
     carol.wait_for_selector("#part-verdict [data-preference*='FILTER']")
@@ -96,14 +89,14 @@ def test_equal_exposure_does_not_start_at_the_whole_budget(site: Site, open_page
         analyst.ask()
     carol = open_page(site, "carol")
     decide(carol, query_id)
-    assert carol.input_value("#epsilon") == "0.001"
+    expect(carol.locator("#epsilon")).to_have_value("0.001")
     carol.fill("#epsilon", "2")
-    carol.wait_for_selector("body[data-shown='2']")
-    assert "no more answers are possible" in carol.inner_text("#part-cost .notice")
+    wait_for_epsilon(carol, "2")
+    expect(carol.locator("#part-cost .notice")).to_contain_text("no more answers are possible")
     wait_for_approval(carol)
     carol.click("[data-approve]")
     carol.wait_for_selector("text=This waiting query could no longer be answered")
-    assert "The reading goes from 0 to 2, the whole budget." in read(carol, ".notice")
+    expect(carol.locator(".notice").first).to_contain_text("The reading goes from 0 to 2, the whole budget.")
 
 
 def test_preference_that_says_the_same_everywhere_starts_at_the_smallest(site: Site, anna: Guest, carol: Guest) -> None:
@@ -120,8 +113,9 @@ def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page:
     decide(carol, query_id)
     carol.fill("#epsilon", "0.045")
     carol.keyboard.press("Tab")
-    carol.wait_for_selector("#valuetext >> text=0.045 is not a candidate; 0.04 is the next smaller one.")
-    assert carol.input_value("#epsilon") == "0.04"
+    words = "0.045 is not a candidate; 0.04 is the next smaller one."
+    expect(carol.locator("#valuetext")).to_contain_text(words)
+    expect(carol.locator("#epsilon")).to_have_value("0.04")
 
 
 def test_back_from_the_confirmation_loses_nothing(site: Site, open_page: OpenPage) -> None:
@@ -130,23 +124,24 @@ def test_back_from_the_confirmation_loses_nothing(site: Site, open_page: OpenPag
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.fill("[name=percent]", "90")
-    carol.wait_for_selector("body[data-shown='0.1']")
+    wait_for_epsilon(carol, "0.1")
     carol.focus("#slider")
     carol.keyboard.press("ArrowLeft")
-    carol.wait_for_selector("body[data-shown='0.09']")
+    wait_for_epsilon(carol, "0.09")
     wait_for_approval(carol)
     for back in (lambda: carol.click("text=Back >> nth=-1"), carol.go_back):
         carol.click("[data-approve]")
         carol.wait_for_url("**/confirm?*")
         carol.fill("[name=reason]", "stock of medicine")
         back()
-        carol.wait_for_selector("#range[data-drawn=true]")
-        assert (carol.input_value("[name=percent]"), carol.input_value("#epsilon")) == ("90", "0.09")
+        wait_for_decision(carol)
+        expect(carol.locator("[name=percent]")).to_have_value("90")
+        expect(carol.locator("#epsilon")).to_have_value("0.09")
     carol.click("[data-approve]")
-    assert carol.input_value("[name=reason]") == "stock of medicine"
+    expect(carol.locator("[name=reason]")).to_have_value("stock of medicine")
     carol.click("main button.primary")
     carol.wait_for_selector("text=Answered")
-    assert carol.input_value("#epsilon") == "0.09"  # the page starts where it was approved
+    expect(carol.locator("#epsilon")).to_have_value("0.09")  # the page starts where it was approved
     carol.go_back()
     carol.wait_for_selector("text=Decided already")
 
@@ -165,14 +160,13 @@ def test_ended_session_leads_back(site: Site, open_page: OpenPage) -> None:
     carol.click("main button")
     carol.wait_for_url(f"**/decide/{query_id}")
     carol.goto(f"/decide/{query_id}/confirm?epsilon=0.05")
-    assert carol.input_value("[name=reason]") == "agreed with the board"
+    expect(carol.locator("[name=reason]")).to_have_value("agreed with the board")
     end_sessions(site, "carol")
     carol.goto(f"/decide/{query_id}?preset=ratio&percent=90")
     carol.fill("[name=name]", "carol")
     carol.fill("[name=password]", PASSWORD)
     carol.click("main button")
-    carol.wait_for_selector("#wish")
-    assert carol.input_value("[name=percent]") == "90"
+    expect(carol.locator("[name=percent]")).to_have_value("90")
 
 
 def end_sessions(site: Site, name: str) -> None:

@@ -18,6 +18,7 @@ GETS = {
     "/queries": (303, 200, 403),
     "/queries/{query_id}": (303, 200, 403),
     "/queries/{query_id}/status": (303, 200, 403),
+    "/answers": (303, 200, 403),
     "/queue": (303, 403, 200),
     "/queue/rows": (303, 403, 200),
     "/settings": (303, 403, 200),
@@ -34,6 +35,7 @@ GETS = {
     "/accounts": (303, 403, 200),
     "/accounts/{name}": (303, 403, 200),
     "/accounts/{name}/people": (303, 403, 200),
+    "/incidents": (303, 403, 200),
     "/health": (200, 200, 200),
     "/static/vega.js": (200, 200, 200),
 }
@@ -57,6 +59,7 @@ POSTS = {
     "/jobs/{job_id}/cancel": (303, 403, 404),
     "/jobs/{job_id}/again": (303, 403, 404),
     "/accounts/{name}/people": (303, 403, 200),
+    "/incidents/{name}/clear": (303, 403, 422),
     "/decide/{query_id}/look": (303, 403, 303),
     "/decide/{query_id}/reveal": (303, 403, 422),
     "/decide/{query_id}/approve": (303, 403, 422),
@@ -83,11 +86,11 @@ def fill(path: str, query_id: str) -> str:
 
 
 def test_table_names_every_route(site: Site) -> None:
-    from dosimeter.web.routes import accounts, analyst, decision, queue, session, verdicts
+    from dosimeter.web.routes import accounts, analyst, decision, incidents, queue, session, verdicts
 
     existing = {
         (method, route.path)
-        for module in (accounts, analyst, decision, queue, session, verdicts)
+        for module in (accounts, analyst, decision, incidents, queue, session, verdicts)
         for route in module.router.routes
         for method in route.methods - {"HEAD"}
     }
@@ -131,7 +134,7 @@ def test_analysts_do_not_see_each_other(site: Site, anna: Guest) -> None:
         assert api.get("/queries").json() == {"queries": []}
 
 
-@pytest.mark.parametrize("path", ["/datasets", "/queries", "/queries/x"])
+@pytest.mark.parametrize("path", ["/datasets", "/queries", "/queries/x", "/answers?dataset=clinic"])
 def test_interface_needs_a_token(site: Site, anna: Guest, path: str) -> None:
     wrong = ({}, {"Authorization": "Bearer dsm_wrong"}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer"})
     for headers in wrong:

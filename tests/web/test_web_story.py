@@ -5,89 +5,73 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
+from browsing import (
+    OpenPage,
+    approve_button,
+    ask,
+    decide,
+    expect,
+    read_line,
+    wait_for_decision,
+    wait_for_epsilon,
+    wait_for_rest,
+)
+from waiting import LONGEST_WAIT
 from web_site import COUNT, Site, clinic_settings
 
 from dosimeter.ledger import Ledger
 from dosimeter.web.models import DENIED
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-OpenPage = Callable[..., "Page"]
-
-
-def ask(page: Page, sql: str = COUNT, purpose: str = "a test") -> str:
-    page.goto("/ask")
-    page.fill("#sql", sql)
-    page.wait_for_selector("#check .good")
-    page.fill("[name=purpose]", purpose)
-    page.click("text=Submit the query")
-    page.wait_for_url("**/queries/*")
-    return page.url.rsplit("/", 1)[1]
-
-
-def decide(page: Page, query_id: str) -> None:
-    page.goto(f"/decide/{query_id}")
-    page.wait_for_selector("#range[data-drawn=true]")
-    page.wait_for_selector("#histogram[data-drawn=true] svg")
-
-
-def read(page: Page, selector: str) -> str:
-    """The words there, with ordinary spaces."""
-    return page.inner_text(selector).replace("\xa0", " ")
-
-
-def read_line(page: Page) -> str:
-    return read(page, "#part-line .line")
-
 
 def test_whole_story(site: Site, open_page: OpenPage) -> None:
     anna, carol = open_page(site, "anna"), open_page(site, "carol")
     query_id = ask(anna, purpose="stock of a rare medicine")
-    assert "waiting" in anna.inner_text("#status")
+    expect(anna.locator("#status")).to_contain_text("waiting")
 
     carol.goto("/queue")
     carol.click(f"text={COUNT}")
-    carol.wait_for_selector("#range[data-drawn=true] svg")
-    assert "Controller only" in carol.inner_text("h1")
-    assert "stock of a rare medicine" in carol.inner_text("main")
-    assert read_line(carol) == "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94.34 %."
+    wait_for_decision(carol)
+    expect(carol.locator("h1")).to_contain_text("Controller only")
+    expect(carol.locator("main")).to_contain_text("stock of a rare medicine")
+    line = "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94.34 %."
+    expect(read_line(carol)).to_have_text(line)
 
     # The slider by keyboard: arrows step, Home and End jump; the words say where it stands.
     carol.focus("#slider")
     carol.keyboard.press("ArrowLeft")
-    carol.wait_for_selector("body[data-shown='0.04']")
-    assert carol.get_attribute("#slider", "aria-valuetext") == "ε = 0.04, meets the preference, 95 % error ± 75"
-    assert carol.input_value("#epsilon") == "0.04"
-    assert "Approve at ε = 0.04" in read(carol, "#part-verdict")
+    wait_for_epsilon(carol, "0.04")
+    words = "ε = 0.04, meets the preference, 95 % error ± 75"
+    expect(carol.locator("#slider")).to_have_attribute("aria-valuetext", words)
+    expect(carol.locator("#epsilon")).to_have_value("0.04")
+    expect(carol.locator("#part-verdict")).to_contain_text("Approve at ε = 0.04")
     carol.keyboard.press("End")
-    carol.wait_for_selector("body[data-shown='10']")
-    assert carol.is_disabled("#part-verdict button")
+    wait_for_epsilon(carol, "10")
+    expect(approve_button(carol)).to_be_disabled()
     carol.keyboard.press("Home")
-    carol.wait_for_selector("body[data-shown='0.001']")
-    carol.wait_for_selector("#people >> text=removing one changes count from 3 to 2")
-    assert "•••" in carol.inner_text("#people")
+    wait_for_epsilon(carol, "0.001")
+    expect(carol.locator("#people")).to_contain_text("removing one changes count from 3 to 2")
+    expect(carol.locator("#people")).to_contain_text("•••")
 
     # Another preference finds another ε, and the slider goes there.
     carol.fill("[name=percent]", "90")
-    carol.wait_for_selector("body[data-shown='0.1']")
-    assert read_line(carol).startswith("Largest ε: 0.1 (exact limit 0.111).")
-    assert carol.inner_text("#part-accuracy tr.selected th").startswith("0.1")
-    assert carol.get_attribute("#range", "data-selected") == "0.1"
+    wait_for_epsilon(carol, "0.1")
+    expect(read_line(carol)).to_contain_text("Largest ε: 0.1 (exact limit 0.111).")
+    expect(carol.locator("#part-accuracy tr.selected th")).to_contain_text("0.1")
+    expect(carol.locator("#range")).to_have_attribute("data-selected", "0.1")
 
     carol.click("text=Approve at ε = 0.1")
     carol.wait_for_url("**/confirm?*")
-    assert "Approve at ε = 0.1?" in read(carol, "h1")
+    expect(carol.locator("h1")).to_contain_text("Approve at ε = 0.1?")
     carol.click("main button.primary")  # without a reason nothing is sent
     carol.fill("[name=reason]", "the stock depends on it")
     carol.click("main button.primary")
     carol.wait_for_selector("text=Answered")
-    assert "By carol" in carol.inner_text(".decided")
+    expect(carol.locator(".decided")).to_contain_text("By carol")
 
-    anna.wait_for_selector("#status >> text=ε is withheld because it depends on the data.")  # the page found out itself
+    withheld = "ε is withheld because it depends on the data."
+    expect(anna.locator("#status")).to_contain_text(withheld)  # the page found out itself
     answer = anna.inner_text(".number")
     with Ledger.open(site.settings.database, create=False) as ledger:
         account = ledger.account("clinic")
@@ -100,7 +84,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     assert entry.request.settings["approved_by"] == "carol"
     carol.goto("/accounts/clinic")
     carol.wait_for_selector("text=Person by person")
-    assert "The odometer reads 0.1" in carol.inner_text("main")
+    expect(carol.locator("main")).to_contain_text("The odometer reads 0.1")
     assert query_id in carol.request.get("/audit").text()
 
 
@@ -112,9 +96,9 @@ def test_denial_has_one_wording(site: Site, open_page: OpenPage) -> None:
     carol.fill("[name=reason]", "too few people")
     carol.click("form[action$=deny] button")
     carol.wait_for_url("**/queue?*")
-    assert "The analyst anna sees the one fixed wording." in carol.inner_text("[role=status]")
+    expect(carol.locator("[role=status]")).to_contain_text("The analyst anna sees the one fixed wording.")
     anna.goto(f"/queries/{query_id}")
-    assert DENIED in anna.inner_text("#status")
+    expect(anna.locator("#status")).to_contain_text(DENIED)
     assert "too few" not in anna.content()
 
 
@@ -126,11 +110,11 @@ def test_changes_are_asked_for_in_fixed_phrases(site: Site, open_page: OpenPage)
     carol.check("[value=coarser]")
     carol.click("main button.primary")
     carol.wait_for_url("**/queue?*")
-    assert "Please group more coarsely." in carol.inner_text("[role=status]")
+    expect(carol.locator("[role=status]")).to_contain_text("Please group more coarsely.")
     anna.goto(f"/queries/{query_id}")
-    assert "Please group more coarsely." in anna.inner_text("#status")
+    expect(anna.locator("#status")).to_contain_text("Please group more coarsely.")
     anna.click("text=Revise and ask again")
-    assert anna.input_value("#sql") == COUNT
+    expect(anna.locator("#sql")).to_have_value(COUNT)
 
 
 def test_odometer_stops_what_the_preference_would_allow(start_site: Callable[..., Site], open_page: OpenPage) -> None:
@@ -141,10 +125,11 @@ def test_odometer_stops_what_the_preference_would_allow(start_site: Callable[...
         second = analyst.ask("SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Migraine'")
     carol = open_page(site, "carol")
     decide(carol, second)
-    assert read_line(carol) == "Largest ε: none."
-    assert "Stopped by the odometer, not by the preference: ε = 0.05 would meet it" in read(carol, "#part-line")
-    assert carol.is_disabled("#part-verdict button")
-    assert "not available" in carol.inner_text("#part-accuracy")
+    expect(read_line(carol)).to_have_text("Largest ε: none.")
+    words = "Stopped by the odometer, not by the preference: ε = 0.05 would meet it"
+    expect(carol.locator("#part-line")).to_contain_text(words)
+    expect(approve_button(carol)).to_be_disabled()
+    expect(carol.locator("#part-accuracy")).to_contain_text("not available")
 
 
 def test_same_query_again_costs_nothing(site: Site, open_page: OpenPage) -> None:
@@ -170,11 +155,11 @@ def test_no_epsilon_meets_the_preference(site: Site, open_page: OpenPage) -> Non
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.fill("[name=percent]", "99.99")
-    carol.wait_for_selector("#part-line >> text=No ε meets this preference.")
-    text = read(carol, "#part-line")
-    assert "The nearest miss is ε = 0.001, with 99.90 %." in text
-    assert "3 people prevent it" in text
-    assert carol.is_disabled("#part-verdict button")
+    line = carol.locator("#part-line")
+    expect(line).to_contain_text("No ε meets this preference.")
+    expect(line).to_contain_text("The nearest miss is ε = 0.001, with 99.90 %.")
+    expect(line).to_contain_text("3 people prevent it")
+    expect(approve_button(carol)).to_be_disabled()
 
 
 def test_everybody_is_equally_exposed(site: Site, open_page: OpenPage) -> None:
@@ -182,7 +167,7 @@ def test_everybody_is_equally_exposed(site: Site, open_page: OpenPage) -> None:
         query_id = analyst.ask("SELECT COUNT(*) FROM clinic")
     carol = open_page(site, "carol")
     decide(carol, query_id)
-    assert "Everybody is equally exposed, at every ε" in carol.inner_text("#part-line")
+    expect(carol.locator("#part-line")).to_contain_text("Everybody is equally exposed, at every ε")
 
 
 def test_own_condition_and_two_groups(site: Site, open_page: OpenPage) -> None:
@@ -214,7 +199,7 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPag
     free = threading.Event()
 
     def occupy(_dataset: object, _meter: object) -> None:
-        free.wait(120)
+        free.wait(LONGEST_WAIT)
 
     with site.guest("anna") as analyst:
         query_id = analyst.ask("SELECT SUM(visits) FROM clinic")
@@ -225,8 +210,8 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPag
     carol.check("[value=medians]")
     carol.wait_for_selector("#live-computing:not([hidden])")
     carol.focus("#slider")  # the rest of the page goes on
-    assert carol.get_attribute("#part-line", "aria-busy") == "true"
-    assert carol.is_disabled("#part-verdict button")
+    expect(carol.locator("#part-line")).to_have_attribute("aria-busy", "true")
+    expect(approve_button(carol)).to_be_disabled()
     free.set()
     carol.wait_for_selector("#part-verdict [data-preference*='FILTER']")
     carol.wait_for_selector("#live-computing", state="hidden")
@@ -244,12 +229,11 @@ def test_unsupported_sql_is_underlined(site: Site, open_page: OpenPage) -> None:
     anna = open_page(site, "anna")
     anna.goto("/ask")
     anna.fill("#sql", "SELECT COUNT(*) FROM clinic WHERE age > 40 GROUP BY MODE(age)")
-    anna.wait_for_selector("#check mark")
-    assert "MODE" in anna.inner_text("#check mark")
+    expect(anna.locator("#check mark")).to_contain_text("MODE")
     anna.fill("[name=purpose]", "x")
     anna.click("text=Submit the query")
-    assert "This query cannot be answered as it is." in anna.inner_text("form#ask")
-    assert "✗" in anna.inner_text("#check")
+    expect(anna.locator("form#ask")).to_contain_text("This query cannot be answered as it is.")
+    expect(anna.locator("#check")).to_contain_text("✗")
 
 
 def test_revealing_is_on_record(site: Site, open_page: OpenPage) -> None:
@@ -257,12 +241,12 @@ def test_revealing_is_on_record(site: Site, open_page: OpenPage) -> None:
         query_id = analyst.ask()
     carol = open_page(site, "carol")
     decide(carol, query_id)
-    carol.wait_for_selector("#people >> text=•••")
+    expect(carol.locator("#people")).to_contain_text("•••")
     carol.click("text=Reveal patient_id, name")
     carol.wait_for_selector("text=This is in the audit log under your name.")
-    assert "•••" not in carol.inner_text("#people")
+    expect(carol.locator("#people")).not_to_contain_text("•••")
     carol.goto("/audit")
-    assert "revealed identities" in carol.inner_text("main")
+    expect(carol.locator("main")).to_contain_text("revealed identities")
 
 
 def test_two_controllers_get_a_clear_answer(site: Site, open_page: OpenPage) -> None:
@@ -279,7 +263,7 @@ def test_two_controllers_get_a_clear_answer(site: Site, open_page: OpenPage) -> 
     carol.wait_for_selector("text=Answered")
     conrad.click("main button.primary")
     conrad.wait_for_selector("text=Decided already")
-    assert "This query was answered, by carol" in conrad.inner_text("main")
+    expect(conrad.locator("main")).to_contain_text("This query was answered, by carol")
     with Ledger.open(site.settings.database, create=False) as ledger:
         account = ledger.account("clinic")
         assert account is not None
@@ -291,7 +275,7 @@ def test_sign_out_ends_the_session(site: Site, open_page: OpenPage) -> None:
     anna.click("text=Sign out")
     anna.wait_for_url("**/sign-in")
     anna.goto("/queries")
-    assert anna.url.endswith("/sign-in?next=%2Fqueries")
+    expect(anna).to_have_url(f"{site.url}/sign-in?next=%2Fqueries")
 
 
 def test_looking_is_a_choice_where_the_promise_depends_on_it(
@@ -303,15 +287,15 @@ def test_looking_is_a_choice_where_the_promise_depends_on_it(
     anna, carol = open_page(site, "anna"), open_page(site, "carol")
     blind, seen = ask(anna), ask(anna, "SELECT COUNT(*) FROM clinic WHERE smoker")
     carol.goto(f"/decide/{blind}")
-    assert carol.query_selector("#slider") is None
+    expect(carol.locator("#slider")).to_have_count(0)
     carol.click("text=Approve …")
-    assert "You decide without having looked at the risk." in carol.inner_text("main")
+    expect(carol.locator("main")).to_contain_text("You decide without having looked at the risk.")
     carol.fill("[name=reason]", "as agreed")
     carol.click("main button.primary")
     carol.wait_for_selector("text=Answered")
     carol.goto(f"/decide/{seen}")
     carol.click("button:has-text('Look at the risk')")
-    carol.wait_for_selector("#range[data-drawn=true]")
+    wait_for_decision(carol)
     carol.click("#part-verdict button")
     carol.fill("[name=reason]", "as agreed")
     carol.click("main button.primary")
@@ -351,7 +335,7 @@ def test_every_page_is_accessible(site: Site, open_page: OpenPage, scheme: str, 
     problems = {}
     for page, path in visits:
         page.goto(path)
-        page.wait_for_load_state("networkidle")
+        wait_for_rest(page)
         found = Axe().run(page)
         if found.violations_count:
             problems[path] = [(v["id"], v["nodes"][0]["html"]) for v in found.response["violations"]]
@@ -359,4 +343,5 @@ def test_every_page_is_accessible(site: Site, open_page: OpenPage, scheme: str, 
     assert not problems
     anna.goto(f"/queries/{waiting}")
     anna.click("text=Sign out")
+    anna.wait_for_url("**/sign-in")
     assert Axe().run(anna).violations_count == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,18 +13,20 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
+from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
 
 from dosimeter.ledger import Ledger
 from dosimeter.web import auth
-from dosimeter.web.audit import NOBODY, OPERATOR
+from dosimeter.web.audit import NOBODY, OPERATOR, SERVER
 from dosimeter.web.database import Database
 from dosimeter.web.inbox import find_own, withdraw_query
 from dosimeter.web.models import show_query
 from dosimeter.web.tables import AUDIT, QUERIES, USERS
+from dosimeter.web.throttle import Limits
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
-LIMITS = auth.Limits("10.0.0.9", 5, 15)
+LIMITS = Limits("10.0.0.9", 5, 15)
 
 
 def read_trail(site: Site) -> list[tuple[str, str, str]]:
@@ -42,9 +43,7 @@ def count_actions(site: Site, user: str) -> Counter[str]:
 
 def measure(guest: Guest, query_id: str) -> None:
     """Wait until the risk is measured, however busy the machine is."""
-    deadline = time.monotonic() + 60
-    while guest.get(f"/decide/{query_id}/live").json()["job"] is not None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: guest.get(f"/decide/{query_id}/live").json()["job"] is None, "the risk is measured")
 
 
 # ---------------------------------------------------------------- looking
@@ -152,6 +151,7 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
         rows = connection.execute(sa.select(AUDIT).order_by(AUDIT.c.id)).mappings().all()
     database.close()
     assert [(row["user"], row["action"], row["detail"]) for row in rows] == [
+        (SERVER, "began the chain", "no records from before"),
         (OPERATOR, "added a user", "ada, analyst"),
         (OPERATOR, "reset a password", "ada"),
         (OPERATOR, "disabled a user", "ada"),
@@ -229,10 +229,10 @@ def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Gu
 
 
 def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
-    key = auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
-    assert key is not None
-    user = auth.find_session(opened, key)
-    assert user is not None
+    begun = auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
+    assert begun is not None
+    user = auth.find_session(opened, begun.key)
+    assert user == begun.user
     auth.end_everything(opened, user)
     with pytest.raises(auth.SessionEnded):
         auth.make_token(opened, user, "late")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
+from waiting import LONGEST_WAIT, wait_until
 from web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text
 
 from dosimeter.client import Client
@@ -215,19 +215,39 @@ def test_analyst_is_told_what_an_analyst_can_do(site: Site, anna: Guest) -> None
         assert broken.json()["error"]["message"] == "The request is not valid JSON."
 
 
-def test_client_waits_as_long_as_it_says(site: Site) -> None:
+class Clock:
+    """Stands in for the module time: only sleeping makes its time pass."""
+
+    def __init__(self, slept: list[float]) -> None:
+        self.slept = slept
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def test_client_waits_as_long_as_it_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(site.url, site.tokens["anna"]) as client:
         query = client.submit(COUNT, purpose="x")
-        began = time.monotonic()
+        slept: list[float] = []
+        monkeypatch.setattr("dosimeter.client.time", Clock(slept))
         with pytest.raises(TimeoutError):
             query.wait(0.4, every=60.0)
-        assert 0.4 <= time.monotonic() - began < 30.0
+        assert sum(slept) == pytest.approx(0.4)  # not a minute
+        slept.clear()
+        with pytest.raises(TimeoutError):
+            query.wait(100.0, every=30.0)
+        assert slept == pytest.approx([30.0, 30.0, 30.0, 10.0])
 
 
 def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Guest) -> None:
     bench = site.server.config.app._application.state.office.desks["clinic"].bench  # type: ignore[union-attr]
     free = threading.Event()
-    job = bench.ask("busy", "busy", lambda _d, _m: free.wait(120), wait=0)
+    job = bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     try:
         page = carol.get(f"/decide/{anna.ask()}").text
         assert "data-reload" not in page
@@ -235,5 +255,5 @@ def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Gue
         assert "HX-Refresh" not in carol.get(f"/jobs/{job.id}").headers
     finally:
         free.set()
-    job.ended.wait(60)
+    wait_until(job.ended.is_set, "the job has ended")
     assert carol.get(f"/jobs/{job.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew, once

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -13,9 +12,11 @@ from typing import Any
 
 import httpx
 import uvicorn
+from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.web.app import make_app
 from dosimeter.web.auth import User, add_user, make_token
+from dosimeter.web.connections import make_server
 from dosimeter.web.database import Database
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.tables import USERS
@@ -116,25 +117,20 @@ class Site:
     def start(cls, settings: Settings, tokens: dict[str, str] | None = None) -> Site:
         given = add_users(settings.database) if tokens is None else tokens
         app = make_app(settings)
-        server = uvicorn.Server(
-            uvicorn.Config(app, port=0, log_level="critical", access_log=False, server_header=False)
-        )
+        server = make_server(app, port=0, log_level="critical")
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
-        deadline = time.monotonic() + 60
-        while not server.started:
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.01)
+        wait_until(lambda: server.started, "the server has started")
         port = server.servers[0].sockets[0].getsockname()[1]
         return cls(settings, given, server, thread, f"http://127.0.0.1:{port}")
 
     def stop(self) -> None:
         self.server.should_exit = True
-        self.thread.join(60)
+        self.thread.join(LONGEST_WAIT)
 
     def guest(self, name: str | None = None, **options: Any) -> Guest:
         headers = {"Sec-Fetch-Site": "same-origin"}  # as a browser says where a page of ours led here
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=90, headers=headers, **options)
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=LONGEST_WAIT, headers=headers, **options)
         if name is not None:
             response = guest.sign_in(name)
             assert response.status_code == 200
@@ -143,7 +139,9 @@ class Site:
 
     def api(self, name: str = "anna") -> httpx.Client:
         return httpx.Client(
-            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.tokens[name]}"}, timeout=90
+            base_url=f"{self.url}/api/v1",
+            headers={"Authorization": f"Bearer {self.tokens[name]}"},
+            timeout=LONGEST_WAIT,
         )
 
 

@@ -16,7 +16,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from dosimeter import __version__
-from dosimeter.cli import experiment, looking, paper, releasing, serving, story
+from dosimeter.cli import auditing, experiment, looking, paper, releasing, serving, story
 from dosimeter.errors import DosimeterError, Interrupted
 
 app = typer.Typer(
@@ -52,6 +52,7 @@ app.command("release")(releasing.release)
 app.command("ledger")(releasing.ledger)
 app.command("serve")(serving.serve)
 app.add_typer(serving.users, name="user")
+app.add_typer(auditing.audit, name="audit")
 app.add_typer(paper.app, name="paper")
 app.add_typer(experiment.app)
 

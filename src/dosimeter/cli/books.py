@@ -47,10 +47,11 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | N
     if not risk.plan.digest:
         raise OptionError("A study by --sensitivity is of no query that could be released. Leave --ledger out.")
     from dosimeter.ledger import Ledger
+    from dosimeter.plan_identity import digest_measured
 
     with Ledger.open(target) as ledger:
-        ledger.record_view(dataset.schema.table, risk.plan.digest, "risk")
-        return ledger.account(dataset.schema.table)
+        ledger.record_view(dataset.schema.account_name, digest_measured(risk.plan), "risk")
+        return ledger.account(dataset.schema.account_name)
 
 
 def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
@@ -83,10 +84,11 @@ def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermat
 
     with Ledger.open(target, create=False) as ledger:
         entry = ledger.entry(release)
-        if entry is None or entry.dataset != dataset.schema.table:
+        if entry is None or entry.dataset != dataset.schema.account_name:
             raise LedgerError(
-                f"The ledger has no entry {release} of {dataset.schema.table}. See: dosimeter ledger {target}"
+                f"The ledger has no entry {release} of {dataset.schema.account_name}. See: dosimeter ledger {target}"
             )
         found = ex_post_risk(dataset, entry, sql)
-        ledger.record_view(entry.dataset, entry.request.plan_digest, "risk")
+        asked = entry.request
+        ledger.record_view(entry.dataset, asked.measured_digest or asked.plan_digest, "risk", analyst=asked.analyst)
     return found

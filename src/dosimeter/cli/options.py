@@ -42,6 +42,8 @@ class LedgerAction(StrEnum):
     SHOW = "show"
     VERIFY = "verify"
     EXPORT = "export"
+    ANSWERS = "answers"
+    CLEAR = "clear"
 
 
 class MethodName(StrEnum):

@@ -12,7 +12,7 @@ import typer
 from dosimeter.cli import options as o
 from dosimeter.cli.running import run_with_progress
 from dosimeter.controller import Dataset
-from dosimeter.errors import OptionError
+from dosimeter.errors import DatasetStopped, OptionError
 from dosimeter.look import Look
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def release(
         str | None, typer.Option("--policy", metavar="paper|budget:E", help="How a new account may be spent.")
     ] = None,
     delta_total: Annotated[
-        float | None, typer.Option("--delta-total", metavar="D", help="A new account's δ_g; default 100/n².")
+        float | None, typer.Option("--delta-total", metavar="D", help="A new account's δ_g; default min(100/n², 1/n).")
     ] = None,
     max_epsilon: Annotated[
         float | None, typer.Option("--max-epsilon", metavar="E", help="A new account's cap on the ε of one query.")
@@ -60,6 +60,10 @@ def release(
     ] = False,
     continued: Annotated[
         bool, typer.Option("--continue", help="The data changed, the people are the same: the account goes on.")
+    ] = False,
+    other_people: Annotated[
+        bool,
+        typer.Option("--other-people", help="A new account: those of version 0.1.0 not used since hold other people."),
     ] = False,
     clamp: Annotated[
         bool, typer.Option("--clamp", help="Post-processing: counts to 0 or more, AVG, MIN, MAX … to their bounds.")
@@ -82,6 +86,7 @@ def release(
     json: o.Json = False,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
+    from dosimeter.explain import note_singled_out
     from dosimeter.ledger import Ledger
     from dosimeter.preview import dry_run as preview
     from dosimeter.releasing import ReleaseOrder, Terms
@@ -94,7 +99,7 @@ def release(
     order = ReleaseOrder(
         epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection.value,
         terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-        again=again, continued=continued, clamp=clamp,
+        again=again, continued=continued, other_people=other_people, clamp=clamp,
     )  # fmt: skip
     if schema is None:
         raise OptionError(
@@ -111,12 +116,28 @@ def release(
             )
             _print_dry_run(document, json=json)
             return 0 if document["granted"] else 1
-        answer = run_with_progress(
-            dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, books)
-        )
-        columns = [output.name for output in dataset.plan(query, look.plan_options()).outputs if output.is_aggregate]
+        try:
+            answer = run_with_progress(
+                dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, books)
+            )
+        except DatasetStopped as stopped:
+            return _print_stopped(stopped, json=json)
+        plan = dataset.plan(query, look.plan_options())
+        columns = [output.name for output in plan.outputs if output.is_aggregate]
     _print_answer(answer, columns, json=json)
+    for note in (*answer.notes, *note_singled_out(plan)):
+        sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
+
+
+def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
+    """Print what the analyst may see of a stopped dataset, and tell the controller what to do on standard error."""
+    if json:
+        o.print_json({"status": "stopped"})
+    else:
+        typer.echo("Stopped.")
+        sys.stderr.write(f"For the controller: {stopped}. --dry-run shows whether it still fails, and why.\n")
+    return stopped.exit_code
 
 
 def _print_answer(answer: Answer, columns: Sequence[str], *, json: bool) -> None:
@@ -156,7 +177,13 @@ def _print_dry_run(document: dict[str, Any], *, json: bool) -> None:
 
 def ledger(
     target: Annotated[str, typer.Argument(metavar="L", help="The ledger: a file, or a postgresql:// URL.")],
-    action: Annotated[o.LedgerAction, typer.Argument(help="show, verify or export.")] = o.LedgerAction.SHOW,
+    action: Annotated[
+        o.LedgerAction, typer.Argument(help="show, verify, export, answers or clear.")
+    ] = o.LedgerAction.SHOW,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATASET]", help="answers, clear: which account; clear: it may answer releases again."),
+    ] = None,
     head: Annotated[
         str | None,
         typer.Option("--head", metavar="DIGEST", help="verify: a head noted earlier, to find a cut-off tail."),
@@ -172,9 +199,18 @@ def ledger(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="export: write to a file instead of the screen."),
     ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="clear: who decided it, for the record.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="clear: why it may go on, for the record.")
+    ] = None,
     json: o.Json = False,
 ) -> int:
-    """Readings and entries; whether anything was altered; all records as JSON Lines. For the controller."""
+    """Readings and entries; whether anything was altered; all records as JSON Lines; the end of a stop.
+
+    For the controller, but for what answers prints: every analyst may see that.
+    """
     from dosimeter.ledger import Ledger
 
     if head is not None and action is not o.LedgerAction.VERIFY:
@@ -185,6 +221,10 @@ def ledger(
         raise OptionError("--dataset goes with show.")
     if output is not None and action is not o.LedgerAction.EXPORT:
         raise OptionError("-o goes with export.")
+    if action is not o.LedgerAction.CLEAR and (by is not None or reason is not None):
+        raise OptionError("--by and --reason go with clear.")
+    if name is not None and action not in (o.LedgerAction.CLEAR, o.LedgerAction.ANSWERS):
+        raise OptionError(f"{action.value} takes no dataset here. To show one account only, use --dataset {name}.")
     o.check_writable(plot, (".svg", ".png", ".html"), "a picture is saved")
     o.check_writable(output)
     with Ledger.open(target, create=False) as books:
@@ -193,26 +233,61 @@ def ledger(
                 return _verify(books, head, json=json)
             case o.LedgerAction.EXPORT:
                 _export(books, output)
+            case o.LedgerAction.ANSWERS:
+                _print_answers(books, name, json=json)
+            case o.LedgerAction.CLEAR:
+                _clear(books, name, by, reason, json=json)
             case _:
                 _show(books, dataset, plot, json=json)
     return 0
 
 
+def _print_answers(books: Ledger, dataset: str | None, *, json: bool) -> None:
+    """Print the released answers of a dataset as every analyst may see them: no names, no purposes."""
+    if dataset is None:
+        raise OptionError("answers needs the dataset: dosimeter ledger L answers DATASET")
+    account = books.account(dataset)
+    if account is None:
+        known = ", ".join(books.datasets()) or "none yet"
+        raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
+    if json:
+        o.print_json({"dataset": dataset, "answers": list(account.released_answers())})
+        return
+    from dosimeter.cli.report import print_answers
+
+    print_answers(account.released_answers())
+
+
+def _clear(books: Ledger, dataset: str | None, by: str | None, reason: str | None, *, json: bool) -> None:
+    if dataset is None or by is None or reason is None:
+        raise OptionError(
+            "clear needs the dataset, who clears it, and why: dosimeter ledger L clear DATASET --by NAME --reason TEXT"
+        )
+    incident = books.clear(dataset, by=by, reason=reason)
+    if json:
+        o.print_json({"dataset": dataset, "stopped": None, "cleared": incident.describe()})
+        return
+    typer.echo(f"{dataset} answers releases again. It was stopped at {incident.at}: {incident.words}.")
+
+
 def _show(books: Ledger, dataset: str | None, plot: Path | None, *, json: bool) -> None:
-    accounts = books.accounts()
+    accounts, stops = books.accounts(), books.stopped_datasets()
     if dataset is not None:
         accounts = tuple(account for account in accounts if account.dataset == dataset)
-        if not accounts:
+        stops = tuple(incident for incident in stops if incident.dataset == dataset)
+        if not accounts and not stops:
             known = ", ".join(books.datasets()) or "none yet"
             raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
     if plot is not None:
         _save_staircase(accounts, plot)
     if json:
-        o.print_json({"datasets": [account.describe() for account in accounts]})
+        o.print_json(books.describe(dataset))
         return
-    from dosimeter.cli.report import print_ledger
+    from dosimeter.cli.report import print_ledger, print_stops
 
-    print_ledger(accounts)
+    print_stops(stops)
+    if accounts or not stops:
+        print_ledger(accounts)
 
 
 def _save_staircase(accounts: Sequence[Account], path: Path) -> None:

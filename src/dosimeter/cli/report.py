@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from dosimeter.terminal import advise, candidate_table, groups_table, people_tab
 if TYPE_CHECKING:
     from dosimeter.aftermath import Aftermath
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Account
+    from dosimeter.ledger import Account, Incident
     from dosimeter.releasing import Answer
 
 
@@ -208,7 +209,10 @@ def print_dry_run(document: Mapping[str, Any]) -> None:
     console.print(Text(document["query"].strip(), style="bold"))
     console.print(Text("dry run · controller only · nothing charged, nothing released", style="dim"))
     console.print()
-    if document["reason"] is not None:
+    if document["analyst_sees"]["status"] == "stopped":
+        already = "is stopped" if document["stopped"] is not None else "would be stopped for everybody"
+        console.print(Text(f"No answer: the dataset {already}. {document['reason']}"))
+    elif document["reason"] is not None:
         console.print(Text(f"The request would be denied: {document['reason']}"))
     elif document["repeated"]:
         console.print("Already answered: the analyst gets the same numbers again, from the ledger. Cost: 0.")
@@ -289,6 +293,34 @@ def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
         console.print(f"Finding ε privately cost everybody up to {found.epsilon_svt:g} more.")
 
 
+def print_answers(answers: Sequence[Mapping[str, Any]]) -> None:
+    """Print released answers one after the other, as every analyst may see them."""
+    console = make_console()
+    if not answers:
+        console.print("Nothing has been released yet.")
+    for answer in answers:
+        console.print(Text(answer["query"].strip(), style="bold"))
+        level = "" if answer["epsilon"] is None else f" · ε = {format_epsilon(answer['epsilon'])}"
+        console.print(Text(f"{answer['at']}{level}", style="dim"))
+        table = Table(box=None, pad_edge=False)
+        rows = answer["answer"]
+        for name in rows[0] if rows else []:
+            table.add_column(Text(str(name)))
+        for row in rows:
+            table.add_row(*[Text(_show_cell(value)) for value in row.values()])
+        console.print(table if rows else "No group is left after HAVING and LIMIT.")
+        console.print()
+
+
+def print_stops(incidents: Sequence[Incident]) -> None:
+    """Print which datasets are stopped, with or without an account, and how that ends."""
+    console = make_console()
+    for incident in incidents:
+        console.print(Text(f"{incident.dataset} is stopped since {incident.at}: {incident.words}.", style="bold"))
+        clear = f"dosimeter ledger LEDGER clear {shlex.quote(incident.dataset)} --by NAME --reason TEXT"
+        console.print(Text(f"No release is answered until a controller clears it: {clear}"))
+
+
 def print_ledger(accounts: Sequence[Account]) -> None:
     console = make_console()
     if not accounts:
@@ -302,6 +334,10 @@ def print_ledger(accounts: Sequence[Account]) -> None:
             console.print(f"{reading} of {account.policy.budget:f} spent, {account.remaining:f} left")
         cap = "" if account.max_epsilon is None else f", at most {account.max_epsilon:f} per query"
         console.print(Text(f"policy {account.policy}, algorithm {account.algorithm}{cap}", style="dim"))
+        for note in account.notes:
+            console.print(Text(note))
+        for other in account.overlaps:
+            console.print(Text(f"It holds some of the same data as the account {other}: add up both readings."))
         table = Table(box=None, pad_edge=False)
         for name, side in (
             ("at", "left"),

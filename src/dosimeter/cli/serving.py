@@ -34,7 +34,8 @@ users = typer.Typer(
 )
 
 
-def _require_web() -> None:
+def require_web() -> None:
+    """Refuse where the libraries of the web application are not installed."""
     if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
         raise OptionError("The web application is an extra: pip install 'dosimeter[web]'.")
 
@@ -50,7 +51,7 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", help="Listen on this port; 0 takes a free one.")] = None,
 ) -> int:
     """Serve the web application: analysts ask, a controller decides."""
-    _require_web()
+    require_web()
     if (config is None) == (not demo):
         raise OptionError("Say what to serve: --config FILE, or --demo.")
     _end_on_terminate()
@@ -93,7 +94,7 @@ def _end_on_terminate() -> None:
 
 @contextmanager
 def _open(config: Path) -> Iterator[Database]:
-    _require_web()
+    require_web()
     from dosimeter.web.database import Database
     from dosimeter.web.settings import read_database
 
@@ -158,7 +159,7 @@ def secret(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the secret goes; it must not exist yet.")],
 ) -> int:
     """Write a new secret for signing cookies into a file that only you can read."""
-    _require_web()
+    require_web()
     from dosimeter.web.keys import make_key
 
     try:

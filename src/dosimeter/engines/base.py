@@ -101,6 +101,14 @@ class Engine(Protocol):
         """Whether the data are those whose digest this is. Cheap where the engine holds a snapshot."""
         ...
 
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return which stored data these are, however they are read or named; see ``engines/identities.py``.
+
+        Of the table itself and of the private ones that the schema declares beside it, whether or not a query joins
+        them; with ``public``, of the public ones instead. A declared table that is not there has none.
+        """
+        ...
+
     def progress(self) -> float | None:
         """How far the running query is, in percent, where the engine can tell."""
         ...
@@ -159,6 +167,9 @@ class EngineInFront:
 
     def is_still(self, digest: str) -> bool:
         return self._engine.is_still(digest)
+
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        return self._engine.identities(public=public)
 
     def progress(self) -> float | None:
         return self._engine.progress()

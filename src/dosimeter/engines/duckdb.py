@@ -39,7 +39,9 @@ from dosimeter.engines.duckdb_files import (
     write_csv_reader,
     write_parquet_reader,
 )
+from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
 from dosimeter.engines.files import name_table
+from dosimeter.engines.identities import identify_files
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
 from dosimeter.model import ColumnType, JoinTable, Schema
 
@@ -309,6 +311,34 @@ class DuckDBEngine:
                 return other.fingerprint()
         except (DataError, OptionError, SchemaError):
             return "absent"  # no query can join it either
+
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return the bytes of files, the content of stored tables and of tables in memory, as identities."""
+        found = set() if public else set(self._identify())
+        for table in self._declared.values():
+            if table.public is not public:
+                continue
+            try:
+                other = self._open_joined(table)
+            except (DataError, OptionError, SchemaError):
+                continue  # absent: no query can join it either
+            with contextlib.closing(other):
+                found |= other.identities()
+        return frozenset(found)
+
+    def _identify(self) -> frozenset[str]:
+        if self._files is not None and self._files.kind != "duckdb":
+            return identify_files(self._files.paths)
+        try:
+            if self._files is not None:
+                return identify_stored(self._connection, _ATTACHED, self._table)
+            return identify_relation(self._connection, _SOURCE)
+        except duckdb.InterruptException:
+            raise Interrupted("Stopped.") from None
+        except duckdb.Error as error:
+            if self._content is not None:  # in memory, with text that is no text: its bytes are all that can be named
+                return frozenset({f"arrow:{self._content}"})
+            raise self._reading_error(error) from None
 
     def _is_in_same_file(self, table: JoinTable) -> bool:
         return self._files is not None and self._files.kind == "duckdb" and table.name not in self._options.tables

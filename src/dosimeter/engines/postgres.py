@@ -31,6 +31,7 @@ from dosimeter.engines.postgres_catalogue import (
     read_through_casts,
     split_name,
 )
+from dosimeter.engines.postgres_identities import identify_relation, name_address, name_system
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.model import ColumnType, JoinTable, Schema
 
@@ -187,6 +188,37 @@ class PostgresEngine:
 
     def is_still(self, digest: str) -> bool:
         return self._snapshot_digest == digest or self.fingerprint() == digest
+
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return server, database and OID of every stored table that is read, in the snapshot that is measured."""
+        relations = [] if public else [self._relation]
+        for table in self._declared.values():
+            if table.public is not public:
+                continue
+            try:
+                relations.append(self._find_joined(table.source or table.name)[0])
+            except SourceUnreachable:
+                raise
+            except (DataError, OptionError):
+                continue  # absent: no query can join it either
+        found: set[str] = set()
+        for relation in relations:
+            found |= self._identify(relation)
+        return frozenset(found)
+
+    def _identify(self, relation: Relation) -> frozenset[str]:
+        import psycopg
+
+        try:
+            self._begin_if_idle()
+            try:
+                server = name_system(self._connection)
+            except psycopg.Error:
+                server = name_address(self._connection)
+            return identify_relation(self._connection, relation.oid, server)
+        except psycopg.Error as error:
+            self._leave_transaction()
+            raise _translate(error, relation.label) from None
 
     def refresh(self) -> None:
         self._leave_transaction()

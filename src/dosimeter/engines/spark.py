@@ -29,7 +29,16 @@ from dosimeter.engines.base import (
     digest_files,
     joined_with_itself,
 )
-from dosimeter.engines.spark_files import Files, find_files, is_remote, read_csv, read_parquet, table_name
+from dosimeter.engines.identities import identify_files
+from dosimeter.engines.spark_files import (
+    Files,
+    find_files,
+    identify_input,
+    is_remote,
+    read_csv,
+    read_parquet,
+    table_name,
+)
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, held_cells, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
 from dosimeter.model import Column, ColumnType, JoinTable, Schema
@@ -320,6 +329,21 @@ class SparkEngine:
         except (DataError, OptionError, SchemaError):
             return "absent"  # no query can join it either
         return self._joined[table.name].fingerprint()
+
+    def identities(self, *, public: bool = False) -> frozenset[str]:
+        """Return the bytes of the files that are read, wherever they are, and the content of what is in no file."""
+        found = set() if public else set(self._identify())
+        for table in self._declared.values():
+            if table.public is public and self._digest_joined(table) != "absent":
+                found |= self._joined[table.name].identities()
+        return frozenset(found)
+
+    def _identify(self) -> frozenset[str]:
+        if self._files is not None and self._files.local:
+            return identify_files(self._files.paths)
+        with _translated(self._label, self), _prepared(self._session):
+            found = identify_input(self._session, self._read())
+        return found or frozenset({f"spark-rows:{self._digest()}"})
 
     def _digest(self) -> str:
         if self._files is not None and self._files.local:

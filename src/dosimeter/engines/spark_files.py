@@ -15,9 +15,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
+from urllib.parse import unquote, urlsplit
 
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.files import find_kind, list_files, name_table
+from dosimeter.engines.identities import identify_files, name_digests
 from dosimeter.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -99,7 +101,31 @@ def _spark_paths(session: SparkSession, files: Files) -> list[str]:
     """Local names as file: URIs, without meaning for Hadoop's globs. Over Connect, names are the server's."""
     if not files.local or is_remote(session):
         return list(files.paths)
-    return ["file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(Path(path).absolute())) for path in files.paths]
+    return ["file://" + _escape(str(Path(path).absolute())) for path in files.paths]
+
+
+def _escape(name: str) -> str:
+    """Return a name that Hadoop takes literally, and not as a pattern."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", name)
+
+
+def identify_input(session: SparkSession, frame: DataFrame) -> frozenset[str]:
+    """Return the bytes of every file under a DataFrame as identities; nothing where it reads no files.
+
+    Files of this machine are read here. All others are digested where Spark reads them.
+    """
+    here: list[str] = []
+    elsewhere: list[str] = []
+    for uri in frame.inputFiles():
+        path = urlsplit(uri)
+        local = path.scheme in ("", "file") and not is_remote(session) and Path(unquote(path.path)).is_file()
+        (here if local else elsewhere).append(unquote(path.path) if local else unquote(uri))
+    found = identify_files(here)
+    if elsewhere:
+        names = [_escape(name) for name in elsewhere]
+        rows = session.read.format("binaryFile").load(names).selectExpr("sha2(content, 256) AS digest").toArrow()
+        found |= name_digests(str(value) for value in rows.column("digest").to_pylist())
+    return found
 
 
 def _spark_encoding(encoding: str | None) -> str:

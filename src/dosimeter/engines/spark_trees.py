@@ -142,6 +142,8 @@ def inference_query(
         items.append(exp.alias_(exp.Count(this=text), f"c{at}"))
         for kind in INFERRED:
             value = read_cell(text, kind, _type(_NATIVE[kind]))
+            if kind is ColumnType.DECIMAL:
+                value = exp.Literal.number(1)  # the form is enough: NaN is odd, and still the mark of a number
             if kind in _INFERRED_FORM:
                 value = exp.Case(ifs=[exp.If(this=matches(text, _INFERRED_FORM[kind]), true=value)])
             items.append(exp.alias_(exp.Count(this=value), f"c{at}_{kind}"))

@@ -2,6 +2,8 @@
 
     book.py      Ledger: what the controller calls
     replay.py    records → Account and Entry, or the reason why a record cannot stand
+    incidents.py failures that stop a dataset until a controller clears it
+    entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out
     records.py   one record: kinds, canonical JSON, digest
     store.py     transactions on SQLite and PostgreSQL; backends.py: what differs between the two
@@ -10,29 +12,38 @@ Reserve before release: a charge is committed before any noise is drawn, and set
 counts too much, never too little. A record never holds rows of the data or RDRs.
 """
 
-from dosimeter.ledger.book import Ledger
+from dosimeter.ledger.book import Ledger, check_apart
+from dosimeter.ledger.entries import Algorithm, DenialReason, Details, Entry, KeptNumber, Request
+from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.records import GENESIS, Record
 from dosimeter.ledger.values import (
     Account,
     AccountOpening,
-    Algorithm,
     Continuation,
-    Entry,
-    Request,
+    Identification,
     Reservation,
     Verification,
 )
 
 __all__ = [
     "GENESIS",
+    "INCIDENT_WORDS",
     "Account",
     "AccountOpening",
     "Algorithm",
     "Continuation",
+    "DenialReason",
+    "Details",
     "Entry",
+    "Identification",
+    "Incident",
+    "IncidentKind",
+    "KeptNumber",
     "Ledger",
     "Record",
     "Request",
     "Reservation",
     "Verification",
+    "check_apart",
+    "refuse_stopped",
 ]

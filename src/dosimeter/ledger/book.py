@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
 from dosimeter.accounting import ZERO, Charge, admits_charge
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.entries import Details, Entry, tabulate_answer, write_charge, write_measured
+from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.records import GENESIS, BadRecord, Record, check_text, derive_entry_id, follow_chain, seal_record
 from dosimeter.ledger.replay import DatasetReplay
 from dosimeter.ledger.values import (
     Account,
-    Entry,
+    Identification,
     Reservation,
     Verification,
-    tabulate_answer,
-    write_charge,
-    write_measured,
+    describe_without_account,
+    write_decision,
 )
 
 if TYPE_CHECKING:
@@ -101,22 +102,67 @@ class Ledger:
         account = self.account(dataset)
         return None if account is None else account.find_answer(request_digest)
 
-    def check_holder(self, dataset: str, source_digest: str) -> None:
+    def check_holder(
+        self,
+        dataset: str,
+        source_digest: str,
+        identities: frozenset[str] = frozenset(),
+        public: frozenset[str] = frozenset(),
+    ) -> None:
         """Refuse data that another dataset's account is, or once was, of: the same people do not start over at zero.
 
-        ``reserve`` looks again before it opens or continues an account; this is for before the data are measured.
+        ``identities``: which stored data these are. ``public``: those of the tables that are declared public, none of
+        which any account may hold as private. ``reserve`` looks again before it opens or continues an account; this is
+        for before the data are measured.
         """
         with self._store.reading() as transaction:
-            _check_holder(_Pages.read(transaction), dataset, source_digest)
+            pages = _Pages.read(transaction)
+        _check_holder(pages, dataset, source_digest, identities)
+        _check_public(pages, public)
 
-    def viewed(self, dataset: str, plan_digest: str) -> bool:
-        """Whether risk or a dry run of this plan was looked at (G1)."""
+    def unidentified(self) -> tuple[str, ...]:
+        """Return the accounts that version 0.1.0 opened and of whose data nothing is known but a digest."""
         with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).has_view(plan_digest)
+            return _Pages.read(transaction).list_unidentified()
 
-    def describe(self) -> dict[str, Any]:
-        """Readings and entries as JSON values. An infinite reading is null: JSON has no infinity."""
-        return {"datasets": [account.describe() for account in self.accounts()]}
+    def viewed(self, dataset: str, *digests: str) -> bool:
+        """Return whether risk or a dry run was looked at of what one of these digests stands for (G1).
+
+        ``digests``: of what is measured (``plan_identity``), and of the plan, by which version 0.1.0 recorded looks.
+        """
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).has_view(*digests)
+
+    def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
+        """Return whether this analyst is told of a look: one for their own query, or for nobody's in particular."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).has_named_view(*digests, analyst=analyst)
+
+    def stopped(self, dataset: str) -> Incident | None:
+        """Return the incident that stopped a dataset, or None while it answers releases. It need have no account."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).stopped
+
+    def incidents(self, dataset: str) -> tuple[Incident, ...]:
+        """Return every incident of a dataset, cleared or not, the oldest first."""
+        with self._store.reading() as transaction:
+            return _Pages.read(transaction).of(dataset).incidents
+
+    def stopped_datasets(self) -> tuple[Incident, ...]:
+        """Return the open incident of every dataset that is stopped, with or without an account."""
+        with self._store.reading() as transaction:
+            pages = _Pages.read(transaction)
+        return tuple(page.stopped for page in pages.by_dataset.values() if page.stopped is not None)
+
+    def describe(self, dataset: str | None = None) -> dict[str, Any]:
+        """Return readings, entries and stops as JSON values, of all datasets or of one.
+
+        An infinite reading is null: JSON has no infinity. A dataset without an account is listed while it is stopped.
+        """
+        with self._store.reading() as transaction:
+            pages = _Pages.read(transaction).by_dataset
+        wanted = [page for name, page in pages.items() if dataset in (None, name)]
+        return {"datasets": [described for page in wanted if (described := _describe(page)) is not None]}
 
     def export(self, stream: TextIO) -> None:
         """Every record as one line of JSON."""
@@ -158,30 +204,31 @@ class Ledger:
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
             page = pages.of(dataset)
+            if page.stopped is not None:
+                raise refuse_stopped(dataset)
             account = page.account
             reservation = decide(account)
             request = reservation.request
             writer = _Writer(transaction, pages, dataset, self._now())
-            if reservation.opening is not None or reservation.continuation is not None:
-                _check_holder(pages, dataset, request.source_digest)
-            if reservation.opening is not None:
-                if account is not None:
-                    raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
-                writer.append("account", reservation.opening.to_payload())
-            if reservation.continuation is not None:
-                if account is None:
-                    raise LedgerError(f"The dataset {dataset!r} has no account that could be continued.")
-                writer.append("continue", reservation.continuation.to_payload())
+            _agree(pages, writer, dataset, reservation)
             _check_reservation(dataset, page.account, reservation)
+            digests = (request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
-                "viewed": reservation.viewed or page.has_view(request.plan_digest),
-            }
+                "viewed": reservation.viewed or page.has_view(*digests),
+                "told": reservation.viewed or page.has_named_view(*digests, analyst=request.analyst),
+            } | write_decision(reservation)
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)
             return _require_entry(pages, entry_id)  # leaving the block commits, or raises
+
+    def identify(self, dataset: str, identification: Identification) -> None:
+        """Write down which stored data an agreed pair is of. An account of version 0.1.0 goes on, overlap or not."""
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            _write_identification(pages, _Writer(transaction, pages, dataset, self._now()), dataset, identification)
 
     def settle(
         self,
@@ -192,45 +239,100 @@ class Ledger:
         guarantee: str | None = None,
         error_95: Sequence[float | None] | None = None,
         measured: Sequence[Sequence[Fraction]] | None = None,
+        incident: IncidentKind | None = None,
+        details: Details | None = None,
     ) -> Entry:
         """Write what became of a reserved entry. The charge stays what it was, also for a denial.
 
         ``measured``: the noisy numbers that the answer was made of, by group and measure. They carry the noise that
         was charged for and no more of the data than the answer may, and let its risk be looked at later.
 
+        ``details``: what else is to be written down. ``incident``: the failure that left a denied entry without an
+        answer. The dataset is stopped in the same transaction, so that a crash cannot come between the two.
+
         The entry's ``answer`` is what the ledger will give on every later request: hand out that one.
         """
+        details = details or Details()
         if status not in ("released", "denied"):
             raise LedgerError("An entry is settled as released or denied.")
         if (status == "released") != (answer is not None):
             raise LedgerError("A released entry has an answer, and a denied one has none.")
         if status == "denied" and measured is not None:
             raise LedgerError("A denied entry has no measured numbers.")
-        payload = {
+        if status == "released" and incident is not None:
+            raise LedgerError("An entry that was released did not fail.")
+        payload: dict[str, Any] = {
             "status": status,
             "answer": None if answer is None else tabulate_answer(answer),
             "guarantee": guarantee,
             "error_95": None if error_95 is None else list(error_95),
-            "measured": None if measured is None else write_measured(measured),
+            "measured": None if measured is None else [write_measured(block) for block in (measured, *details.further)],
+            **details.to_payload(),
         }
+        if incident is not None:
+            payload["reason"] = "incident"
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
             entry = _require_entry(pages, entry_id)
             if entry.status != "reserved":
                 raise LedgerError(f"Entry {entry_id} is {entry.status} already; an entry is settled once.")
-            _Writer(transaction, pages, entry.dataset, self._now()).append("settle", payload, entry_id)
+            writer = _Writer(transaction, pages, entry.dataset, self._now())
+            writer.append("settle", payload, entry_id)
+            if incident is not None:
+                stop = write_incident(incident, entry.request.software, entry.request_digest)
+                writer.append("stop", stop, entry_id)
             return _require_entry(pages, entry_id)
 
-    def record_view(self, dataset: str, plan_digest: str, what: View) -> None:
-        """Note that risk or a dry run of this plan was looked at. The first time counts; later ones add nothing."""
+    def stop(
+        self,
+        dataset: str,
+        kind: IncidentKind,
+        *,
+        software: str,
+        request_digest: str | None = None,
+        identities: frozenset[str] = frozenset(),
+    ) -> Incident:
+        """Stop a dataset for everybody (N4): from here on, every release from it is refused. It need have no account.
+
+        ``kind`` says what failed, in a fixed word; ``request_digest`` which request it was, where there was one;
+        ``identities`` which stored data it was of, where no account knows them yet: no account of another name is
+        opened for these meanwhile. Gives the incident that the dataset is stopped by: the first one, if it was
+        stopped already.
+        """
         check_text(dataset, "A dataset's name")
-        check_text(plan_digest, "plan_digest")
+        payload = write_incident(kind, software, request_digest, identities)
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            _Writer(transaction, pages, dataset, self._now()).append("stop", payload)
+            incident = pages.of(dataset).stopped
+            assert incident is not None
+            return incident
+
+    def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
+        """End the stop of a dataset. ``by`` and ``reason`` go on record. Gives the incident as it was cleared."""
+        payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
+        with self._store.writing() as transaction:
+            pages = _Pages.read(transaction)
+            page = pages.of(dataset)
+            if page.stopped is None:
+                raise LedgerError(f"The dataset {dataset!r} is not stopped. There is nothing to clear.")
+            _Writer(transaction, pages, dataset, self._now()).append("clear", payload)
+            return page.incidents[-1]
+
+    def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
+        """Note that risk or a dry run was looked at. The first time counts; later ones add nothing.
+
+        ``digest``: of what is measured (``plan_identity.digest_measured``), so that other words for the same question
+        do not lose it. ``analyst``: whose query it was; None where nobody's in particular.
+        """
+        check_text(dataset, "A dataset's name")
+        check_text(digest, "digest")
         if what not in ("risk", "dry-run"):
             raise LedgerError("What was viewed is risk or dry-run.")
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
-            if not pages.of(dataset).has_view(plan_digest, what):
-                payload = {"request_digest": plan_digest, "what": what}  # the field's name is on record: it stays
+            if not pages.of(dataset).knows_view(digest, what, analyst):
+                payload = {"digest": digest, "what": what, "analyst": analyst}
                 _Writer(transaction, pages, dataset, self._now()).append("view", payload)
 
     def _now(self) -> str:
@@ -254,11 +356,22 @@ class _Pages:
         return pages
 
     def add(self, record: Record) -> None:
-        self.of(record.dataset).apply(record)
+        page = self.of(record.dataset)
+        page.apply(record)
+        if record.kind == "identify":  # each of two accounts shows the other
+            for name in page.overlaps:
+                self.of(name).note_overlap(record.dataset)
         self.next_seq, self.head = record.seq + 1, record.digest
 
     def of(self, dataset: str) -> DatasetReplay:
         return self.by_dataset.setdefault(dataset, DatasetReplay())
+
+    def list_unidentified(self) -> tuple[str, ...]:
+        return tuple(name for name, page in self.by_dataset.items() if page.is_unidentified)
+
+    def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
+        """Return the other accounts that are, or were, of some of these stored data."""
+        return [name for name, page in self.by_dataset.items() if name != dataset and page.shares(identities)]
 
     def find_entry(self, entry_id: str) -> Entry | None:
         found = (page.find_entry(entry_id) for page in self.by_dataset.values())
@@ -300,6 +413,14 @@ def _refusing_bad_records() -> Iterator[None]:
         ) from None
 
 
+def _describe(page: DatasetReplay) -> dict[str, Any] | None:
+    """Return one dataset as JSON values; None where it has no account and is not stopped."""
+    account, stopped = page.account, page.stopped
+    if account is not None:
+        return account.describe()
+    return None if stopped is None else describe_without_account(stopped)
+
+
 def _require_entry(pages: _Pages, entry_id: str) -> Entry:
     entry = pages.find_entry(entry_id)
     if entry is None:
@@ -307,13 +428,63 @@ def _require_entry(pages: _Pages, entry_id: str) -> Entry:
     return entry
 
 
-def _check_holder(pages: _Pages, dataset: str, source_digest: str) -> None:
+def _agree(pages: _Pages, writer: _Writer, dataset: str, reservation: Reservation) -> None:
+    """Open, continue or identify the account, as the reservation says, or refuse to."""
+    account = pages.of(dataset).account
+    opening, continuation = reservation.opening, reservation.continuation
+    agreed = opening or continuation
+    if agreed is not None:
+        _check_holder(pages, dataset, reservation.request.source_digest, agreed.identities or frozenset())
+    if opening is not None:
+        if account is not None:
+            raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
+        check_apart(pages.list_unidentified(), opening.apart)
+        writer.append("account", opening.to_payload())
+    if continuation is not None:
+        if account is None:
+            raise LedgerError(f"The dataset {dataset!r} has no account that could be continued.")
+        writer.append("continue", continuation.to_payload())
+    if reservation.identification is not None:
+        _write_identification(pages, writer, dataset, reservation.identification)
+
+
+def _write_identification(pages: _Pages, writer: _Writer, dataset: str, found: Identification) -> None:
+    account = pages.of(dataset).account
+    if account is None or not account.is_of(found.schema_digest, found.source_digest):
+        raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
+    if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
+        writer.append("identify", found.to_payload(pages.list_holders(dataset, found.identities)))
+
+
+def _check_holder(pages: _Pages, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
     for holder, page in pages.by_dataset.items():
-        if holder != dataset and page.held(source_digest):
+        if page.stopped is not None and not page.stopped.identities.isdisjoint(identities):
+            raise refuse_stopped(holder)
+        if holder != dataset and (page.held(source_digest) or page.shares(identities)):
             raise LedgerError(
-                f"The same data have the account {holder!r} in this ledger; releases of them belong there: use "
-                f'table = "{holder}" in the schema.'
+                f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "
+                f'belong there: use account = "{holder}" in the schema.'
             )
+
+
+def _check_public(pages: _Pages, public: frozenset[str]) -> None:
+    for holder, page in pages.by_dataset.items():
+        if page.shares(public):
+            raise LedgerError(
+                f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
+                "it private: leave public = true out of its section and name its unit."
+            )
+
+
+def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
+    """Refuse to open an account beside ones of which nobody knows yet which data they hold."""
+    unknown = [name for name in unidentified if name not in apart]
+    if unknown:
+        raise LedgerError(
+            f"The account {unknown[0]!r} was opened by an earlier version, and the ledger does not know yet which data "
+            "it is of: they might be these. Release from it once, which writes that down (an answer that is repeated "
+            "is enough, and costs nothing); or, if it holds other people, say so: --other-people."
+        )
 
 
 def _check_reservation(dataset: str, account: Account | None, reservation: Reservation) -> None:

@@ -16,10 +16,23 @@ from dosimeter.errors import LedgerError
 GENESIS = "0" * 64
 """What the first record names as the digest before it, and the head of an empty ledger."""
 
-KINDS = {"account": 1, "continue": 1, "reserve": 1, "settle": 2, "view": 1}
+KINDS = {
+    "account": 2,
+    "continue": 2,
+    "identify": 1,
+    "reserve": 2,
+    "settle": 3,
+    "view": 2,
+    "stop": 1,
+    "clear": 1,
+}
 """Every kind of record this program can read, and the newest version of each, which is the one it writes.
 
-settle 2: with ``measured``, the noisy numbers that the answer was made of.
+account 2 and continue 2: with ``identities``, which stored data these are. identify: the same, found out later.
+reserve 2: with the ``reason`` of a denial, what is measured, who may be told of a look, and room for a kept number and
+ρ. settle 2: with ``measured``, the noisy numbers that the answer was made of. settle 3: with any number of such tables,
+and room for errors, public facts, a kept number, a reason and ρ. view 2: by what is measured, and for whose query.
+stop and clear: an incident, and its end.
 """
 
 

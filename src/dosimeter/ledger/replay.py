@@ -6,12 +6,38 @@ A record that contradicts the ones before it raises BadRecord with the reason.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from dosimeter.accounting import Reading
 from dosimeter.errors import InputError
-from dosimeter.ledger.records import BadRecord, Record, read_payload
-from dosimeter.ledger.values import Account, AccountOpening, Continuation, Entry, Request, read_charge
+from dosimeter.ledger.entries import (
+    DenialReason,
+    Entry,
+    Request,
+    check_choice,
+    read_charge,
+    read_kept,
+    read_rho,
+    read_settled,
+)
+from dosimeter.ledger.incidents import Incident
+from dosimeter.ledger.records import BadRecord, Record, check_text, read_payload
+from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, read_identities
+
+
+class View(NamedTuple):
+    """One look: at what is measured (version 0.1.0: at a query's text), how, and for whose query, if anybody's."""
+
+    digest: str
+    what: str
+    analyst: str | None
+
+
+def _read_view(payload: dict[str, Any], version: int) -> View:
+    if version == 1:
+        return View(str(payload["request_digest"]), str(payload["what"]), None)
+    analyst = payload["analyst"]
+    return View(str(payload["digest"]), str(payload["what"]), None if analyst is None else str(analyst))
 
 
 class DatasetReplay:
@@ -20,11 +46,16 @@ class DatasetReplay:
     def __init__(self) -> None:
         self._opening: AccountOpening | None = None
         self._opened: Record | None = None
-        self._digests = ("", "")
-        self._sources: set[str] = set()
+        self._pairs: dict[Pair, None] = {}  # the latest last
+        self._latest: Pair = ("", "")
+        self._identified: set[Pair] = set()
+        self._identities: set[str] = set()
+        self._overlaps: dict[str, None] = {}
+        self._continuations: list[Continuation] = []
         self._reading: Reading | None = None
         self._entries: dict[str, Entry] = {}
-        self._views: set[tuple[str, str]] = set()
+        self._views: set[View] = set()
+        self._incidents: list[Incident] = []
 
     def apply(self, record: Record) -> None:
         payload = read_payload(record)
@@ -34,12 +65,18 @@ class DatasetReplay:
                     self._open(record, payload)
                 case "continue":
                     self._continue(record, payload)
+                case "identify":
+                    self._identify(record, payload)
                 case "reserve":
                     self._reserve(record, payload)
                 case "settle":
                     self._settle(record, payload)
+                case "stop":
+                    self._stop(record, payload)
+                case "clear":
+                    self._clear(record, payload)
                 case "view":
-                    self._views.add((str(payload["request_digest"]), str(payload["what"])))
+                    self._views.add(_read_view(payload, record.version))
         except (KeyError, TypeError, ValueError, InputError):
             raise BadRecord(record.seq, f"its payload is not that of a record of kind {record.kind}") from None
 
@@ -48,16 +85,39 @@ class DatasetReplay:
             raise BadRecord(record.seq, "it opens an account that is already open")
         self._opening = AccountOpening.from_payload(payload)
         self._opened = record
-        self._digests = (self._opening.schema_digest, self._opening.source_digest)
-        self._sources.add(self._opening.source_digest)
+        self._agree(self._opening.schema_digest, self._opening.source_digest, self._opening.identities)
         self._reading = Reading(delta_total=self._opening.delta_total)
 
     def _continue(self, record: Record, payload: dict[str, Any]) -> None:
         if self._opening is None:
             raise BadRecord(record.seq, "it continues an account that was never opened")
-        continuation = Continuation.from_payload(payload)
-        self._digests = (continuation.schema_digest, continuation.source_digest)
-        self._sources.add(continuation.source_digest)
+        continuation = Continuation.from_payload(payload, record.at)
+        self._agree(continuation.schema_digest, continuation.source_digest, continuation.identities)
+        self._continuations.append(continuation)
+
+    def _agree(self, schema_digest: str, source_digest: str, identities: frozenset[str] | None) -> None:
+        self._latest = (schema_digest, source_digest)
+        self._pairs.pop(self._latest, None)
+        self._pairs[self._latest] = None
+        if identities is not None:
+            self._identified.add(self._latest)
+            self._identities |= identities
+
+    def _identify(self, record: Record, payload: dict[str, Any]) -> None:
+        pair, identities = (payload["schema_digest"], payload["source_digest"]), read_identities(payload["identities"])
+        if pair not in self._pairs or identities is None:
+            raise BadRecord(record.seq, "it identifies data that nobody agreed to")
+        self._identified.add(pair)
+        self._identities |= identities
+        self._overlaps |= dict.fromkeys(map(str, payload["overlaps"]))
+
+    @property
+    def overlaps(self) -> tuple[str, ...]:
+        return tuple(self._overlaps)
+
+    def note_overlap(self, dataset: str) -> None:
+        """Remember that another account turned out to be of the same data."""
+        self._overlaps[dataset] = None
 
     def _reserve(self, record: Record, payload: dict[str, Any]) -> None:
         if self._reading is None:
@@ -76,6 +136,10 @@ class DatasetReplay:
             reading=self._reading.after(charge).epsilon,
             request=Request.from_payload(payload["request"]),
             viewed=bool(payload["viewed"]),
+            told=bool(payload.get("told", payload["viewed"])),
+            reason=_read_reason(payload.get("reason")),
+            kept=read_kept(payload.get("kept")),
+            rho=read_rho(payload.get("rho")),
         )
         self._reading = self._reading.after(charge)
         self._entries[entry.id] = entry
@@ -86,17 +150,42 @@ class DatasetReplay:
             raise BadRecord(record.seq, "it settles an entry that is not reserved")
         if payload["status"] not in ("released", "denied"):
             raise BadRecord(record.seq, "it settles with an unknown status")
-        settled = replace(entry, status=payload["status"], settled_at=record.at, guarantee=payload["guarantee"])
-        if settled.status == "released":
-            answer, error = payload["answer"], payload["error_95"]
-            settled = replace(
-                settled,
-                columns=tuple(answer["columns"]),
-                rows=tuple(tuple(row) for row in answer["rows"]),
-                error_95=None if error is None else tuple(error),
-                measured=_read_measured(payload["measured"]) if record.version >= 2 else None,
+        self._entries[entry.id] = read_settled(entry, payload, record.version, record.at)
+
+    def _stop(self, record: Record, payload: dict[str, Any]) -> None:
+        if record.entry and record.entry not in self._entries:
+            raise BadRecord(record.seq, "it stops the dataset for an entry that does not exist")
+        self._incidents.append(
+            Incident(
+                dataset=record.dataset,
+                at=record.at,
+                kind=payload["kind"],
+                entry=record.entry or None,
+                request_digest=payload["request_digest"],
+                software=payload["software"],
+                identities=read_identities(payload.get("identities")) or frozenset(),
             )
-        self._entries[entry.id] = settled
+        )
+
+    def _clear(self, record: Record, payload: dict[str, Any]) -> None:
+        if self.stopped is None:
+            raise BadRecord(record.seq, "it clears a dataset that is not stopped")
+        by, reason = check_text(payload["by"], "by"), check_text(payload["reason"], "reason")
+        self._incidents = [
+            replace(incident, cleared_at=record.at, cleared_by=by, reason=reason)
+            if incident.cleared_at is None
+            else incident
+            for incident in self._incidents
+        ]
+
+    @property
+    def stopped(self) -> Incident | None:
+        """Return the first incident that nobody has cleared, or None while the dataset answers releases."""
+        return next((incident for incident in self._incidents if incident.cleared_at is None), None)
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        return tuple(self._incidents)
 
     @property
     def account(self) -> Account | None:
@@ -110,10 +199,16 @@ class DatasetReplay:
             delta_total=self._opening.delta_total,
             max_epsilon=self._opening.max_epsilon,
             individuals=self._opening.individuals,
-            schema_digest=self._digests[0],
-            source_digest=self._digests[1],
+            schema_digest=self._latest[0],
+            source_digest=self._latest[1],
             reading=self._reading,
             entries=tuple(self._entries.values()),
+            stopped=self.stopped,
+            agreed=tuple(self._pairs),
+            identified=frozenset(self._identified),
+            identities=frozenset(self._identities),
+            overlaps=self.overlaps,
+            continuations=tuple(self._continuations),
         )
 
     def find_entry(self, entry_id: str) -> Entry | None:
@@ -121,17 +216,33 @@ class DatasetReplay:
 
     def held(self, source_digest: str) -> bool:
         """Whether the account was ever agreed to be of these data."""
-        return source_digest in self._sources
+        return any(source_digest == source for _, source in self._pairs)
 
-    def has_view(self, plan_digest: str, what: str | None = None) -> bool:
-        """Whether risk or a dry run was looked at for this request; with ``what``, that one of them."""
-        return any(plan_digest == viewed and what in (None, looked_at) for viewed, looked_at in self._views)
+    def shares(self, identities: frozenset[str]) -> bool:
+        """Return whether the account is, or ever was, of one of these stored tables or files."""
+        return not self._identities.isdisjoint(identities)
+
+    @property
+    def is_unidentified(self) -> bool:
+        """Return whether an earlier version opened the account, and nobody found out yet which data it is of."""
+        return self._opened is not None and self._opened.version == 1 and not self._identified
+
+    def has_view(self, *digests: str | None) -> bool:
+        """Return whether somebody looked at what one of these digests stands for."""
+        return any(view.digest in digests for view in self._views)
+
+    def has_named_view(self, *digests: str | None, analyst: str | None) -> bool:
+        """Return whether somebody looked for this analyst's query, or for nobody's in particular.
+
+        A look at another analyst's query does not count: to hear of it would tell that somebody else asked the same.
+        """
+        return any(view.digest in digests and view.analyst in (None, analyst) for view in self._views)
+
+    def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
+        return View(digest, what, analyst) in self._views
 
 
-def _read_measured(payload: Any) -> tuple[tuple[str, ...], ...] | None:
-    if payload is None:
-        return None
-    rows = tuple(tuple(row) for row in payload)
-    if not all(isinstance(number, str) for row in rows for number in row):
-        raise TypeError
-    return rows
+def _read_reason(payload: Any) -> DenialReason | None:
+    if payload is not None:
+        check_choice(payload, get_args(DenialReason), "The reason")
+    return payload  # type: ignore[no-any-return]

@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from dosimeter.accounting import ZERO, Charge, Policy, Reading, exact_decimal, write_decimal
+from dosimeter.accounting import ZERO, Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.entries import (
+    Algorithm,
+    DenialReason,
+    Entry,
+    KeptNumber,
+    Request,
+    check_choice,
+    write_optional,
+    write_rho,
+)
+from dosimeter.ledger.incidents import Incident
 from dosimeter.ledger.records import check_text
 
-Algorithm = Literal["fixed", "find", "find-and-release"]
-Status = Literal["reserved", "released", "denied"]
-JsonScalar = str | int | float | bool | None
-AnswerRows = tuple[tuple[JsonScalar, ...], ...]
-MeasuredTexts = tuple[tuple[str, ...], ...]
+Pair = tuple[str, str]
+"""The digests of a schema and of a source: what an account agrees to be of."""
 
 
-def _check_choice(value: str, choices: tuple[str, ...], name: str) -> None:
-    if value not in choices:
-        raise LedgerError(f"{name} must be one of {', '.join(choices)}.")
+def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
+    return None if identities is None else sorted(identities)
 
 
-def _write_optional(number: Decimal | None) -> str | None:
-    return None if number is None else write_decimal(number)
+def read_identities(payload: Any) -> frozenset[str] | None:
+    """Return the identities of a record's payload; None where it has none, which is not the same as an empty set."""
+    if payload is None:
+        return None
+    if not isinstance(payload, list) or not all(isinstance(identity, str) for identity in payload):
+        raise TypeError
+    return frozenset(payload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountOpening:
-    """The terms on which a dataset's account is opened. They stay (O2, O3)."""
+    """The terms on which a dataset's account is opened. They stay (O2, O3).
+
+    ``identities``: which stored data these are (``engines/identities.py``), None where nobody found out. ``apart``:
+    accounts of an earlier version, whose data nobody identified yet, that were said to be of other people.
+    """
 
     policy: Policy
     algorithm: Algorithm
@@ -40,9 +55,11 @@ class AccountOpening:
     individuals: int
     schema_digest: str
     source_digest: str
+    identities: frozenset[str] | None = None
+    apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
+        check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
         check_text(self.schema_digest, "The schema's digest")
         check_text(self.source_digest, "The source's digest")
         object.__setattr__(self, "delta_total", exact_decimal(self.delta_total, name="delta_total"))
@@ -60,14 +77,17 @@ class AccountOpening:
             "policy": str(self.policy),
             "algorithm": self.algorithm,
             "delta_total": write_decimal(self.delta_total),
-            "max_epsilon": _write_optional(self.max_epsilon),
+            "max_epsilon": write_optional(self.max_epsilon),
             "individuals": self.individuals,
             "schema_digest": self.schema_digest,
             "source_digest": self.source_digest,
+            "identities": _write_identities(self.identities),
+            "apart": list(self.apart),
         }
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> AccountOpening:
+        """Read a record of either version: the first has neither identities nor ``apart``."""
         cap = payload["max_epsilon"]
         return cls(
             policy=Policy.parse(payload["policy"]),
@@ -77,89 +97,73 @@ class AccountOpening:
             individuals=payload["individuals"],
             schema_digest=payload["schema_digest"],
             source_digest=payload["source_digest"],
+            identities=read_identities(payload.get("identities")),
+            apart=tuple(map(str, payload.get("apart", ()))),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Somebody's word that data or schema changed and the people are the same: the account goes on."""
+    """Somebody's word that data or schema changed and the people are the same: the account goes on.
+
+    ``at`` is when it was said; the ledger adds it.
+    """
 
     schema_digest: str
     source_digest: str
     by: str | None = None
+    identities: frozenset[str] | None = None
+    at: str = ""
 
     def __post_init__(self) -> None:
         check_text(self.schema_digest, "The schema's digest")
         check_text(self.source_digest, "The source's digest")
 
     def to_payload(self) -> dict[str, Any]:
-        return {"schema_digest": self.schema_digest, "source_digest": self.source_digest, "by": self.by}
-
-    @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Continuation:
-        return cls(schema_digest=payload["schema_digest"], source_digest=payload["source_digest"], by=payload["by"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What was asked, by whom and how: what an auditor needs beside the charge.
-
-    ``settings`` holds further options as they were given, single values only: rows and RDRs have no place here.
-    """
-
-    query: str
-    plan_digest: str
-    schema_digest: str
-    source_digest: str
-    request_digest: str
-    algorithm: Algorithm
-    mechanism: str
-    calibration: str | None
-    delta: Decimal
-    software: str
-    analyst: str | None = None
-    purpose: str | None = None
-    preference: str | None = None
-    tau: Decimal | None = None
-    selection: str | None = None
-    settings: Mapping[str, JsonScalar] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
-        for name in ("plan_digest", "schema_digest", "source_digest", "request_digest", "mechanism", "software"):
-            check_text(getattr(self, name), name)
-        object.__setattr__(self, "delta", exact_decimal(self.delta, name="delta"))
-        if self.tau is not None:
-            object.__setattr__(self, "tau", exact_decimal(self.tau, name="tau"))
-        if any(not isinstance(value, JsonScalar) for value in self.settings.values()):
-            raise LedgerError("Settings in a ledger record are single values, never lists.")
-        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
-
-    def to_payload(self) -> dict[str, Any]:
         return {
-            "query": self.query,
-            "plan_digest": self.plan_digest,
             "schema_digest": self.schema_digest,
             "source_digest": self.source_digest,
-            "request_digest": self.request_digest,
-            "algorithm": self.algorithm,
-            "mechanism": self.mechanism,
-            "calibration": self.calibration,
-            "delta": write_decimal(self.delta),
-            "software": self.software,
-            "analyst": self.analyst,
-            "purpose": self.purpose,
-            "preference": self.preference,
-            "tau": _write_optional(self.tau),
-            "selection": self.selection,
-            "settings": dict(self.settings),
+            "by": self.by,
+            "identities": _write_identities(self.identities),
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Request:
-        tau = payload["tau"]
-        numbers = {"delta": exact_decimal(payload["delta"]), "tau": None if tau is None else exact_decimal(tau)}
-        return cls(**{**payload, **numbers})
+    def from_payload(cls, payload: Mapping[str, Any], at: str) -> Continuation:
+        """Read a record of either version: the first has no identities."""
+        return cls(
+            schema_digest=payload["schema_digest"],
+            source_digest=payload["source_digest"],
+            by=payload["by"],
+            identities=read_identities(payload.get("identities")),
+            at=at,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the JSON form: when, who said so, and what was agreed to."""
+        return {
+            "at": self.at,
+            "by": self.by,
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identification:
+    """Which stored data an agreed pair is of, found out after it was agreed to: accounts of version 0.1.0 lack it."""
+
+    schema_digest: str
+    source_digest: str
+    identities: frozenset[str]
+
+    def to_payload(self, overlaps: Sequence[str]) -> dict[str, Any]:
+        """Return the record's payload. ``overlaps``: other accounts that turn out to be of the same data."""
+        return {
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+            "identities": _write_identities(self.identities),
+            "overlaps": list(overlaps),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +171,9 @@ class Reservation:
     """What is to be written before anything is released.
 
     ``status`` reserved: an answer may follow, at this charge. Denied: nothing follows; the charge is ε_svt if the
-    noisy test was run, and otherwise nothing (O1). ``viewed``: the caller knows that risk or a dry run was looked at;
-    what the ledger itself knows is added to it (G1).
+    noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller. ``viewed``: the
+    caller knows that risk or a dry run was looked at; what the ledger itself knows is added to it (G1). ``kept`` and
+    ``rho`` are described with ``Details``: the noisy test is paid for also where a denial follows.
     """
 
     request: Request
@@ -176,10 +181,18 @@ class Reservation:
     status: Literal["reserved", "denied"] = "reserved"
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
+    identification: Identification | None = None
     viewed: bool = False
+    reason: DenialReason | None = None
+    kept: KeptNumber | None = None
+    rho: Fraction | None = None
 
     def __post_init__(self) -> None:
-        _check_choice(self.status, ("reserved", "denied"), "A reservation's status")
+        check_choice(self.status, ("reserved", "denied"), "A reservation's status")
+        if self.reason is not None:
+            check_choice(self.reason, get_args(DenialReason), "The reason")
+        if self.reason is not None and self.status != "denied":
+            raise LedgerError("Only a denial has a reason.")
         if self.status == "reserved" and self.charge.epsilon == 0:
             raise LedgerError("A reservation for an answer must charge an epsilon larger than 0.")
         if self.status == "denied" and (self.charge.epsilon != 0 or self.charge.delta != 0):
@@ -188,85 +201,25 @@ class Reservation:
             raise LedgerError("An account that is being opened cannot be continued at the same time.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Entry:
-    """One request in the ledger: its reservation and, once there is one, its settlement.
-
-    ``measured``: the noisy numbers that the answer was made of, a row per group and a number per measure, as exact
-    decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
-    ledger kept them.
-    """
-
-    id: str
-    dataset: str
-    at: str
-    status: Status
-    spent: Charge
-    reading: Decimal
-    request: Request
-    viewed: bool
-    settled_at: str | None = None
-    columns: tuple[str, ...] | None = None
-    rows: AnswerRows | None = None
-    guarantee: str | None = None
-    error_95: tuple[float | None, ...] | None = None
-    measured: MeasuredTexts | None = None
-
-    @property
-    def epsilon(self) -> Decimal | None:
-        return self.spent.epsilon or None
-
-    @property
-    def epsilon_svt(self) -> Decimal | None:
-        return self.spent.epsilon_svt or None
-
-    @property
-    def delta(self) -> Decimal:
-        return self.spent.delta
-
-    @property
-    def charge(self) -> Decimal:
-        return self.spent.total
-
-    @property
-    def query(self) -> str:
-        return self.request.query
-
-    @property
-    def request_digest(self) -> str:
-        return self.request.request_digest
-
-    @property
-    def answer(self) -> list[dict[str, JsonScalar]] | None:
-        """The released numbers, columns in the order in which they were asked for."""
-        if self.columns is None or self.rows is None:
-            return None
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-    def describe(self) -> dict[str, Any]:
-        """The JSON form. An infinite reading is null: JSON has no infinity."""
-        return {
-            "id": self.id,
-            "at": self.at,
-            "status": self.status,
-            "epsilon": None if self.epsilon is None else float(self.epsilon),
-            "epsilon_svt": None if self.epsilon_svt is None else float(self.epsilon_svt),
-            "delta": float(self.delta),
-            "charge": float(self.charge),
-            "reading": None if self.reading.is_infinite() else float(self.reading),
-            "query": self.query,
-            "answer": self.answer,
-            "analyst": self.request.analyst,
-            "purpose": self.request.purpose,
-        }
-
-    def __repr__(self) -> str:
-        return f"Entry(id={self.id!r}, status={self.status!r}, redacted)"  # algorithm 1's ε is private
+def write_decision(reservation: Reservation) -> dict[str, Any]:
+    """Return what a record of a reservation says only where there is something to say."""
+    given = {
+        "reason": reservation.reason,
+        "kept": None if reservation.kept is None else reservation.kept.to_payload(),
+        "rho": write_rho(reservation.rho),
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Account:
-    """A dataset's line in the ledger. The digests are the latest that were agreed to."""
+    """A dataset's line in the ledger.
+
+    ``schema_digest`` and ``source_digest`` are the latest that were agreed to, ``agreed`` every pair that ever was, the
+    latest last.
+    ``identified``: the pairs whose stored data are on record, ``identities`` which data these are. ``overlaps``: other
+    accounts that turned out to be of the same data, when accounts of version 0.1.0 were identified.
+    """
 
     dataset: str
     opened_at: str
@@ -279,6 +232,12 @@ class Account:
     source_digest: str
     reading: Reading
     entries: tuple[Entry, ...]
+    stopped: Incident | None = None
+    agreed: tuple[Pair, ...] = ()
+    identified: frozenset[Pair] = frozenset()
+    identities: frozenset[str] = frozenset()
+    overlaps: tuple[str, ...] = ()
+    continuations: tuple[Continuation, ...] = ()
 
     def find_answer(self, request_digest: str) -> Entry | None:
         """The latest released entry of the same request."""
@@ -313,15 +272,19 @@ class Account:
             )
 
     def is_of(self, schema_digest: str, source_digest: str) -> bool:
-        """Whether schema and source are the ones that were last agreed to; if not, the account must be continued."""
-        return (schema_digest, source_digest) == (self.schema_digest, self.source_digest)
+        """Return whether this pair of schema and source was ever agreed to; if not, the account must be continued."""
+        return (schema_digest, source_digest) in self.agreed
+
+    def latest_source(self, schema_digest: str) -> str | None:
+        """Return the digest of the data that were last agreed to under this schema."""
+        return next((source for schema, source in reversed(self.agreed) if schema == schema_digest), None)
 
     def tell_change(self, schema_digest: str, source_digest: str) -> str:
-        """Which of the two is not the one that was last agreed to: a sentence."""
+        """Return a sentence that says which of the two the account does not know."""
         head = f"The account of {self.dataset!r} belongs to"
-        if schema_digest == self.schema_digest:
+        if any(schema_digest == schema for schema, _ in self.agreed):
             return f"{head} other data: the data changed since it was last used, the schema did not."
-        if source_digest == self.source_digest:
+        if any(source_digest == source for _, source in self.agreed):
             return f"{head} another schema: the schema changed since it was last used, the data did not."
         return f"{head} other data and another schema: both changed since it was last used."
 
@@ -332,6 +295,20 @@ class Account:
             return None
         return ZERO if self.reading.infinite else max(self.policy.budget - self.reading.epsilon, ZERO)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the controller should know of the account's terms."""
+        warning = warn_of_delta(self.delta_total)
+        return () if warning is None else (warning,)
+
+    def released_answers(self) -> tuple[dict[str, Any], ...]:
+        """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
+
+        No names and no purposes. Under algorithm 1 neither ε nor an error, which would tell it (G2). Whoever knows this
+        list learns nothing from an identical question being answered from the ledger.
+        """
+        return tuple(entry.describe_answer() for entry in self.entries if entry.status == "released")
+
     def describe(self) -> dict[str, Any]:
         """The JSON form. An infinite reading is null: JSON has no infinity."""
         return {
@@ -340,11 +317,31 @@ class Account:
             "delta": float(self.reading.delta),
             "policy": str(self.policy),
             "algorithm": self.algorithm,
+            "notes": list(self.notes),
+            "stopped": None if self.stopped is None else self.stopped.describe(),
+            "overlaps": list(self.overlaps),
+            "continuations": [continuation.describe() for continuation in self.continuations],
             "entries": [entry.describe() for entry in self.entries],
         }
 
     def __repr__(self) -> str:
         return f"Account(dataset={self.dataset!r}, entries={len(self.entries)}, redacted)"
+
+
+def describe_without_account(incident: Incident) -> dict[str, Any]:
+    """Return the JSON form of a dataset that was stopped before it had an account."""
+    return {
+        "dataset": incident.dataset,
+        "epsilon": 0.0,
+        "delta": 0.0,
+        "policy": None,
+        "algorithm": None,
+        "notes": [],
+        "stopped": incident.describe(),
+        "overlaps": [],
+        "continuations": [],
+        "entries": [],
+    }
 
 
 def _name_way(algorithm: Algorithm) -> str:
@@ -378,36 +375,3 @@ class Verification:
         if self.first_bad is not None:
             document["first_bad"] = {"seq": self.first_bad[0], "reason": self.first_bad[1]}
         return document
-
-
-def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """An answer as columns and rows. Canonical JSON sorts the names of fields, and columns must keep their order."""
-    columns = list(answer[0]) if answer else []
-    if any(list(row) != columns for row in answer):
-        raise LedgerError("Every row of an answer must have the same columns in the same order.")
-    return {"columns": columns, "rows": [[row[column] for column in columns] for row in answer]}
-
-
-def write_measured(measured: Sequence[Sequence[Fraction]]) -> list[list[str]]:
-    """Noisy numbers as exact texts: 12.34 where nine decimals are enough, otherwise a fraction such as 37/1048576."""
-    return [[_write_fraction(number) for number in row] for row in measured]
-
-
-def _write_fraction(number: Fraction) -> str:
-    billionths = number * 10**9
-    if billionths.denominator != 1:
-        return f"{number.numerator}/{number.denominator}"
-    sign, (whole, part) = "-" if number < 0 else "", divmod(abs(billionths.numerator), 10**9)
-    return f"{sign}{whole}.{part:09d}".rstrip("0").rstrip(".")
-
-
-def write_charge(charge: Charge) -> dict[str, str]:
-    return {
-        "epsilon": write_decimal(charge.epsilon),
-        "epsilon_svt": write_decimal(charge.epsilon_svt),
-        "delta": write_decimal(charge.delta),
-    }
-
-
-def read_charge(payload: Mapping[str, str]) -> Charge:
-    return Charge(**{part: exact_decimal(payload[part]) for part in ("epsilon", "epsilon_svt", "delta")})

@@ -18,9 +18,18 @@ from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.deciding import reconcile
+from dosimeter.web.gate import Gate
 from dosimeter.web.office import Office
-from dosimeter.web.pages import NotSignedIn, Refused, check_csrf, make_environment, refuse, send_to_sign_in
-from dosimeter.web.routes import accounts, analyst, api, decision, queue, session, verdicts
+from dosimeter.web.pages import (
+    NotSignedIn,
+    Refused,
+    check_csrf,
+    make_environment,
+    note_refusal,
+    refuse,
+    send_to_sign_in,
+)
+from dosimeter.web.routes import accounts, analyst, api, decision, incidents, queue, session, verdicts
 from dosimeter.web.settings import Settings
 from dosimeter.web.shield import Shield
 from dosimeter.web.trouble import LOG, report_bug
@@ -50,17 +59,19 @@ def build_app(office: Office) -> FastAPI:
         app.state.vega.prepare()
         yield
         checks.close()
+        gate.close()
         office.close()
 
-    checks = CheckRoom()
+    checks, gate = CheckRoom(), Gate()
     app = FastAPI(
         title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
     )  # fmt: skip
     app.state.office = office
     app.state.checks = checks
+    app.state.gate = gate
     app.state.templates = make_environment()
     app.state.vega = VegaBundle()
-    for module in (session, analyst, queue, decision, verdicts, accounts):
+    for module in (session, analyst, queue, decision, verdicts, accounts, incidents):
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
     app.add_api_route("/static/vega.js", show_vega, methods=["GET"])
@@ -106,6 +117,8 @@ def _name_fields(error: RequestValidationError) -> str:
 def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def _refused(request: Request, error: Refused) -> Response:
+        if error.status == 403:
+            await run_in_threadpool(note_refusal, request)
         return await run_in_threadpool(refuse, request, error.status, error.code, error.message, error.clause)
 
     @app.exception_handler(NotSignedIn)

@@ -1,16 +1,12 @@
-"""Who somebody is: users, sessions, API tokens, and how often a password may be tried. Knows no pages.
+"""Who somebody is: users, sessions and API tokens. Knows no pages.
 
 Only digests of session and token keys are stored; passwords as Argon2id. A session's id is new at every sign-in.
-An attempt is counted before its password is looked at, and taken back when it was right, so that many at once are no
-way around the limit; and few passwords are hashed at a time, since each takes much memory.
+How often a password may be tried is in throttle.py, how many are looked at at a time in gate.py.
 """
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal, get_args
@@ -19,18 +15,18 @@ import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
 from dosimeter.web.audit import NOBODY, OPERATOR, write_audit
-from dosimeter.web.database import COUNTING, Database
+from dosimeter.web.database import Database
 from dosimeter.web.keys import digest_key, make_identifier, make_key, make_password
-from dosimeter.web.tables import ATTEMPTS, SESSIONS, TOKENS, USERS, later, write_time
+from dosimeter.web.passwords import LONGEST_PASSWORD, check_password
+from dosimeter.web.tables import AUDIT, SESSIONS, TOKENS, USERS, later, write_time
+from dosimeter.web.throttle import Limits, clean_name, count_attempt, take_back
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 Role = Literal["analyst", "controller"]
-SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 200
 TOKEN_PREFIX = "dsm_"
-PER_ADDRESS = 6  # an address may fail this many times as often as one account from it
-MOST_HASHED, MOST_WAITING = 3, 16  # passwords that are hashed at a time, and that may wait for it
+SUCCEEDED, FAILED = "signed in", "failed to sign in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +52,6 @@ def _nobodys_password() -> str:
     return _hasher().hash(make_password())
 
 
-class Gate:
-    """Few passwords at a time; beyond those that may wait, whoever comes is sent away at once."""
-
-    def __init__(self, running: int, waiting: int) -> None:
-        self._running = threading.Semaphore(running)
-        self._waiting = threading.Semaphore(running + waiting)
-
-    @contextmanager
-    def enter(self) -> Iterator[None]:
-        if not self._waiting.acquire(blocking=False):
-            raise Crowded
-        try:
-            with self._running:
-                yield
-        finally:
-            self._waiting.release()
-
-
-_GATE = Gate(MOST_HASHED, MOST_WAITING)
-
-
 # ---------------------------------------------------------------- users
 
 
@@ -91,7 +66,7 @@ def add_user(database: Database, name: str, role: str, password: str | None = No
         "id": make_identifier(),
         "name": name.lower(),
         "role": role,
-        "password": hash_password(chosen),
+        "password": hash_password(chosen, name),
         "disabled": False,
         "created_at": write_time(),
     }
@@ -104,14 +79,10 @@ def add_user(database: Database, name: str, role: str, password: str | None = No
     return chosen
 
 
-def hash_password(password: str) -> str:
-    _check_length(password)
+def hash_password(password: str, name: str) -> str:
+    """Return what is stored of a password; refuse one that is easy to guess."""
+    check_password(password, name)
     return _hasher().hash(password)
-
-
-def _check_length(password: str) -> None:
-    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
-        raise OptionError(f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters.")
 
 
 def list_users(database: Database) -> list[dict[str, object]]:
@@ -123,7 +94,7 @@ def list_users(database: Database) -> list[dict[str, object]]:
 def reset_password(database: Database, name: str) -> str:
     """A new password; the user is enabled again, and every session and token of theirs ends."""
     password = make_password()
-    _change_user(database, name, {"password": hash_password(password), "disabled": False}, "reset a password")
+    _change_user(database, name, {"password": hash_password(password, name), "disabled": False}, "reset a password")
     return password
 
 
@@ -137,7 +108,7 @@ def _change_user(database: Database, name: str, values: dict[str, object], actio
         row = connection.execute(sa.select(USERS.c.id).where(USERS.c.name == name.lower()).with_for_update()).first()
         if row is None:
             raise OptionError(f"There is no user {name}. See: dosimeter user list")
-        connection.execute(USERS.update().where(USERS.c.id == row.id).values(values))
+        connection.execute(USERS.update().where(USERS.c.id == row.id).values(devices_since=write_time(), **values))
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == row.id))
         _revoke_all(connection, row.id)
         write_audit(connection, OPERATOR, action, detail=name.lower())
@@ -159,23 +130,30 @@ def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> boo
 
 
 def change_password(database: Database, user: User, current: str, fresh: str, limits: Limits) -> bool:
-    """Every other session and every token ends. False when the current password is wrong; raises Throttled."""
-    _check_length(fresh)
-    with _GATE.enter():
-        attempt = _count_attempt(database, user.name, limits)
-        with database.reading() as connection:
-            stored = connection.execute(sa.select(USERS.c.password).where(USERS.c.id == user.id)).scalar_one()
-        right = _matches(stored, current)
-        hashed = hash_password(fresh) if right else ""
+    """Every other session and every token ends. False when the current password is wrong.
+
+    Raises OptionError where the new one is easy to guess, or the same; Throttled after too many attempts.
+    """
+    check_password(fresh, user.name)
+    attempt = count_attempt(database, user.name, limits)
+    with database.reading() as connection:
+        stored = connection.execute(sa.select(USERS.c.password).where(USERS.c.id == user.id)).scalar_one()
+    right = _matches(stored, current)
+    unchanged = right and fresh == current
+    hashed = hash_password(fresh, user.name) if right and not unchanged else ""
     with database.writing() as connection:
         if not right or not _is_unchanged(connection, user.id, stored):
             write_audit(connection, user.name, "failed to change the password", detail=limits.address)
             return False
-        _take_back(database, connection, attempt)
-        connection.execute(USERS.update().where(USERS.c.id == user.id).values(password=hashed))
-        connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id, SESSIONS.c.digest != user.session))
-        _revoke_all(connection, user.id)
-        write_audit(connection, user.name, "changed the password")
+        take_back(connection, attempt)
+        if not unchanged:
+            connection.execute(USERS.update().where(USERS.c.id == user.id).values(password=hashed))
+            others = SESSIONS.delete().where(SESSIONS.c.user_id == user.id, SESSIONS.c.digest != user.session)
+            connection.execute(others)
+            _revoke_all(connection, user.id)
+            write_audit(connection, user.name, "changed the password")
+    if unchanged:
+        raise OptionError("The new password is the one you have. Choose another, or keep it.")
     return True
 
 
@@ -191,46 +169,29 @@ def _matches(stored: str, password: str) -> bool:
 # ---------------------------------------------------------------- signing in
 
 
-class Throttled(Exception):
-    """Too many wrong passwords for this account from this address, or from this address at all."""
-
-
-class Crowded(Exception):
-    """Too many passwords are being looked at just now. In a moment it works again."""
-
-
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How often a password may be wrong from one address, and for how many minutes it is remembered."""
+class SignedIn:
+    """A new session. ``failures``: wrong passwords for this account since its owner last signed in."""
 
-    address: str
-    allowed: int
-    minutes: int
-
-    def keys(self, account: str) -> dict[str, int]:
-        return {f"{account}|{self.address}": self.allowed, f"|{self.address}": self.allowed * PER_ADDRESS}
+    key: str
+    user: User
+    failures: int
 
 
-def clean_name(name: str) -> str:
-    """A name as it was typed, in the shape that names have; what no name contains becomes a question mark."""
-    return re.sub(r"[^a-z0-9._@-]", "?", name.strip().lower()[:64])
-
-
-def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> str | None:
-    """The key of a new session, or None. Raises Throttled or Crowded before the password is even looked at."""
+def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> SignedIn | None:
+    """A new session, or None. Raises Throttled before the password is even looked at."""
     account = clean_name(name)
-    with _GATE.enter():
-        attempt = _count_attempt(database, account, limits)
-        with database.reading() as connection:
-            found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
-        right = _matches(found["password"] if found is not None else _nobodys_password(), password)
+    attempt = count_attempt(database, account, limits)
+    with database.reading() as connection:
+        found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
+    right = _matches(found["password"] if found is not None else _nobodys_password(), password)
     key = make_key()
     with database.writing() as connection:
         who = NOBODY if found is None else account
         if found is None or not right or not _is_unchanged(connection, found["id"], found["password"]):
-            write_audit(connection, who, "failed to sign in", detail=limits.address)
+            write_audit(connection, who, FAILED, detail=limits.address)
             return None
-        _take_back(database, connection, attempt)
+        take_back(connection, attempt)
         connection.execute(SESSIONS.delete().where(SESSIONS.c.expires_at < write_time()))
         connection.execute(
             SESSIONS.insert().values(
@@ -241,54 +202,17 @@ def sign_in(database: Database, name: str, password: str, limits: Limits, *, hou
                 address=limits.address[:64],
             )
         )
-        write_audit(connection, account, "signed in", detail=limits.address)
-    return key
+        failures = _count_failures(connection, account)
+        write_audit(connection, account, SUCCEEDED, detail=limits.address)
+    return SignedIn(key, User(found["id"], account, found["role"], digest_key(key)), failures)
 
 
-def _count_attempt(database: Database, account: str, limits: Limits) -> dict[str, int]:
-    """Count it as a failure, in the transaction that looks whether there were too many. Gives the keys it counts for.
-
-    A run of failures is forgotten once none was added for so many minutes. That an address was turned away is on
-    record once per run, so that nobody can fill the log.
-    """
-    keys = limits.keys(account)
-    with database.writing() as connection:
-        database.take_turn(connection, COUNTING)
-        connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.until <= write_time()))
-        rows = connection.execute(sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys))).mappings().all()
-        failures = {row["key"]: row["failures"] for row in rows}
-        full = [key for key, most in keys.items() if failures.get(key, 0) >= most]
-        for key in keys if not full else [key for key in full if failures[key] == keys[key]]:
-            _set_failures(connection, key, failures.get(key), None if full else limits.minutes)
-        if any(failures[key] == keys[key] for key in full):
-            known = connection.execute(sa.select(USERS.c.name).where(USERS.c.name == account)).scalar()
-            write_audit(connection, known or NOBODY, "was throttled", detail=limits.address)
-    if full:
-        raise Throttled
-    return keys
-
-
-def _set_failures(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
-    """One more than there were. Without minutes the run is not prolonged."""
-    until = {} if minutes is None else {"until": later(minutes=minutes)}
-    if known is None:
-        connection.execute(ATTEMPTS.insert().values(key=key, failures=1, **until))
-    else:
-        connection.execute(ATTEMPTS.update().where(ATTEMPTS.c.key == key).values(failures=known + 1, **until))
-
-
-def _take_back(database: Database, connection: sa.Connection, keys: dict[str, int]) -> None:
-    """The password was right: the account's run of failures ends, and the address has one less."""
-    database.take_turn(connection, COUNTING)
-    for key in keys:
-        if key.startswith("|"):
-            connection.execute(
-                ATTEMPTS.update()
-                .where(ATTEMPTS.c.key == key, ATTEMPTS.c.failures > 0)
-                .values(failures=ATTEMPTS.c.failures - 1)
-            )
-        else:
-            connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.key == key))
+def _count_failures(connection: sa.Connection, account: str) -> int:
+    """Return how many wrong passwords the log holds since this user last signed in."""
+    last = sa.select(sa.func.max(AUDIT.c.id)).where(AUDIT.c.user == account, AUDIT.c.action == SUCCEEDED)
+    since = connection.execute(last).scalar() or 0
+    failed = sa.select(sa.func.count()).where(AUDIT.c.user == account, AUDIT.c.action == FAILED, AUDIT.c.id > since)
+    return int(connection.execute(failed).scalar_one())
 
 
 def find_session(database: Database, key: str) -> User | None:
@@ -310,9 +234,9 @@ def end_session(database: Database, user: User) -> None:
 
 
 def end_everything(database: Database, user: User) -> None:
-    """Every session and every token of theirs."""
+    """Every session and every token of theirs; and devices that were known are strangers again."""
     with database.writing() as connection:
-        connection.execute(sa.select(USERS.c.id).where(USERS.c.id == user.id).with_for_update())
+        connection.execute(USERS.update().where(USERS.c.id == user.id).values(devices_since=write_time()))
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
         _revoke_all(connection, user.id)
         write_audit(connection, user.name, "signed out everywhere")
@@ -341,11 +265,11 @@ def make_token(database: Database, user: User, name: str) -> str:
     return key
 
 
-def list_tokens(database: Database, user: User) -> list[dict[str, str]]:
+def list_tokens(database: Database, user: User) -> list[dict[str, str | None]]:
     query = sa.select(TOKENS).where(TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
     with database.reading() as connection:
         rows = connection.execute(query.order_by(TOKENS.c.created_at)).mappings().all()
-    return [{k: row[k] for k in ("id", "name", "created_at")} for row in rows]
+    return [{k: row[k] for k in ("id", "name", "created_at", "used_on")} for row in rows]
 
 
 def revoke_token(database: Database, user: User, token_id: str) -> bool:
@@ -359,8 +283,9 @@ def revoke_token(database: Database, user: User, token_id: str) -> bool:
 
 
 def find_token(database: Database, key: str) -> User | None:
+    """Return whose token this is, or None. Its first use on a day is put on record."""
     query = (
-        sa.select(USERS.c.id, USERS.c.name, USERS.c.role)
+        sa.select(USERS.c.id, USERS.c.name, USERS.c.role, TOKENS.c.id.label("token"), TOKENS.c.used_on)
         .join(TOKENS, TOKENS.c.user_id == USERS.c.id)
         .where(
             TOKENS.c.digest == digest_key(key),
@@ -371,4 +296,19 @@ def find_token(database: Database, key: str) -> User | None:
     )
     with database.reading() as connection:
         row = connection.execute(query).first()
-    return None if row is None else User(row.id, row.name, row.role)
+    if row is None:
+        return None
+    today = write_time()[:10]
+    if row.used_on != today:
+        _record_use(database, row.token, row.name, today)
+    return User(row.id, row.name, row.role)
+
+
+def _record_use(database: Database, token_id: str, user: str, today: str) -> None:
+    """Write down that a token is used today, once however many requests come at the same time."""
+    with database.writing() as connection:
+        query = sa.select(TOKENS.c.name, TOKENS.c.used_on).where(TOKENS.c.id == token_id).with_for_update()
+        token = connection.execute(query).one()
+        if token.used_on != today:
+            connection.execute(TOKENS.update().where(TOKENS.c.id == token_id).values(used_on=today))
+            write_audit(connection, user, "used a token", detail=token.name)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.explain import explain_plan
+from dosimeter.model import QueryPlan
 from dosimeter.web.models import PublicCheck, find_odd_letter
 from dosimeter.web.office import Desk
 
@@ -68,12 +69,24 @@ def check_query(desk: Desk, sql: str) -> PublicCheck:
         )
     except InputError as error:
         return PublicCheck(answerable=False, message=_for_analysts(str(error)), clause=None, measures=[], groups=None)
+    if plan.singled_out and not desk.settings.allow_identifying:
+        return _refuse_singling_out(plan)
     facts = explain_plan(plan)
     names = [measure["measure"] for measure in facts["measures"]]
     return PublicCheck(
         answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts["groups"],
         notes=list(facts["notes"]),
     )  # fmt: skip
+
+
+def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
+    """Refuse a query about single persons, and name the clause that makes it one."""
+    name, clause = plan.singled_out[0]
+    message = (
+        f"{clause} asks about single persons: {name} identifies people. Ask about something that many people share, or "
+        "count persons with COUNT(DISTINCT …)."
+    )
+    return PublicCheck(answerable=False, message=message, clause=clause, measures=[], groups=None)
 
 
 def _for_analysts(message: str) -> str:

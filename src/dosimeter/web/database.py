@@ -21,16 +21,22 @@ from dosimeter.ledger import Ledger
 
 WAIT = 30.0
 _SERVERS = 0x646F7369776562  # the advisory lock's number: "dosiweb"
-MIGRATING, COUNTING = 1, 2  # turns beside it
+MIGRATING, COUNTING, AUDITING = 1, 2, 3  # turns beside it
 _MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def take_turn(connection: sa.Connection, number: int) -> None:
+    """Until the transaction ends, nobody else has this turn. On SQLite only one transaction writes anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + number})
 
 
 class Database:
     """The web's side of one database. ``ledger`` is the other side, with connections of its own."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, create: bool = True) -> None:
         self.target = target
-        self.ledger = Ledger.open(target, busy_timeout=WAIT)
+        self.ledger = Ledger.open(target, busy_timeout=WAIT, create=create)
         self.is_sqlite = "://" not in target
         self._turn = threading.Lock()
         self._lock: sa.Connection | IO[bytes] | None = None
@@ -38,7 +44,10 @@ class Database:
             self.engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=20)
         else:
             url = sa.make_url(target).set(drivername="postgresql+psycopg")
-            self.engine = sa.create_engine(url, pool_size=20, max_overflow=30, pool_pre_ping=True)
+            # READ COMMITTED whatever the server's default: who waited for a turn must see what was written meanwhile.
+            self.engine = sa.create_engine(
+                url, pool_size=20, max_overflow=30, pool_pre_ping=True, isolation_level="READ COMMITTED"
+            )
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.target, timeout=WAIT, isolation_level=None, check_same_thread=False)
@@ -76,11 +85,6 @@ class Database:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
-    def take_turn(self, connection: sa.Connection, number: int) -> None:
-        """Until the transaction ends, nobody else has this turn. On SQLite only one transaction writes anyway."""
-        if not self.is_sqlite:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + number})
-
     def migrate(self) -> None:
         """Bring the web's tables to this version, in one transaction."""
         from alembic import command
@@ -92,7 +96,7 @@ class Database:
         config.set_main_option("path_separator", "os")
         try:
             with self.writing() as connection:
-                self.take_turn(connection, MIGRATING)
+                take_turn(connection, MIGRATING)
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
         except CommandError:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from dosimeter.accounting import exact_decimal, write_decimal
 from dosimeter.controller import Dataset
-from dosimeter.errors import DosimeterError, Interrupted, OptionError
+from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry
 from dosimeter.releasing import ReleaseOrder, release
 from dosimeter.web.audit import SERVER, write_audit
@@ -36,6 +36,8 @@ NOT_GRANTED = (
 )
 BROKEN = "The release failed: a bug of ours. It is in the server's log. Nothing was charged: decide again."
 BACK = "The approval was interrupted before anything was charged. Decide again."
+STOPPED = "This dataset is stopped: a release from it failed. Nothing is answered until a controller clears it."
+FAILED = "The release failed after the charge: it counts, there is no answer, and the dataset is stopped."
 CHARGED = "The approval was interrupted after the charge: it counts, and there is no answer. Answer again, or deny."
 
 
@@ -167,18 +169,21 @@ def settle_claim(office: Office, dataset: str, query_id: str, claim: str, proble
 
 
 def find_claimed(office: Office, dataset: str, claim: str) -> Entry | None:
-    account = office.database.ledger.account(dataset)
+    account = office.database.ledger.account(office.account_name(dataset))
     entries = () if account is None else account.entries
     return next((e for e in reversed(entries) if e.request.settings.get("reference") == claim), None)
 
 
 def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, Any]:
     if entry is None:
-        return {"status": "waiting", "claim": None, "note": BACK if problem is None else str(problem)}
+        words = STOPPED if isinstance(problem, DatasetStopped) else str(problem)
+        return {"status": "waiting", "claim": None, "note": BACK if problem is None else words}
     if entry.status == "released":
         return {"status": "released", "entry_id": entry.id, "note": None}
     if entry.status == "reserved":
         return {"status": "interrupted", "entry_id": entry.id, "note": CHARGED}
+    if entry.reason == "incident":  # its analyst sees it wait, as everybody else's: nothing tells which query it was
+        return {"status": "interrupted", "entry_id": entry.id, "note": FAILED}
     if entry.charge == 0:
         return {"status": "waiting", "claim": None, "note": NOT_GRANTED}
     return {"status": "denied", "entry_id": entry.id, "note": "The noisy test found no ε. Its cost is charged."}
@@ -199,19 +204,22 @@ def find_earlier(office: Office, desk: Desk, sql: str) -> Entry | None:
     account = office.account(desk.name)
     if account is None:
         return None
-    digest = desk.prepare(sql).plan.digest
+    prepared = desk.prepare(sql)
+    source = desk.bench.digest or account.latest_source(prepared.schema_digest)
     fitting = (
         e
         for e in reversed(account.entries)
         if e.status == "released"
-        and e.request.plan_digest == digest
-        and (e.request.schema_digest, e.request.source_digest) == (account.schema_digest, account.source_digest)
+        and e.request.plan_digest == prepared.plan.digest
+        and (e.request.schema_digest, e.request.source_digest) == (prepared.schema_digest, source)
     )
     return next(fitting, None)
 
 
 def repeat_answer(office: Office, row: Row, user: User, entry: Entry) -> None:
-    """Hand out what was released before. No noise, no charge."""
+    """Hand out what was released before. No noise, no charge. Raises DatasetStopped while the dataset is stopped."""
+    if office.database.ledger.stopped(entry.dataset) is not None:
+        raise DatasetStopped(STOPPED)
     values = {"status": "released", "entry_id": entry.id, "note": "The earlier answer was handed out, at no cost."}
     _compare_and_set(office, row, user, values, action="repeated", detail=f"entry {entry.id}")
 

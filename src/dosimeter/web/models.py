@@ -85,13 +85,17 @@ class PublicColumn(Public):
 
 
 class PublicDataset(Public):
-    """The public facts of a table: its schema, and whether answers come with their ε. Never a row."""
+    """The public facts of a table: its schema, and whether answers come with their ε. Never a row.
+
+    ``stopped``: no query is answered until a controller has looked at the dataset.
+    """
 
     name: str
     individuals: int
     algorithm: Algorithm
     mechanism: Noise
     columns: list[PublicColumn]
+    stopped: bool = False
 
 
 class PublicAnswer(Public):
@@ -102,6 +106,27 @@ class PublicAnswer(Public):
     epsilon_svt: float | None
     error_95: list[float | None] | None
     guarantee: str
+
+
+class PublicRelease(Public):
+    """A released answer as every analyst sees it: not who asked, why, or when.
+
+    ``measured``: which columns carry noise; ``grouped``: whether there are groups.
+    """
+
+    entry: str
+    dataset: str
+    sql: str
+    answer: PublicAnswer
+    measured: list[str]
+    grouped: bool
+
+
+class PublicReleases(Public):
+    """``following``: the last entry of this list, where there are more: give it as ``before``."""
+
+    answers: list[PublicRelease]
+    following: str | None
 
 
 class PublicQuery(Public):
@@ -138,6 +163,7 @@ class PublicToken(Public):
     id: str
     name: str
     created_at: str
+    used_on: str | None
 
 
 class PublicVisitor(Public):
@@ -181,21 +207,26 @@ def show_column(column: Column) -> PublicColumn:
     )
 
 
-def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise) -> PublicDataset:
+def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stopped: bool = False) -> PublicDataset:
     return PublicDataset(
         name=schema.table,
         individuals=schema.individuals or 0,
         algorithm=algorithm,
         mechanism=mechanism,
         columns=[show_column(column) for column in schema.columns.values()],
+        stopped=stopped,
     )
 
 
-def show_query(row: RowMapping, entry: Entry | None) -> PublicQuery:
-    """The analyst's side of a stored query. What is being decided, or was interrupted, is still waiting for them."""
+def show_query(row: RowMapping, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
+    """The analyst's side of a stored query. What is being decided, or was interrupted, is still waiting for them.
+
+    ``stopped``: the sentence about a stopped dataset, where its dataset is.
+    """
     status: PublicStatus = _PUBLIC.get(row["status"], "withdrawn" if row["withdrawal"] else "waiting")
     answer = None if status != "released" or entry is None else show_answer(entry)
-    message = {"denied": DENIED, "changes": PHRASES.get(row["phrase"] or "", "Please revise the query.")}.get(status)
+    words = {"denied": DENIED, "changes": PHRASES.get(row["phrase"] or "", "Please revise the query.")}
+    message = (stopped or None) if status == "waiting" else words.get(status)
     return PublicQuery(
         id=row["id"],
         dataset=row["dataset"],

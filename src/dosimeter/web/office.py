@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from itsdangerous import URLSafeSerializer
 
 from dosimeter.accounting import Books, Policy, Reading, default_delta_total, exact_decimal
+from dosimeter.agreement import agree_on_terms, open_books
 from dosimeter.choose import parse_candidates
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
 from dosimeter.look import Look
 from dosimeter.model import Schema
-from dosimeter.releasing import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
+from dosimeter.plan_identity import digest_measured
+from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
 from dosimeter.web.database import Database
 from dosimeter.web.jobs import Bench
 from dosimeter.web.models import PublicDataset, show_dataset
@@ -27,6 +29,7 @@ from dosimeter.web.settings import DatasetSettings, Settings
 MOST_PREPARED = 1_000
 MOST_ENTRIES = 1_000
 MOST_SEEN = 10_000
+FRESH_STOPS = 3.0
 FRESH = 1.0  # seconds for which an account that was read counts as current on a page; a release always reads anew
 
 
@@ -57,8 +60,8 @@ class Desk:
     def candidates(self) -> tuple[float, ...]:
         return parse_candidates(self.settings.candidates)
 
-    def public(self) -> PublicDataset:
-        return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism)
+    def public(self, *, stopped: bool = False) -> PublicDataset:
+        return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
         """What the schema alone decides. Never touches the data. Without an order it is remembered by the SQL.
@@ -86,7 +89,7 @@ class Desk:
         asks. Never touches the data."""
         table = self.schema.table.replace('"', '""')
         prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
-        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at")
+        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
 
     def _any_order(self) -> ReleaseOrder:
         match self.settings.algorithm:
@@ -109,6 +112,7 @@ class Office:
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._claims: set[str] = set()
+        self._stopped: tuple[float, frozenset[str]] | None = None
         self._guard = threading.Lock()
         try:
             self.database.lock_out_others()
@@ -142,7 +146,7 @@ class Office:
             desk.rehearse()
         except InputError as error:
             raise OptionError(f"[datasets.{name}]: {_name_keys(str(error))}") from None
-        account = self.database.ledger.account(schema.table)
+        account = self.database.ledger.account(schema.account_name)
         if account is not None:
             terms = desk.terms
             try:
@@ -158,6 +162,11 @@ class Office:
     def signer(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
 
+    def account_name(self, name: str) -> str:
+        """Return what the ledger calls a dataset: several may share an account."""
+        desk = self.desks.get(name)
+        return name if desk is None else desk.schema.account_name
+
     def desk(self, name: str) -> Desk | None:
         return self.desks.get(name)
 
@@ -166,12 +175,12 @@ class Office:
     def account(self, name: str, *, fresh: bool = False) -> Account | None:
         """The account as a page shows it. Following the chain takes a while, so a second's age is allowed."""
         with self._guard:
-            known = self._accounts.get(name)
+            known = self._accounts.get(self.account_name(name))
         if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
             return known[1]
-        account = self.database.ledger.account(name)
+        account = self.database.ledger.account(self.account_name(name))
         with self._guard:
-            self._accounts[name] = (time.monotonic(), account)
+            self._accounts[self.account_name(name)] = (time.monotonic(), account)
         return account
 
     def books(self, desk: Desk, prepared: Prepared, *, fresh: bool = False) -> Books:
@@ -187,6 +196,39 @@ class Office:
             epsilon_svt=prepared.epsilon_svt,
             delta=prepared.delta,
         )
+
+    def public(self, desk: Desk) -> PublicDataset:
+        """Return what analysts may know of a dataset, with whether it is stopped."""
+        return desk.public(stopped=self.is_stopped(desk.name))
+
+    def list_stopped(self) -> frozenset[str]:
+        """Return the accounts that an incident stopped. A few seconds' age is allowed; a release always reads anew."""
+        with self._guard:
+            known = self._stopped
+        if known is not None and time.monotonic() - known[0] < FRESH_STOPS:
+            return known[1]
+        found = frozenset(incident.dataset for incident in self.database.ledger.stopped_datasets())
+        with self._guard:
+            self._stopped = (time.monotonic(), found)
+        return found
+
+    def is_stopped(self, name: str) -> bool:
+        """Return whether an incident stopped a dataset."""
+        return self.account_name(name) in self.list_stopped()
+
+    def told(self, prepared: Prepared, analyst: str) -> bool:
+        """Return whether a promise to this analyst will say that somebody looked at this query (G1).
+
+        A look stays on record, so that it is read once; that there was none yet is read anew.
+        """
+        digests = (prepared.plan.digest, digest_measured(prepared.plan))
+        known = ("told", prepared.dataset, digests[1], analyst)
+        if self.is_noted(*known):
+            return True
+        found = self.database.ledger.told(prepared.dataset, *digests, analyst=analyst)
+        if found:
+            self.is_first(*known)
+        return found
 
     def entry(self, entry_id: str | None) -> Entry | None:
         """A settled entry never changes, so it is read once."""
@@ -216,6 +258,18 @@ class Office:
                 self._seen.popitem(last=False)
             return True
 
+    def is_noted(self, *what: str) -> bool:
+        """Whether ``is_first`` was asked this before."""
+        with self._guard:
+            return what in self._seen
+
+    def mark_revealed(self, session: str, query_id: str) -> None:
+        """Remember that a session was shown who the people of a query are. That it was is in the audit log."""
+        self.is_first("revealed", session, query_id)
+
+    def is_revealed(self, session: str, query_id: str) -> bool:
+        return self.is_noted("revealed", session, query_id)
+
     def begin_claim(self, claim: str) -> None:
         """From before a query is claimed until its release has ended, nobody else settles it."""
         with self._guard:
@@ -231,7 +285,8 @@ class Office:
 
     def forget(self, name: str) -> None:
         with self._guard:
-            self._accounts.pop(name, None)
+            self._accounts.pop(self.account_name(name), None)
+            self._stopped = None
 
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, whatever happens to the one before

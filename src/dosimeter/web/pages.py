@@ -21,15 +21,18 @@ from sqlalchemy.exc import SQLAlchemyError
 from dosimeter.errors import DosimeterError
 from dosimeter.numerals import format_epsilon
 from dosimeter.version import __version__
+from dosimeter.web.audit import NOBODY, note
 from dosimeter.web.auth import User, find_session
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
+from dosimeter.web.gate import Gate
 from dosimeter.web.keys import digest_key, make_key
 from dosimeter.web.models import Public, PublicVisitor
 from dosimeter.web.office import Desk, Office
 
 SESSION_COOKIE = "dosimeter_session"
 ENTRY_COOKIE = "dosimeter_entry"
+NOTICE_COOKIE = "dosimeter_notice"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOLDER = Path(__file__).parent
 
@@ -55,8 +58,8 @@ def get_office(request: Request) -> Office:
 
 
 HOMES = {
-    "analyst": ("/ask", "/queries", "/me"),
-    "controller": ("/queue", "/decide/", "/accounts", "/audit", "/settings", "/me"),
+    "analyst": ("/ask", "/queries", "/answers", "/me"),
+    "controller": ("/queue", "/decide/", "/accounts", "/incidents", "/audit", "/settings", "/me"),
 }
 """The pages of each role, the first one its home. Only to these does a sign-in lead back."""
 
@@ -85,6 +88,11 @@ def _way_back_from(request: Request) -> str:
 def get_checks(request: Request) -> CheckRoom:
     checks: CheckRoom = request.app.state.checks
     return checks
+
+
+def get_gate(request: Request) -> Gate:
+    gate: Gate = request.app.state.gate
+    return gate
 
 
 def find_address(request: Request) -> str:
@@ -131,6 +139,7 @@ def require_desk(office: Office, name: str) -> Desk:
 
 
 OfficeOf = Annotated[Office, Depends(get_office)]
+GateOf = Annotated[Gate, Depends(get_gate)]
 Checks = Annotated[CheckRoom, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]
@@ -241,14 +250,38 @@ def render(request: Request, template: str, user: User | None, *, status: int = 
     """A page for a controller, or for anybody who is not signed in."""
     office = get_office(request)
     environment: Environment = request.app.state.templates
-    page = environment.get_template(template).render(
+    whole = request.headers.get("hx-request") != "true"
+    made = environment.get_template(template).render(
         visitor=None if user is None else PublicVisitor(name=user.name, role=user.role),
         csrf="" if user is None else make_csrf(office, user),
         here=request.url.path,
         demo=office.settings.demo,
+        failed=_count_failed(request, office, user) if whole and user is not None else 0,
+        halted=_list_halted(office) if whole and user is not None and user.role == "controller" else [],
         **context,
     )
-    return HTMLResponse(page, status_code=status)
+    page = HTMLResponse(made, status_code=status)
+    if whole and user is not None and NOTICE_COOKIE in request.cookies:
+        page.delete_cookie(NOTICE_COOKIE, path="/")
+    return page
+
+
+def _list_halted(office: Office) -> list[str]:
+    """Return the datasets that are stopped, for the head of a controller's page. A page is not lost for it."""
+    try:
+        return [name for name in office.desks if office.is_stopped(name)]
+    except (SQLAlchemyError, DosimeterError):
+        return []
+
+
+def _count_failed(request: Request, office: Office, user: User) -> int:
+    """Return how many sign-ins failed before this session began, on its first page; afterwards 0."""
+    cookie = request.cookies.get(NOTICE_COOKIE, "")
+    try:
+        session, failures = office.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)
+    except (BadSignature, TypeError, ValueError):
+        return 0
+    return int(failures) if session == user.session else 0
 
 
 def render_public(request: Request, template: str, user: User, *, status: int = 200, **context: Any) -> HTMLResponse:
@@ -268,6 +301,18 @@ def _is_public(value: object) -> bool:
 
 
 # ---------------------------------------------------------------- refusals
+
+
+def note_refusal(request: Request) -> None:
+    """Put on record that somebody asked for what is not theirs, once per session (or address) and kind of page."""
+    user = _find_quietly(request)
+    route = getattr(request.scope.get("route"), "path", "/…")
+    who = NOBODY if user is None else user.name
+    asked = f"{request.method} {route}"
+    office = get_office(request)
+    if office.is_first("refused", user.session if user is not None else find_address(request), asked):
+        detail = asked if user is not None else f"{asked}, from {find_address(request)}"
+        note(office.database, who, "was refused", detail=detail)
 
 
 def is_for_programs(request: Request) -> bool:

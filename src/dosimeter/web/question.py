@@ -28,6 +28,7 @@ class Question:
     delta: str
     sensitivity: str
     mechanism: str
+    alarm: str = ""  # what the page must open with
 
 
 def describe_question(prepared: Prepared) -> Question:
@@ -42,6 +43,19 @@ def describe_question(prepared: Prepared) -> Question:
         delta="" if mechanism.delta == 0 else show_small(mechanism.delta),
         sensitivity=format_number(plan.sensitivity(mechanism.norm), 6),
         mechanism=noise,
+        alarm=_warn_of_singling_out(plan),
+    )
+
+
+def _warn_of_singling_out(plan: QueryPlan) -> str:
+    """Return a warning where the query is about single persons; otherwise nothing."""
+    if not plan.singled_out:
+        return ""
+    names = _join([name for name, _ in plan.singled_out])
+    clauses = _join([clause for _, clause in plan.singled_out])
+    return (
+        f"This query singles people out by {names}: {clauses}. Whatever it answers is about one person, or very few, "
+        "and the analyst knows who they are."
     )
 
 

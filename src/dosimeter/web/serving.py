@@ -7,27 +7,36 @@ from collections.abc import Callable
 
 from dosimeter.errors import OptionError
 from dosimeter.web.app import make_app
+from dosimeter.web.connections import QUEUE, make_server
 from dosimeter.web.settings import Settings
+from dosimeter.web.trouble import LOG
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until interrupted. ``announce`` gets the address once the socket is bound and everything is open."""
-    import uvicorn
-
+    warn_of_proxy(settings)
     listener = _bind(settings.host, settings.port)
     try:
         app = make_app(settings)
         port = listener.getsockname()[1]
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         announce(settings.public_url or f"http://{host}:{port}")
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, date_header=True,
+        server = make_server(
+            app, log_level="warning", date_header=True,
             proxy_headers=bool(settings.trusted_proxies), forwarded_allow_ips=settings.trusted_proxies,
-            timeout_keep_alive=30, h11_max_incomplete_event_size=32_768,
         )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
     finally:
         listener.close()
+
+
+def warn_of_proxy(settings: Settings) -> None:
+    """Warn where a proxy must stand in front, and nobody's word on visitors' addresses is taken."""
+    if settings.secure and not settings.trusted_proxies:
+        LOG.warning(
+            "public_url begins with https, so a proxy speaks TLS; but trusted_proxies is empty, so every visitor seems "
+            "to have the proxy's address, and a few wrong passwords keep everybody out. Set trusted_proxies to it."
+        )
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -41,6 +50,6 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.close()
         reason = error.strerror or "the system refused"
         raise OptionError(f"Cannot listen on {host}:{port}: {reason}. Choose another --host or --port.") from None
-    listener.listen(128)
+    listener.listen(QUEUE)
     listener.set_inheritable(True)
     return listener

@@ -17,7 +17,10 @@ EXAMPLE = "See docs/guide/operator.md for an example."
 
 @dataclass(frozen=True, slots=True)
 class DatasetSettings:
-    """One dataset: where its data and public facts are, and on which terms its account is opened."""
+    """One dataset: where its data and public facts are, and on which terms its account is opened.
+
+    ``allow_identifying``: analysts may ask about single persons, by columns that identify people.
+    """
 
     data: str
     schema: Path
@@ -35,6 +38,7 @@ class DatasetSettings:
     delimiter: str | None = None
     encoding: str | None = None
     null: str | None = None
+    allow_identifying: bool = False
 
     def __post_init__(self) -> None:
         if self.algorithm not in get_args(Algorithm):
@@ -111,7 +115,7 @@ _TOP = {
 _DATASET = {
     "data": str, "schema": str, "policy": str, "algorithm": str, "delta_total": float, "max_epsilon": float,
     "mechanism": str, "candidates": str, "min_rows": int, "svt": float, "variance": float, "table": str,
-    "engine": str, "delimiter": str, "encoding": str, "null": str,
+    "engine": str, "delimiter": str, "encoding": str, "null": str, "allow_identifying": bool,
 }  # fmt: skip
 
 

@@ -26,6 +26,10 @@ SLOWEST_BODY = 30.0  # seconds for all of it
 Refusal = tuple[int, str, str]
 
 
+class ClientGone(Exception):
+    """The connection was closed before the request was whole: there is nobody to answer."""
+
+
 class Shield:
     """Wraps the application. Pure ASGI, so that streaming and background work are left alone."""
 
@@ -72,6 +76,8 @@ class Shield:
             slow = (408, "too_slow", f"The request took longer than {SLOWEST_BODY:g} seconds to arrive.")
             await self._refuse(scope, send_shielded, slow)
             return
+        except ClientGone:
+            return
         if body is None:
             await self._refuse(scope, send_shielded, self._too_large())
             return
@@ -100,14 +106,13 @@ class Shield:
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                first: Message = message
-                break
+                raise ClientGone
             size += len(message.get("body", b""))
             if size > self._largest:
                 return None
             parts.append(message.get("body", b""))
             if not message.get("more_body", False):
-                first = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+                first: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
                 break
         given = False
 

@@ -21,6 +21,7 @@ USERS = sa.Table(
     sa.Column("password", sa.Text, nullable=False),
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("devices_since", sa.Text),  # devices that signed in before count as strangers
 )
 SESSIONS = sa.Table(
     "web_sessions",
@@ -40,6 +41,7 @@ TOKENS = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("revoked_at", sa.Text),
+    sa.Column("used_on", sa.Text),  # the day of its latest use
 )
 ATTEMPTS = sa.Table(
     "web_attempts",
@@ -75,13 +77,15 @@ QUERIES = sa.Table(
 AUDIT = sa.Table(
     "web_audit",
     METADATA,
-    sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True, autoincrement=False),
     sa.Column("at", sa.Text, nullable=False),
-    sa.Column("user", sa.Text, nullable=False),
+    sa.Column("user", sa.Text, nullable=False, index=True),
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("dataset", sa.Text),
     sa.Column("query_id", sa.Text),
     sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False, unique=True),  # the chain cannot fork, whoever writes
+    sa.Column("digest", sa.Text, nullable=False, unique=True),
 )
 THRESHOLDS = sa.Table(
     "web_thresholds",

@@ -97,9 +97,11 @@ def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
     """Columns by whose values people can be compared, with the declared values."""
     columns: dict[str, list[str]] = {}
     for column in schema.columns.values():
+        if column.identifying or column.name == schema.unit:
+            continue
         if column.type is ColumnType.BOOLEAN:
             columns[column.name] = ["true", "false"]
-        elif column.type is ColumnType.CATEGORY and column.values and not column.identifying:
+        elif column.type is ColumnType.CATEGORY and column.values:
             columns[column.name] = list(column.values)
     return columns
 

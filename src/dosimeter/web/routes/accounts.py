@@ -92,8 +92,10 @@ def _key(entries: tuple[Entry, ...]) -> tuple[str, tuple[str, ...]]:
 
 def _sums(request: Request, office: Office, user: User, desk: Desk, entries: tuple[Entry, ...]) -> Response:
     def work(dataset: Dataset, meter: Meter) -> Sums:
-        for digest in dict.fromkeys(entry.request.plan_digest for entry in entries):
-            office.database.ledger.record_view(desk.name, digest, "risk")
+        asked = [entry.request for entry in entries]
+        looks = dict.fromkeys((each.measured_digest or each.plan_digest, each.analyst) for each in asked)
+        for digest, analyst in looks:
+            office.database.ledger.record_view(desk.schema.account_name, digest, "risk", analyst=analyst)
         return sum_guarantees(dataset, entries, meter)
 
     _forget_other_data(desk, entries)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import InputError, LimitError
+from dosimeter.web.audit import note
 from dosimeter.web.auth import User
 from dosimeter.web.checking import CheckRoom, underline_clause
-from dosimeter.web.inbox import find_own, list_own, submit_query, withdraw_query
-from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, show_query
+from dosimeter.web.inbox import Row, find_own, list_own, submit_query, withdraw_query
+from dosimeter.web.incidents import tell_analysts
+from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
+from dosimeter.web.released import list_released
 
 router = APIRouter()
+PAGE = 20
 PATIENCE = 10.0  # seconds that a page waits for the analyst's check before
 
 
@@ -69,8 +73,8 @@ async def _ask_page(
         checked = {"check": None, "marked": ""}
     return render_public(
         request, "ask.html", user, status=status if problems else 200,
-        form=form.model_dump(), problems=problems or {}, names=list(office.desks), dataset=desk.public(),
-        **checked,
+        form=form.model_dump(), problems=problems or {}, names=list(office.desks),
+        dataset=await run_in_threadpool(office.public, desk), **checked,
     )  # fmt: skip
 
 
@@ -86,7 +90,7 @@ def show_schema(
 ) -> Response:
     """What is publicly known of another dataset; what was typed stays."""
     desk = require_desk(office, dataset)
-    return render_public(request, "fragments/schema.html", user, dataset=desk.public())
+    return render_public(request, "fragments/schema.html", user, dataset=office.public(desk))
 
 
 @router.post("/ask/check")
@@ -139,7 +143,8 @@ def _name_problems(error: ValidationError) -> dict[str, str]:
 @router.get("/queries")
 def list_queries(request: Request, office: OfficeOf, user: Analyst) -> Response:
     shown = [show_query(row, None) for row in list_own(office.database, user)]
-    return render_public(request, "queries.html", user, queries=shown)
+    stopped = [name for name in office.desks if office.is_stopped(name)]
+    return render_public(request, "queries.html", user, queries=shown, stopped=stopped)
 
 
 @router.get("/queries/{query_id}")
@@ -173,7 +178,16 @@ def find_shown(office: Office, user: User, query_id: str) -> PublicQuery:
     row = find_own(office.database, user, query_id) if query_id.isalnum() else None
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
-    return show_query(row, office.entry(row["entry_id"]) if row["status"] == "released" else None)
+    if row["status"] == "released":
+        note_reading(office, user, row, user.session)
+    entry = office.entry(row["entry_id"]) if row["status"] == "released" else None
+    return show_query(row, entry, stopped=tell_analysts(office, row["dataset"]))
+
+
+def note_reading(office: Office, user: User, row: Row, session: str) -> None:
+    """Put on record that an analyst was given an answer: once per session, or per user of the interface."""
+    if office.is_first("read", session, row["id"]):
+        note(office.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
 
 
 @router.post("/queries/{query_id}/withdraw")
@@ -182,3 +196,36 @@ def withdraw(office: OfficeOf, user: Analyst, query_id: str) -> Response:
     if not withdraw_query(office.database, user, query_id):
         raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
     return RedirectResponse("/queries", status_code=303)
+
+
+# ---------------------------------------------------------------- what is released, whoever asked
+
+
+@router.get("/answers")
+def show_answers(
+    request: Request,
+    office: OfficeOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200)] = "",
+    before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$")] = None,
+) -> Response:
+    """The released answers of a dataset, without names and purposes."""
+    desk = require_desk(office, dataset or next(iter(office.desks)))
+    listed = list_released(office, desk, limit=PAGE, before=before)
+    note_readings(office, user, listed, user.session)
+    return render_public(
+        request,
+        "answers.html",
+        user,
+        names=list(office.desks),
+        dataset=desk.name,
+        listed=listed,
+        later=before is not None,
+    )
+
+
+def note_readings(office: Office, user: User, listed: PublicReleases, session: str) -> None:
+    """Put on record that somebody was shown released answers, once per session and newest answer among them."""
+    if listed.answers and office.is_first("listed", session, listed.answers[0].entry):
+        dataset = listed.answers[0].dataset
+        note(office.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

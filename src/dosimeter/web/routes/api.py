@@ -16,9 +16,21 @@ from dosimeter.version import __version__
 from dosimeter.web.auth import User, find_token
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.inbox import Row, find_own, list_own, submit_query
-from dosimeter.web.models import NewQuery, PublicCheck, PublicDataset, PublicList, PublicQuery, QueryText, show_query
+from dosimeter.web.incidents import tell_analysts
+from dosimeter.web.models import (
+    NewQuery,
+    PublicCheck,
+    PublicDataset,
+    PublicList,
+    PublicQuery,
+    PublicReleases,
+    QueryText,
+    show_query,
+)
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
+from dosimeter.web.released import MOST_LISTED, list_released
+from dosimeter.web.routes.analyst import note_reading, note_readings
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
@@ -76,7 +88,7 @@ QueryId = Annotated[str, Path(max_length=64)]
 
 @router.get("/datasets", summary="The datasets and their public schemas")
 def list_datasets(office: OfficeOf, user: TokenUser) -> list[PublicDataset]:
-    return [desk.public() for desk in office.desks.values()]
+    return [office.public(desk) for desk in office.desks.values()]
 
 
 @router.post("/check", summary="Whether a query can be answered; asks nothing")
@@ -99,7 +111,7 @@ def _submit(office: Office, user: User, query: NewQuery) -> PublicQuery:
     query_id = submit_query(office.database, user, query, most=office.settings.open_queries)
     row = find_own(office.database, user, query_id)
     assert row is not None
-    return show_query(row, None)
+    return _show(office, user, row)
 
 
 @router.get("/queries", summary="Your queries, newest first")
@@ -112,7 +124,7 @@ def list_queries(
     if before is not None and not before.isprintable():
         raise Refused(422, "unusable", "before must be a time, as created_at gives it.")
     rows = list_own(office.database, user, limit=limit, before=before)
-    return PublicList(queries=[_show(office, row) for row in rows])
+    return PublicList(queries=[_show(office, user, row) for row in rows])
 
 
 @router.get("/queries/{query_id}", summary="One of your queries, with its answer once it is released")
@@ -120,8 +132,24 @@ def read_query(office: OfficeOf, user: TokenUser, query_id: QueryId) -> PublicQu
     row = find_own(office.database, user, query_id) if query_id.isalnum() else None
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
-    return _show(office, row)
+    return _show(office, user, row)
 
 
-def _show(office: Office, row: Row) -> PublicQuery:
-    return show_query(row, office.entry(row["entry_id"]) if row["status"] == "released" else None)
+@router.get("/answers", summary="The released answers of a dataset, whoever asked, newest first")
+def list_answers(
+    office: OfficeOf,
+    user: TokenUser,
+    dataset: Annotated[str, Query(max_length=200)],
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
+    before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$", description="following")] = None,
+) -> PublicReleases:
+    listed = list_released(office, require_desk(office, dataset), limit=limit, before=before)
+    note_readings(office, user, listed, f"token of {user.id}")
+    return listed
+
+
+def _show(office: Office, user: User, row: Row) -> PublicQuery:
+    if row["status"] == "released":
+        note_reading(office, user, row, f"token of {user.id}")
+    entry = office.entry(row["entry_id"]) if row["status"] == "released" else None
+    return show_query(row, entry, stopped=tell_analysts(office, row["dataset"]))

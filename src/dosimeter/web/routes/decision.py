@@ -19,10 +19,12 @@ from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
 from dosimeter.model import Choice, Schema
+from dosimeter.plan_identity import digest_measured
 from dosimeter.preference import Preference, parse_preference
 from dosimeter.releasing import Prepared
 from dosimeter.web.audit import note
 from dosimeter.web.auth import User
+from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import (
     ALGORITHMS,
     count_cost,
@@ -94,7 +96,8 @@ def find_exhibit(office: Office, case: Case, *, wait: float = PATIENCE, renew: b
     first. ``renew``: look first whether the data changed since; otherwise what a later look has seen counts."""
 
     def work(dataset: Dataset, meter: Meter) -> Exhibit:
-        office.database.ledger.record_view(case.desk.name, case.prepared.plan.digest, "risk")
+        measured = digest_measured(case.prepared.plan)
+        office.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.row["analyst"])
         return prepare_exhibit(dataset, case.prepared, meter)
 
     bench, key = case.desk.bench, ("exhibit", case.row["id"])
@@ -181,7 +184,7 @@ def show_decision(
         "entry": office.entry(case.row["entry_id"]),
     }
     if needs_consent(case):
-        return render(request, "decide_blind.html", user, status=status, **_unseen(case, books), **common)
+        return render(request, "decide_blind.html", user, status=status, **_unseen(office, case, books), **common)
     job = find_exhibit(office, case, renew=True)
     if job.state != "done":
         share = case.desk.bench.share(job)
@@ -199,17 +202,19 @@ def show_decision(
         blocked=bool(problem) or waiting is not None, account=describe_account(books),
         columns=list_two_way_columns(case.desk.schema),
         all_columns=[name for name in case.desk.schema.columns if name not in list_identifying(case.desk.schema)],
-        candidates=sorted(case.desk.candidates), preview=_preview(case, books, live.selected),
+        candidates=sorted(case.desk.candidates), preview=_preview(office, case, books, live.selected),
         many=exhibit.many, **common,
     )  # fmt: skip
 
 
-def _preview(case: Case, books: Books, epsilon: float) -> dict[str, Any]:
+def _preview(office: Office, case: Case, books: Books, epsilon: float) -> dict[str, Any]:
+    """What the analyst will see. Its promise says what the released one will: the ledger knows who looked (G1)."""
+    told = case.desk.settings.algorithm != "find" and office.told(case.prepared, case.row["analyst"])
     at = find_worst(case.desk, books) if case.desk.settings.algorithm == "find-and-release" else epsilon
-    return preview_answer(case.prepared, at, looked=not needs_consent(case))
+    return preview_answer(case.prepared, at, looked=told)
 
 
-def _unseen(case: Case, books: Books) -> dict[str, Any]:
+def _unseen(office: Office, case: Case, books: Books) -> dict[str, Any]:
     """What a controller can choose by without looking at the data: the account, and what k and Δ decide."""
     remaining = books.remaining(case.desk.candidates)
     at = max(remaining or case.desk.candidates)
@@ -220,7 +225,7 @@ def _unseen(case: Case, books: Books) -> dict[str, Any]:
         "names": [output.name for output in case.prepared.plan.outputs if output.is_aggregate],
         "any_left": bool(remaining),
         "cost": count_cost(case.desk, at, books),
-        "preview": _preview(case, books, at),
+        "preview": _preview(office, case, books, at),
     }
 
 
@@ -270,11 +275,16 @@ def find_own_threshold(office: Office, case: Case, user: User, exhibit: Exhibit)
 
 
 def state_preference(office: Office, case: Case, user: User, wish: Wish) -> Preference:
-    """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone."""
+    """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone.
+
+    Raises PreferenceError where it cannot be used, or names people who were not revealed.
+    """
     if case.desk.settings.algorithm == "find-and-release":
         return parse_preference(f"variance:{case.desk.settings.variance!r}")
     suggested = read_thresholds(office.database, user)[case.row["priority"]]
-    return write_preference(wish, case.desk.schema, suggested)
+    preference = write_preference(wish, case.desk.schema, suggested)
+    admit_condition(office, user, case.row, case.prepared.plan, preference)
+    return preference
 
 
 class LiveReading(BaseModel):
@@ -324,7 +334,7 @@ def show_live(request: Request, office: OfficeOf, user: Controller, query_id: st
     books = office.books(case.desk, case.prepared)
     context = {
         "live": live, "row": case.row, "algorithm": case.desk.settings.algorithm, "csrf": make_csrf(office, user),
-        "preview": _preview(case, books, live.selected), "many": exhibit.many, "blocked": False,
+        "preview": _preview(office, case, books, live.selected), "many": exhibit.many, "blocked": False,
     }  # fmt: skip
     return LiveReading(
         problem="",
@@ -394,6 +404,7 @@ def reveal(
     case = find_case(office, query_id)
     _require_exhibit(office, case)
     columns = ", ".join(list_identifying(case.desk.schema))
+    office.mark_revealed(user.session, query_id)
     note(
         office.database, user.name, "revealed identities", dataset=case.desk.name, query_id=query_id, detail=columns
     )  # fmt: skip

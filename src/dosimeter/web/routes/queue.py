@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.web.audit import list_audit, note
+from dosimeter.web.audit import AuditFilter, list_audit, note, read_head
 from dosimeter.web.auth import User
 from dosimeter.web.deciding import settle_left
 from dosimeter.web.inbox import count_open, find_query, list_decided, list_open, read_thresholds, save_thresholds
-from dosimeter.web.models import PHRASES
+from dosimeter.web.models import PHRASES, check_text
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render
 
 router = APIRouter()
 PAGE = 50
+AUDIT_PAGE = 200
 Shown = Annotated[int, Query(ge=1, le=1_000)]
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
@@ -93,8 +95,18 @@ def show_audit(
     office: OfficeOf,
     user: Controller,
     before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    who: Annotated[str, Query(max_length=64), AfterValidator(check_text)] = "",
+    day: Annotated[str, Query(max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = "",
+    text: Annotated[str, Query(max_length=200), AfterValidator(check_text)] = "",
 ) -> Response:
-    return render(request, "audit.html", user, entries=list_audit(office.database, before=before))
+    only = AuditFilter(who, day, text)
+    entries = list_audit(office.database, limit=AUDIT_PAGE, before=before, only=only)
+    earlier = urlencode({"who": who, "day": day, "text": text, "before": entries[-1]["id"]}) if entries else ""
+    count, head = read_head(office.database)
+    return render(
+        request, "audit.html", user, entries=entries, only=only, count=count, head=head,
+        earlier=earlier if len(entries) == AUDIT_PAGE else "",
+    )  # fmt: skip
 
 
 @router.get("/jobs/{job_id}")

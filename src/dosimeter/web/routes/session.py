@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from itsdangerous import BadSignature
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import OptionError
 from dosimeter.web import auth
 from dosimeter.web.audit import note
+from dosimeter.web.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
+from dosimeter.web.gate import Crowded
 from dosimeter.web.models import LineText, PublicToken
 from dosimeter.web.pages import (
     ENTRY_COOKIE,
+    NOTICE_COOKIE,
     SESSION_COOKIE,
     Analyst,
+    GateOf,
     NotSignedIn,
     OfficeOf,
     Refused,
@@ -30,11 +35,17 @@ from dosimeter.web.pages import (
     render,
     render_public,
 )
+from dosimeter.web.throttle import Limits, Throttled, refuse_throttled
 
 router = APIRouter()
 TOKEN_COOKIE = "dosimeter_token"
+SLOWED = (
+    "Many wrong passwords were tried for this account. Wait a minute, then try again. A device that you signed in on "
+    "before is not held up."
+)
 WRONG = "Name and password do not match."
 CROWDED = "Too many people sign in just now. Try again in a moment."
+CHANGED = "The password is changed; other sessions have ended, and API tokens are revoked."
 ENDED = "Your session ended; nothing was decided or changed. Sign in to go on where you were."
 GO_ON = "Sign in to go on."
 
@@ -84,38 +95,59 @@ def _sign_in_page(
 
 
 @router.post("/sign-in")
-def sign_in(request: Request, office: OfficeOf, form: Annotated[SignInForm, Form()]) -> Response:
+async def sign_in(request: Request, office: OfficeOf, gate: GateOf, form: Annotated[SignInForm, Form()]) -> Response:
     """A new session id at every sign-in: one that was planted beforehand is worth nothing."""
-    settings = office.settings
-    before = find_visitor(request)
-    back = find_way_back(form.next)
+    database, back = office.database, find_way_back(form.next)
+    cookie = request.cookies.get(DEVICE_COOKIE, "")
+    device = await run_in_threadpool(find_device, office, cookie, form.name)
+    limits = _find_limits(request, office, device)
+    visitor = limits.network if device is None else f"user {device.user_id}"
+    hours = office.settings.session_hours
     try:
-        limits = _find_limits(request, office)
-        key = auth.sign_in(office.database, form.name, form.password, limits, hours=settings.session_hours)
-    except auth.Throttled:
-        return _sign_in_page(request, _write_throttled(office), 429, back=back, name=form.name)
-    except auth.Crowded:
+        await run_in_threadpool(refuse_throttled, database, form.name, limits)
+        begun = await gate.run(
+            visitor,
+            lambda: auth.sign_in(database, form.name, form.password, limits, hours=hours),
+            known=device is not None,
+        )
+    except Throttled as throttled:
+        return _sign_in_page(request, _write_throttled(office, throttled), 429, back=back, name=form.name)
+    except Crowded:
         return _sign_in_page(request, CROWDED, 503, back=back, name=form.name)
-    if key is None:
+    if begun is None:
         return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
+    return await run_in_threadpool(_begin_session, request, office, begun, back, known=device is not None)
+
+
+def _begin_session(request: Request, office: OfficeOf, begun: auth.SignedIn, back: str, *, known: bool) -> Response:
+    """Lead to the page that was asked for, with the session's cookie, and the device's if it has none."""
+    settings, before = office.settings, find_visitor(request)
     if before is not None:
         auth.end_session(office.database, before)
-    user = auth.find_session(office.database, key)
-    page = RedirectResponse(find_way_back(back, user.role if user else "") or "/", status_code=303)
-    page.set_cookie(
-        SESSION_COOKIE, str(office.signer("session").dumps(key)), max_age=settings.session_hours * 3600,
-        httponly=True, samesite="lax", secure=settings.secure, path="/",
-    )  # fmt: skip
+    page = RedirectResponse(find_way_back(back, begun.user.role) or "/", status_code=303)
+    safe: dict[str, Any] = {"httponly": True, "secure": settings.secure}
+    session = str(office.signer("session").dumps(begun.key))
+    page.set_cookie(SESSION_COOKIE, session, max_age=settings.session_hours * 3600, samesite="lax", path="/", **safe)
     page.delete_cookie(ENTRY_COOKIE, path="/sign-in")
+    if begun.failures:
+        told = str(office.signer("notice").dumps([begun.user.session, begun.failures]))
+        page.set_cookie(NOTICE_COOKIE, told, max_age=300, samesite="lax", path="/", **safe)
+    if not known:
+        device = write_device(office, begun.user.id)
+        page.set_cookie(DEVICE_COOKIE, device, max_age=KEPT, samesite="strict", path="/sign-in", **safe)
     return page
 
 
-def _find_limits(request: Request, office: OfficeOf) -> auth.Limits:
+def _find_limits(request: Request, office: OfficeOf, device: Device | None = None) -> Limits:
     settings = office.settings
-    return auth.Limits(find_address(request), settings.failures_allowed, settings.blocked_minutes)
+    return Limits(
+        find_address(request), settings.failures_allowed, settings.blocked_minutes, "" if device is None else device.id
+    )
 
 
-def _write_throttled(office: OfficeOf) -> str:
+def _write_throttled(office: OfficeOf, throttled: Throttled) -> str:
+    if throttled.slowed:
+        return SLOWED
     return f"Too many wrong passwords. Wait {office.settings.blocked_minutes} minutes, then try again."
 
 
@@ -158,28 +190,29 @@ def _read_fresh(office: OfficeOf, user: Visitor, cookie: str) -> str:
 def _me_page(
     request: Request, office: OfficeOf, user: Visitor, fresh: str = "", said: str = "", status: int = 200
 ) -> Response:
-    tokens = [PublicToken(**token) for token in auth.list_tokens(office.database, user)]
+    tokens = [PublicToken.model_validate(token) for token in auth.list_tokens(office.database, user)]
     return render_public(request, "me.html", user, status=status, tokens=tokens, fresh=fresh, said=said)
 
 
 @router.post("/me/password")
-def change_password(
-    request: Request, office: OfficeOf, user: Visitor, form: Annotated[PasswordForm, Form()]
+async def change_password(
+    request: Request, office: OfficeOf, gate: GateOf, user: Visitor, form: Annotated[PasswordForm, Form()]
 ) -> Response:
+    limits = _find_limits(request, office, Device(f"session {user.session}", user.id))
     try:
-        changed = auth.change_password(
-            office.database, user, form.current, form.fresh, _find_limits(request, office)
-        )  # fmt: skip
+        changed = await gate.run(
+            f"user {user.id}",
+            lambda: auth.change_password(office.database, user, form.current, form.fresh, limits),
+            known=True,
+        )
+        said, status = (CHANGED, 200) if changed else ("The current password is not right.", 422)
     except OptionError as problem:
-        return _me_page(request, office, user, said=str(problem), status=422)
-    except auth.Throttled:
-        return _me_page(request, office, user, said=_write_throttled(office), status=429)
-    except auth.Crowded:
-        return _me_page(request, office, user, said=CROWDED, status=503)
-    if not changed:
-        return _me_page(request, office, user, said="The current password is not right.", status=422)
-    said = "The password is changed; other sessions have ended, and API tokens are revoked."
-    return _me_page(request, office, user, said=said)
+        said, status = str(problem), 422
+    except Throttled as throttled:
+        said, status = _write_throttled(office, throttled), 429
+    except Crowded:
+        said, status = CROWDED, 503
+    return await run_in_threadpool(_me_page, request, office, user, said=said, status=status)
 
 
 @router.post("/me/tokens")

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.errors import DosimeterError
+from dosimeter.errors import DatasetStopped, DosimeterError
 from dosimeter.numerals import format_epsilon
 from dosimeter.preference import parse_preference
 from dosimeter.web.auth import User
+from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import count_cost, explain_refusal, find_worst
 from dosimeter.web.deciding import (
     AlreadyDecided,
@@ -23,6 +24,7 @@ from dosimeter.web.deciding import (
     repeat_answer,
     run_release,
 )
+from dosimeter.web.incidents import REFUSED
 from dosimeter.web.jobs import Rank
 from dosimeter.web.live import round_down
 from dosimeter.web.models import DENIED, PHRASES, check_text
@@ -88,7 +90,7 @@ def confirm(request: Request, office: OfficeOf, user: Controller, query_id: str)
         epsilon = None
     try:
         preference = state_preference(office, case, user, wish).text if algorithm == "find" else None
-        _check(office, case, Approval(epsilon, preference, continued=True))
+        _check(office, user, case, Approval(epsilon, preference, continued=True))
     except DosimeterError as error:
         return show_decision(request, office, user, case, wish, complaint=str(error), status=422)
     except Refused as refused:
@@ -131,7 +133,7 @@ def approve(
         reason=" ".join(form.reason.split()),
     )
     try:
-        _check(office, case, approval)
+        _check(office, user, case, approval)
     except Refused as refused:
         return _turn_down(request, office, user, case, approval, refused)
     wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
@@ -165,8 +167,10 @@ def _turn_down(
     return show_decision(request, office, user, case, wish, refusal=refused.message, status=refused.status)
 
 
-def _check(office: Office, case: Case, approval: Approval) -> None:
+def _check(office: Office, user: User, case: Case, approval: Approval) -> None:
     """What the page would not have offered is refused here too; the ledger decides once more, in its transaction."""
+    if office.is_stopped(case.desk.name):
+        raise Refused(409, "stopped", REFUSED)
     books = office.books(case.desk, case.prepared, fresh=True)
     remaining = books.remaining(case.desk.candidates)
     if approval.epsilon is None:
@@ -188,6 +192,7 @@ def _check(office: Office, case: Case, approval: Approval) -> None:
         return
     try:
         preference = parse_preference(approval.preference or "")
+        admit_condition(office, user, case.row, case.prepared.plan, preference)
         job = find_exhibit(office, case, wait=4 * PATIENCE, renew=True)
         if job.state != "done":
             raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
@@ -214,6 +219,8 @@ def repeat(request: Request, office: OfficeOf, user: Controller, query_id: str) 
         repeat_answer(office, case.row, user, earlier)
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
+    except DatasetStopped as stopped:
+        raise Refused(409, "stopped", str(stopped)) from None
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
 
 

@@ -1,0 +1,188 @@
+"""What a release agrees with its account: the terms, which data they are of, and what is written down of a request.
+
+Takes a Prepared release and the ledger; gives values, or refuses before any data are measured. Charges nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dosimeter.accounting import Books, Policy, Reading, default_delta_total, exact_decimal, write_decimal
+from dosimeter.errors import LedgerError, OptionError
+from dosimeter.ledger import (
+    Account,
+    AccountOpening,
+    Continuation,
+    Identification,
+    Ledger,
+    Request,
+    check_apart,
+    refuse_stopped,
+)
+from dosimeter.model import Schema
+from dosimeter.plan_identity import digest_measured
+from dosimeter.version import __version__
+
+if TYPE_CHECKING:
+    from dosimeter.engines.base import Engine
+    from dosimeter.releasing import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What a release adds to its account before it is charged: it is opened, or continued, or its data identified."""
+
+    opening: AccountOpening | None = None
+    continuation: Continuation | None = None
+    identification: Identification | None = None
+
+
+def require_running(ledger: Ledger, schema: Schema) -> None:
+    """Refuse a release from a dataset that an incident has stopped, before anything is looked at (N4)."""
+    if ledger.stopped(schema.account_name) is not None:
+        raise refuse_stopped(schema.account_name)
+
+
+def enter_books(
+    ledger: Ledger, prepared: Prepared, source: str, engine: Engine
+) -> tuple[Account | None, Agreement, frozenset[str] | None]:
+    """Return the account as it is, what a release would add to it, and the identities that were found out for that.
+
+    Refused here, before any data are measured, is what contradicts the account's terms, and data that another account
+    holds. Identities take a look at the whole table, and are asked for only where the account does not know them yet.
+    """
+    account = ledger.account(prepared.dataset)
+    agree_on_terms(account, prepared, source, None)  # first what can be refused without looking
+    identities = None
+    if account is None or (prepared.schema_digest, source) not in account.identified:
+        identities = engine.identities()
+    agreement = agree_on_terms(account, prepared, source, identities)
+    if agreement.opening is not None or agreement.continuation is not None:
+        ledger.check_holder(prepared.dataset, source, identities or frozenset(), engine.identities(public=True))
+    if agreement.opening is not None:
+        unidentified = ledger.unidentified()
+        if not prepared.order.other_people:
+            check_apart(unidentified, ())
+        agreement = replace(agreement, opening=replace(agreement.opening, apart=unidentified))
+    return account, agreement, identities
+
+
+def agree_on_terms(
+    account: Account | None, prepared: Prepared, source: str, identities: frozenset[str] | None
+) -> Agreement:
+    """Return the terms a new account is opened with, or what it takes to go on with the one there is."""
+    order, terms = prepared.order, prepared.order.terms
+    schema = prepared.schema_digest
+    policy = Policy.parse(terms.policy) if terms.policy is not None else None
+    total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name="--delta-total")
+    cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name="--max-epsilon")
+    if account is None:
+        if policy is None:
+            raise OptionError(
+                f"{prepared.dataset} has no account in this ledger yet. Choose how it may be spent: --policy paper, or "
+                "--policy budget:E."
+            )
+        opening = AccountOpening(
+            policy=policy,
+            algorithm=order.algorithm,
+            delta_total=default_delta_total(prepared.n) if total is None else total,
+            max_epsilon=cap,
+            individuals=prepared.n,
+            schema_digest=schema,
+            source_digest=source,
+            identities=identities,
+        )
+        return Agreement(opening=opening)
+    account.check_terms(algorithm=order.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
+    if account.is_of(schema, source):
+        if identities is None or (schema, source) in account.identified:
+            return Agreement()
+        found = Identification(schema_digest=schema, source_digest=source, identities=identities)
+        return Agreement(identification=found)
+    if not order.continued:
+        raise LedgerError(
+            f"{account.tell_change(schema, source)} If the people are the same, give --continue: the account and its "
+            "reading go on."
+        )
+    by = order.approved_by or order.analyst
+    return Agreement(
+        continuation=Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
+    )
+
+
+def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
+    """Those of the account, or those it is about to be opened with."""
+    terms = opening if account is None else account
+    assert terms is not None
+    return Books(
+        policy=terms.policy,
+        max_epsilon=terms.max_epsilon,
+        reading=Reading(delta_total=terms.delta_total) if account is None else account.reading,
+        epsilon_svt=prepared.epsilon_svt,
+        delta=prepared.delta,
+    )
+
+
+def write_request(prepared: Prepared, source: str) -> Request:
+    order, mechanism = prepared.order, prepared.mechanism
+    return Request(
+        query=prepared.plan.sql,
+        plan_digest=prepared.plan.digest,
+        measured_digest=digest_measured(prepared.plan),
+        schema_digest=prepared.schema_digest,
+        source_digest=source,
+        request_digest=digest_request(prepared, source),
+        algorithm=order.algorithm,
+        mechanism=mechanism.kind,
+        calibration=mechanism.calibration,
+        delta=prepared.delta,
+        software=f"dosimeter {__version__}",
+        analyst=order.analyst,
+        purpose=order.purpose,
+        preference=prepared.preference.text if prepared.preference is not None else None,
+        tau=None if order.variance is None else exact_decimal(order.variance),
+        selection=order.selection if order.svt is not None else None,
+        settings={
+            "indicator": prepared.look.indicator,
+            "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
+            "min_rows": prepared.look.min_rows,
+            "clamp": order.clamp,
+            **{
+                name: value
+                for name in ("chosen", "reference", "approved_by")
+                if (value := getattr(order, name)) is not None
+            },
+        },
+    )
+
+
+def digest_request(prepared: Prepared, source_digest: str) -> str:
+    """Identity of a request: the same query on the same data by the same rules.
+
+    Who asks does not count, and neither does clamping: it works on the numbers that were released already. A change
+    here makes every ledger in use charge anew for what it answered before.
+    """
+    order, look = prepared.order, prepared.look
+    content = {
+        "plan": prepared.plan.digest,
+        "source": source_digest,
+        "mechanism": [prepared.mechanism.kind, prepared.mechanism.calibration, write_decimal(prepared.delta)],
+        "algorithm": order.algorithm,
+        "epsilon": _write_optional(order.epsilon),
+        "preference": None if prepared.preference is None else prepared.preference.text,
+        "svt": write_decimal(prepared.epsilon_svt),
+        "variance": _write_optional(order.variance),
+        "selection": order.selection if order.svt is not None else None,
+        "indicator": look.indicator if order.prefer is not None else None,
+        "candidates": None
+        if order.epsilon is not None
+        else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
+    } | ({} if order.chosen is None else {"chosen": _write_optional(order.chosen)})
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _write_optional(number: float | None) -> str | None:
+    return None if number is None else write_decimal(exact_decimal(number))

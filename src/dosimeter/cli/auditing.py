@@ -1,0 +1,97 @@
+"""Commands that check the web application's audit log: audit export and audit verify."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dosimeter.cli import options as o
+from dosimeter.cli.serving import require_web
+from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.web.database import Database
+
+audit = typer.Typer(
+    name="audit",
+    help="The web application's audit log: who saw and did what.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--database", metavar="L", help="Instead: the database itself, a file or a postgresql:// URL."),
+]
+
+
+@audit.command("verify")
+def verify(
+    config: Config = None,
+    database: Target = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="DIGEST", help="A head noted earlier, to find a cut-off tail.")
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Tell whether any record was altered, left out or put in. Exit status 1 if one was."""
+    with _open(config, database) as opened:
+        from dosimeter.web.audit import check_audit
+
+        result = check_audit(opened, head)
+    if json:
+        o.print_json(result.describe())
+    elif result.intact:
+        typer.echo(f"Intact: {result.records} records. Head {result.head}")
+    else:
+        assert result.first_bad is not None
+        typer.echo(f"Not intact: record {result.first_bad[0]}: {result.first_bad[1]}")
+    return 0 if result.intact else 1
+
+
+@audit.command("export")
+def export(
+    config: Config = None,
+    database: Target = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file instead of the screen.")
+    ] = None,
+) -> int:
+    """Write every record as one line of JSON, oldest first."""
+    o.check_writable(output)
+    with _open(config, database) as opened:
+        from dosimeter.web.audit import export_audit
+
+        if output is None:
+            export_audit(opened, sys.stdout)
+            return 0
+        try:
+            with output.open("w", encoding="utf-8") as stream:
+                export_audit(opened, stream)
+        except OSError:
+            raise o.unwritable(output) from None
+    return 0
+
+
+@contextmanager
+def _open(config: Path | None, target: str | None) -> Iterator[Database]:
+    """Open the database for reading. Nothing is made or migrated where it is not there."""
+    require_web()
+    if (config is None) == (target is None):
+        raise OptionError("Say which log: --config FILE, or --database L.")
+    from dosimeter.web.database import Database
+    from dosimeter.web.settings import read_database
+
+    database = Database(read_database(config) if config is not None else str(target), create=False)
+    try:
+        yield database
+    finally:
+        database.close()

@@ -1,0 +1,120 @@
+"""Which stored data DuckDB reads: the content of tables, and of the tables under a view. Takes an open connection.
+
+Lets the driver's errors through. Only statements of our own making run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import exp
+
+from dosimeter.engines.duckdb_files import quote_identifier, quote_text
+from dosimeter.engines.identities import identify_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+Name = tuple[str, str]  # schema and table, as DuckDB compares them: in lower case
+
+
+def identify_relation(connection: duckdb.DuckDBPyConnection, relation: str) -> frozenset[str]:
+    """Return the identity of a relation's content: one scan, which does not depend on the order of rows or columns."""
+    columns = sorted((str(row[0]) for row in connection.execute(f"DESCRIBE {relation}").fetchall()), key=str.lower)
+    row = " || ".join(_write_cell(name) for name in columns)
+    hashes = ", ".join(f"SUM(md5_number_{half}(dosimeter_row))" for half in ("lower", "upper"))
+    ((count, *sums),) = connection.execute(
+        f"SELECT COUNT(*), {hashes} FROM (SELECT {row} AS dosimeter_row FROM {relation}) AS dosimeter_rows"
+    ).fetchall()
+    return identify_rows(columns, int(count), sums)
+
+
+def _write_cell(name: str) -> str:
+    """Return SQL for one cell as a text that no other cell has: its length, then itself."""
+    cell = f"CAST({quote_identifier(name)} AS VARCHAR)"
+    return f"COALESCE(CAST(LENGTH({cell}) AS VARCHAR) || ':' || {cell}, '-')"
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """The tables and views of one attached database."""
+
+    tables: set[Name] = field(default_factory=set)
+    views: dict[Name, str] = field(default_factory=dict)
+    macros: bool = False  # whether functions of its own hide what a view reads
+
+    def find(self, name: str, schema: str) -> list[Name]:
+        """Return the tables and views of this name: those of the schema that is given, otherwise those of any."""
+        wanted = [known for known in (*self.tables, *self.views) if known[1] == name.lower()]
+        return [known for known in wanted if not schema or known[0] == schema.lower()]
+
+    def list_under(self, names: list[Name]) -> frozenset[Name]:
+        """Return the stored tables that tables and views read; every table where that cannot be told."""
+        if not names or (self.macros and not self.tables.issuperset(names)):
+            return frozenset(self.tables)
+        found: set[Name] = set()
+        seen, waiting = set[Name](), list(names)
+        while waiting:
+            current = waiting.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            if current in self.tables:
+                found.add(current)
+                continue
+            read = self._list_read(self.views[current])
+            if read is None:
+                return frozenset(self.tables)
+            waiting.extend(read)
+        return frozenset(found)
+
+    def _list_read(self, sql: str) -> list[Name] | None:
+        """Return what a view's own text reads, or None where the text does not tell."""
+        try:
+            tree = sqlglot.parse_one(sql, dialect="duckdb")
+        except sqlglot.errors.SqlglotError:
+            return None
+        body = tree.expression if isinstance(tree, exp.Create) else None
+        if body is None:
+            return None
+        own = {table.alias_or_name.lower() for table in body.find_all(exp.CTE)}
+        read: list[Name] = []
+        for table in body.find_all(exp.Table):
+            if not isinstance(table.this, exp.Identifier):
+                return None  # a function that makes rows
+            known = self.find(table.name, table.db)
+            if not known and table.name.lower() not in own:
+                return None
+            read += known
+        return read
+
+
+def read_catalogue(connection: duckdb.DuckDBPyConnection, database: str) -> Catalogue:
+    def fetch(columns: str, function: str) -> Iterable[tuple[str, ...]]:
+        query = f"SELECT {columns} FROM {function}() WHERE NOT internal AND database_name = {quote_text(database)}"
+        return connection.execute(query).fetchall()
+
+    return Catalogue(
+        tables={(str(s).lower(), str(t).lower()) for s, t in fetch("schema_name, table_name", "duckdb_tables")},
+        views={
+            (str(s).lower(), str(v).lower()): str(sql)
+            for s, v, sql in fetch("schema_name, view_name, sql", "duckdb_views")
+        },
+        macros=any(True for _ in fetch("function_name", "duckdb_functions")),
+    )
+
+
+def identify_stored(connection: duckdb.DuckDBPyConnection, database: str, table: str) -> frozenset[str]:
+    """Return the identities of a stored table, or of the tables under a view, of an attached database."""
+    catalogue = read_catalogue(connection, database)
+    parts = table.split(".")
+    under = catalogue.list_under(catalogue.find(parts[-1], parts[-2] if len(parts) > 1 else "main"))
+    found: set[str] = set()
+    for schema, stored in sorted(under):
+        found |= identify_relation(connection, ".".join(map(quote_identifier, (database, schema, stored))))
+    if not under:  # a view of constants: what it shows is all there is
+        found |= identify_relation(connection, ".".join(map(quote_identifier, parts)))
+    return frozenset(found)

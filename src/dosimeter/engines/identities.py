@@ -1,0 +1,65 @@
+"""Say which stored data a table is, however it is read or named. Takes files or sums over rows; gives short texts.
+
+A source's fingerprint says whether anything changed, also how a file is read. Identities say whose rows these are: two
+accounts whose tables share one of them are of the same people. They are digests, and never hold a cell.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dosimeter.engines.base import unreadable
+
+
+def identify_files(paths: Iterable[str]) -> frozenset[str]:
+    """Return one identity per file: the digest of its bytes, wherever it is and whatever it is called.
+
+    A gzipped file also has the identity of what is packed in it. An empty file holds nobody.
+    """
+    found = set()
+    for path in paths:
+        try:
+            with Path(path).open("rb") as stream:
+                found.add(_name_bytes(hashlib.file_digest(stream, "sha256").hexdigest()))
+            if path.lower().endswith(".gz"):
+                found |= _identify_packed(path)
+        except OSError:
+            raise unreadable(path) from None
+    return frozenset(found - {_name_bytes(hashlib.sha256(b"").hexdigest())})
+
+
+def _identify_packed(path: str) -> set[str]:
+    """Return the identity of the unpacked bytes; none where they cannot be unpacked, for then nobody can read them."""
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(path, "rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        return set()
+    return {_name_bytes(digest.hexdigest())}
+
+
+def name_digests(digests: Iterable[str]) -> frozenset[str]:
+    """Return the identities of files whose SHA-256 digests somebody else has computed."""
+    return frozenset(map(_name_bytes, digests)) - {_name_bytes(hashlib.sha256(b"").hexdigest())}
+
+
+def _name_bytes(digest: str) -> str:
+    return f"bytes:{digest}"
+
+
+def identify_rows(columns: Sequence[str], rows: int, sums: Sequence[object]) -> frozenset[str]:
+    """Return the identity of a table's content, from sums over a hash of each row. A table without rows has none.
+
+    Neither the table's name nor the order of its rows and columns is part of it.
+    """
+    if rows == 0:
+        return frozenset()
+    content = [sorted(name.lower() for name in columns), rows, [str(value) for value in sums]]
+    return frozenset({f"rows:{hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()}"})

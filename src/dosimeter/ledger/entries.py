@@ -1,0 +1,367 @@
+"""Requests and entries: what was asked, what it cost, what came of it. Frozen values and their records' payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from dosimeter.accounting import Charge, exact_decimal, write_decimal
+from dosimeter.errors import LedgerError
+from dosimeter.ledger.records import check_text
+
+Algorithm = Literal["fixed", "find", "find-and-release"]
+Status = Literal["reserved", "released", "denied"]
+JsonScalar = str | int | float | bool | None
+AnswerRows = tuple[tuple[JsonScalar, ...], ...]
+MeasuredTexts = tuple[tuple[str, ...], ...]
+Errors = Mapping[str, float | None]  # a column → its 95 % error, None where it has none
+
+DenialReason = Literal["budget", "reading", "cap", "delta", "preference", "chosen", "noisy test", "incident"]
+"""Why a request was denied, for the controller alone: what remains of the budget, the reading under the policy paper,
+the cap of one query, δ_g, no candidate that meets the preference, a chosen ε above those, the noisy test, a failure."""
+
+
+def check_choice(value: str, choices: tuple[str, ...], name: str) -> None:
+    if value not in choices:
+        raise LedgerError(f"{name} must be one of {', '.join(choices)}.")
+
+
+def write_optional(number: Decimal | None) -> str | None:
+    return None if number is None else write_decimal(number)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNumber:
+    """A noisy number that was paid for and may be used again: what it is of, and the number as an exact text."""
+
+    of: str
+    number: str
+
+    def __post_init__(self) -> None:
+        check_text(self.of, "What a kept number is of")
+        _read_fraction(self.number)
+
+    def to_payload(self) -> dict[str, str]:
+        return {"of": self.of, "number": self.number}
+
+
+def read_kept(payload: Any) -> KeptNumber | None:
+    return None if payload is None else KeptNumber(payload["of"], payload["number"])
+
+
+def write_rho(rho: Fraction | None) -> str | None:
+    """Return a privacy loss in zCDP as an exact text."""
+    return None if rho is None else _write_fraction(rho)
+
+
+def read_rho(payload: Any) -> Fraction | None:
+    if payload is None:
+        return None
+    rho = _read_fraction(payload)
+    if rho < 0:
+        raise LedgerError("What an answer costs is not negative.")
+    return rho
+
+
+def _read_fraction(text: object) -> Fraction:
+    """Return the number that a text stands for, or refuse what is no number."""
+    try:
+        return Fraction(check_text(text, "A number"))
+    except (ValueError, ZeroDivisionError):
+        raise LedgerError("A number in the ledger is a decimal such as 12.34, or a fraction such as 37/64.") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """What a settlement may say beside the answer. Whatever is None is not written.
+
+    ``further``: blocks of measured numbers beside the first one. ``errors``: for each row of the answer, the 95 % error
+    of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the numbers
+    needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP.
+    """
+
+    further: Sequence[Sequence[Sequence[Fraction]]] = ()
+    errors: Sequence[Errors] | None = None
+    rank_errors: Errors | None = None
+    about: Sequence[str] | None = None
+    kept: KeptNumber | None = None
+    rho: Fraction | None = None
+
+    def to_payload(self) -> dict[str, Any]:
+        given = {
+            "errors": None if self.errors is None else [dict(row) for row in self.errors],
+            "rank_errors": None if self.rank_errors is None else dict(self.rank_errors),
+            "about": None if self.about is None else list(self.about),
+            "kept": None if self.kept is None else self.kept.to_payload(),
+            "rho": write_rho(self.rho),
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked, by whom and how: what an auditor needs beside the charge.
+
+    ``settings`` holds further options as they were given, single values only: rows and RDRs have no place here.
+    ``measured_digest``: what is measured, whatever the query's wording; None in requests of version 0.1.0.
+    """
+
+    query: str
+    plan_digest: str
+    schema_digest: str
+    source_digest: str
+    request_digest: str
+    algorithm: Algorithm
+    mechanism: str
+    calibration: str | None
+    delta: Decimal
+    software: str
+    analyst: str | None = None
+    purpose: str | None = None
+    preference: str | None = None
+    tau: Decimal | None = None
+    selection: str | None = None
+    measured_digest: str | None = None
+    settings: Mapping[str, JsonScalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
+        for name in ("plan_digest", "schema_digest", "source_digest", "request_digest", "mechanism", "software"):
+            check_text(getattr(self, name), name)
+        object.__setattr__(self, "delta", exact_decimal(self.delta, name="delta"))
+        if self.tau is not None:
+            object.__setattr__(self, "tau", exact_decimal(self.tau, name="tau"))
+        if any(not isinstance(value, JsonScalar) for value in self.settings.values()):
+            raise LedgerError("Settings in a ledger record are single values, never lists.")
+        object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
+
+    def to_payload(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "plan_digest": self.plan_digest,
+            "schema_digest": self.schema_digest,
+            "source_digest": self.source_digest,
+            "request_digest": self.request_digest,
+            "algorithm": self.algorithm,
+            "mechanism": self.mechanism,
+            "calibration": self.calibration,
+            "delta": write_decimal(self.delta),
+            "software": self.software,
+            "analyst": self.analyst,
+            "purpose": self.purpose,
+            "preference": self.preference,
+            "tau": write_optional(self.tau),
+            "selection": self.selection,
+            "measured_digest": self.measured_digest,
+            "settings": dict(self.settings),
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Request:
+        tau = payload["tau"]
+        numbers = {"delta": exact_decimal(payload["delta"]), "tau": None if tau is None else exact_decimal(tau)}
+        return cls(**{**payload, **numbers})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Entry:
+    """One request in the ledger: its reservation and, once there is one, its settlement.
+
+    ``measured``: the noisy numbers that the answer was made of, a row per group and a number per measure, as exact
+    decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
+    ledger kept them. ``blocks``: the same, where an answer is made of several such tables. ``viewed``: somebody looked
+    at the risk before; ``told``: and the analyst of this request may be told. ``reason``: why it was denied, for the
+    controller alone. The rest is described with ``Details``.
+    """
+
+    id: str
+    dataset: str
+    at: str
+    status: Status
+    spent: Charge
+    reading: Decimal
+    request: Request
+    viewed: bool
+    told: bool = False
+    settled_at: str | None = None
+    columns: tuple[str, ...] | None = None
+    rows: AnswerRows | None = None
+    guarantee: str | None = None
+    error_95: tuple[float | None, ...] | None = None
+    blocks: tuple[MeasuredTexts, ...] = ()
+    errors: tuple[Errors, ...] | None = None
+    rank_errors: Errors | None = None
+    about: tuple[str, ...] | None = None
+    kept: KeptNumber | None = None
+    reason: DenialReason | None = None
+    rho: Fraction | None = None
+
+    @property
+    def measured(self) -> MeasuredTexts | None:
+        return self.blocks[0] if self.blocks else None
+
+    @property
+    def epsilon(self) -> Decimal | None:
+        return self.spent.epsilon or None
+
+    @property
+    def epsilon_svt(self) -> Decimal | None:
+        return self.spent.epsilon_svt or None
+
+    @property
+    def delta(self) -> Decimal:
+        return self.spent.delta
+
+    @property
+    def charge(self) -> Decimal:
+        return self.spent.total
+
+    @property
+    def query(self) -> str:
+        return self.request.query
+
+    @property
+    def request_digest(self) -> str:
+        return self.request.request_digest
+
+    @property
+    def answer(self) -> list[dict[str, JsonScalar]] | None:
+        """The released numbers, columns in the order in which they were asked for."""
+        if self.columns is None or self.rows is None:
+            return None
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the JSON form, for the controller. An infinite reading is null: JSON has no infinity."""
+        return {
+            "id": self.id,
+            "at": self.at,
+            "status": self.status,
+            "epsilon": None if self.epsilon is None else float(self.epsilon),
+            "epsilon_svt": None if self.epsilon_svt is None else float(self.epsilon_svt),
+            "delta": float(self.delta),
+            "charge": float(self.charge),
+            "reading": None if self.reading.is_infinite() else float(self.reading),
+            "query": self.query,
+            "answer": self.answer,
+            "analyst": self.request.analyst,
+            "purpose": self.request.purpose,
+            "reason": self.reason,
+        }
+
+    @property
+    def hides_epsilon(self) -> bool:
+        """Return whether ε was chosen from the data: then an analyst sees neither ε nor what tells it (G2)."""
+        return self.request.algorithm == "find"
+
+    def describe_answer(self) -> dict[str, Any]:
+        """Return a released answer without who asked for it and what for: what every analyst may see."""
+        hidden = self.hides_epsilon
+        return {
+            "id": self.id,
+            "at": self.settled_at,
+            "query": self.query,
+            "answer": self.answer,
+            "epsilon": None if hidden or self.epsilon is None else float(self.epsilon),
+            "epsilon_svt": None if hidden or self.epsilon_svt is None else float(self.epsilon_svt),
+            "error_95": None if hidden or self.error_95 is None else list(self.error_95),
+            "guarantee": self.guarantee,
+        }
+
+    def __repr__(self) -> str:
+        return f"Entry(id={self.id!r}, status={self.status!r}, redacted)"  # algorithm 1's ε is private
+
+
+def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """An answer as columns and rows. Canonical JSON sorts the names of fields, and columns must keep their order."""
+    columns = list(answer[0]) if answer else []
+    if any(list(row) != columns for row in answer):
+        raise LedgerError("Every row of an answer must have the same columns in the same order.")
+    return {"columns": columns, "rows": [[row[column] for column in columns] for row in answer]}
+
+
+def write_measured(measured: Sequence[Sequence[Fraction]]) -> list[list[str]]:
+    """Noisy numbers as exact texts: 12.34 where nine decimals are enough, otherwise a fraction such as 37/1048576."""
+    return [[_write_fraction(number) for number in row] for row in measured]
+
+
+def _write_fraction(number: Fraction) -> str:
+    billionths = number * 10**9
+    if billionths.denominator != 1:
+        return f"{number.numerator}/{number.denominator}"
+    sign, (whole, part) = "-" if number < 0 else "", divmod(abs(billionths.numerator), 10**9)
+    return f"{sign}{whole}.{part:09d}".rstrip("0").rstrip(".")
+
+
+def read_blocks(payload: Any, version: int) -> tuple[MeasuredTexts, ...]:
+    """Return the measured numbers of a settlement: none in version 1, one table in version 2, then any number."""
+    if version < 2 or payload is None:
+        return ()
+    blocks = [payload] if version == 2 else payload
+    read = tuple(tuple(tuple(row) for row in block) for block in blocks)
+    if not all(isinstance(number, str) for block in read for row in block for number in row):
+        raise TypeError
+    return read
+
+
+def read_settled(entry: Entry, payload: Mapping[str, Any], version: int, at: str) -> Entry:
+    """Return a reserved entry as its settlement left it. Raises where the payload is not that of a settlement."""
+    reason = payload.get("reason")
+    if reason is not None:
+        check_choice(reason, get_args(DenialReason), "The reason")
+    settled = replace(
+        entry,
+        status=payload["status"],
+        settled_at=at,
+        guarantee=payload["guarantee"],
+        reason=reason,
+        rho=read_rho(payload.get("rho")) or entry.rho,
+        kept=read_kept(payload.get("kept")) or entry.kept,
+    )
+    if settled.status != "released":
+        return settled
+    answer, error, about = payload["answer"], payload["error_95"], payload.get("about")
+    rows = tuple(tuple(row) for row in answer["rows"])
+    return replace(
+        settled,
+        columns=tuple(answer["columns"]),
+        rows=rows,
+        error_95=None if error is None else tuple(error),
+        blocks=read_blocks(payload["measured"] if version >= 2 else None, version),
+        errors=_read_errors(payload.get("errors"), len(rows)),
+        rank_errors=_read_numbers(payload.get("rank_errors")),
+        about=None if about is None else tuple(check_text(text, "about") for text in about),
+    )
+
+
+def _read_errors(payload: Any, rows: int) -> tuple[Errors, ...] | None:
+    if payload is None:
+        return None
+    read = tuple(_read_numbers(row) for row in payload)
+    if len(read) != rows or any(row is None for row in read):
+        raise TypeError
+    return tuple(row for row in read if row is not None)
+
+
+def _read_numbers(payload: Any) -> Errors | None:
+    if payload is None:
+        return None
+    if not isinstance(payload, dict) or not all(v is None or type(v) in (int, float) for v in payload.values()):
+        raise TypeError
+    return MappingProxyType(dict(payload))
+
+
+def write_charge(charge: Charge) -> dict[str, str]:
+    return {
+        "epsilon": write_decimal(charge.epsilon),
+        "epsilon_svt": write_decimal(charge.epsilon_svt),
+        "delta": write_decimal(charge.delta),
+    }
+
+
+def read_charge(payload: Mapping[str, str]) -> Charge:
+    return Charge(**{part: exact_decimal(payload[part]) for part in ("epsilon", "epsilon_svt", "delta")})

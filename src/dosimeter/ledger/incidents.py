@@ -1,0 +1,79 @@
+"""Incidents: failures that stop a dataset (N4). Frozen values; no database, no clock.
+
+What fails inside an engine while a release is measured can depend on one person's cells. So the dataset is stopped
+for everybody, and stays stopped until a controller clears it: whoever caused the failure learns something once, and
+not with every query.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from dosimeter.errors import DatasetStopped, LedgerError
+from dosimeter.ledger.records import check_text
+
+IncidentKind = Literal["measuring", "noise", "unexpected"]
+
+INCIDENT_WORDS: Mapping[IncidentKind, str] = {
+    "measuring": "the data could not be measured as the schema declares them",
+    "noise": "no noise could be added to the measured numbers, after the charge",
+    "unexpected": "an error of the program's own interrupted the measuring",
+}
+"""Every kind of incident, in words for the controller. A record holds the kind, never the text of an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Why and when a dataset was stopped, and who cleared it.
+
+    ``entry`` and ``request_digest`` say which request failed, where there was one; ``identities`` which stored data it
+    was of, where no account says so. ``cleared_at``, ``cleared_by`` and ``reason`` are None for as long as the dataset
+    is stopped.
+    """
+
+    dataset: str
+    at: str
+    kind: IncidentKind
+    entry: str | None
+    request_digest: str | None
+    software: str
+    identities: frozenset[str] = frozenset()
+    cleared_at: str | None = None
+    cleared_by: str | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        write_incident(self.kind, self.software, self.request_digest)  # checks them
+
+    @property
+    def words(self) -> str:
+        """Return what happened, for the controller: one of a few fixed phrases."""
+        return INCIDENT_WORDS[self.kind]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the JSON form: when the dataset was stopped, and by what kind of failure."""
+        return {"at": self.at, "kind": self.kind}
+
+
+def write_incident(
+    kind: IncidentKind, software: str, request_digest: str | None, identities: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Return the payload of a record that stops a dataset, or refuse a kind that is not in the vocabulary."""
+    if kind not in get_args(IncidentKind):
+        raise LedgerError(f"The kind of an incident must be one of {', '.join(get_args(IncidentKind))}.")
+    check_text(software, "software")
+    if request_digest is not None:
+        check_text(request_digest, "request_digest")
+    payload = {"kind": kind, "request_digest": request_digest, "software": software}
+    return payload | ({"identities": sorted(identities)} if identities else {})
+
+
+def refuse_stopped(dataset: str) -> DatasetStopped:
+    """Return the error of every release from a stopped dataset. It names the fix, and nothing of what happened."""
+    return DatasetStopped(
+        f"{dataset} is stopped: no release is answered until a controller has looked at it and clears it: "
+        f"dosimeter ledger LEDGER clear {shlex.quote(dataset)} --by NAME --reason TEXT"
+    )

@@ -1,0 +1,78 @@
+"""Which columns that identify people a query tests, and so asks about single persons. By SQL and schema alone.
+
+Takes a parsed query and the names to watch; gives what it found. `name = 'Yusuf Demir'` asks about one person, and so
+does everything that could stand for it: IN, LIKE, BETWEEN, CASE name WHEN …, NULLIF, arithmetic that bends a number
+around one value. To count different persons, to join by them, and to ask whether a name is known at all is fine.
+Never opens a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.expression import COMPARISONS, DATE_PART_NODES, Scope, clause_of
+
+_TESTS: tuple[type[exp.Expr], ...] = (
+    *COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between, exp.Like, exp.ILike, exp.Is, exp.Nullif,
+)  # fmt: skip
+_BENDING: tuple[type[exp.Expr], ...] = (
+    exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Mod, exp.IntDiv, exp.Least, exp.Greatest, exp.Extract,
+    exp.TimestampTrunc, exp.DateTrunc, *DATE_PART_NODES,
+)  # fmt: skip
+
+
+def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """Return each watched column that the query tests, with the first clause in which it does.
+
+    select: the query, with its subqueries written in.
+    scope: what its names mean.
+    watched: full names of the columns that identify people.
+    """
+    found: dict[str, str] = {}
+    for node in select.find_all(exp.Column):
+        with suppress(QueryError):  # an alias, or what the planner refuses by name
+            name = scope.resolve(node).name
+            clause = _find_test(node) if name in watched and name not in found else None
+            if isinstance(clause, exp.Expression):
+                found[name] = clause_of(clause)
+    return tuple(found.items())
+
+
+def _find_test(column: exp.Column) -> exp.Expr | None:
+    """Return the test that a column stands in, climbing from it; None where it is only counted, added or grouped."""
+    child: exp.Expr = column
+    parent, bent = column.parent, None
+    while parent is not None and not isinstance(parent, (exp.AggFunc, exp.Group, exp.Select)):
+        if isinstance(parent, _TESTS):
+            return None if _is_about_plain_columns(parent) else parent
+        if _is_truth(child, parent):
+            return child
+        if isinstance(parent, exp.Case) and parent.this is child:
+            return parent
+        if isinstance(parent, _BENDING) or (isinstance(parent, exp.Div) and parent.expression is child):
+            bent = parent if bent is None and _has_other_leaves(parent) else bent
+        child, parent = parent, parent.parent
+    return bent
+
+
+def _is_about_plain_columns(test: exp.Expr) -> bool:
+    """Whether a test compares nothing but columns, or asks whether a column is NULL."""
+    operands = [operand.unnest() for operand in test.iter_expressions()]
+    if isinstance(test, exp.Is) and isinstance(operands[-1], exp.Null):
+        operands.pop()
+    return all(isinstance(operand, exp.Column) for operand in operands)
+
+
+def _is_truth(child: exp.Expr, parent: exp.Expr) -> bool:
+    """Whether the child stands where a condition does, so that a column there is a test by itself."""
+    if isinstance(parent, (exp.Where, exp.Having, exp.Not, exp.Connector)):
+        return True
+    return isinstance(parent, exp.If) and parent.this is child
+
+
+def _has_other_leaves(tree: exp.Expr) -> bool:
+    return sum(1 for _ in tree.find_all(exp.Column, exp.Literal)) > 1

@@ -1,0 +1,47 @@
+"""Devices that signed in before, recognised by a signed cookie. They are not held up by strangers who try passwords.
+
+The cookie opens nothing: it only says whose attempts on this device are counted by themselves. *Sign out everywhere*, a
+reset and disabling a user make the devices of that user strangers again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from itsdangerous import BadSignature
+
+from dosimeter.web.keys import make_identifier
+from dosimeter.web.office import Office
+from dosimeter.web.tables import USERS, write_time
+from dosimeter.web.throttle import clean_name
+
+DEVICE_COOKIE = "dosimeter_device"
+KEPT = 180 * 24 * 3600  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device and whose it is."""
+
+    id: str
+    user_id: str
+
+
+def write_device(office: Office, user_id: str) -> str:
+    """Return the cookie of a device on which this user has just signed in."""
+    return str(office.signer("device").dumps([user_id, make_identifier(), write_time()]))
+
+
+def find_device(office: Office, cookie: str, name: str) -> Device | None:
+    """Return the device, if the user of this name signed in on it before; otherwise None."""
+    try:
+        user_id, device, since = office.signer("device").loads(cookie) if 0 < len(cookie) < 500 else ("", "", "")
+    except (BadSignature, TypeError, ValueError):
+        return None
+    query = sa.select(USERS.c.devices_since).where(USERS.c.id == user_id, USERS.c.name == clean_name(name))
+    with office.database.reading() as connection:
+        row = connection.execute(query).first()
+    if row is None or since <= (row.devices_since or ""):
+        return None
+    return Device(str(device), str(user_id))

@@ -1,0 +1,71 @@
+"""The released answers of a dataset, for every analyst who may ask it: what was asked and answered, not by whom or why.
+
+An answer that is out is out. Were it kept from colleagues, an answer "from the ledger" would tell whoever asks the same
+that somebody asked it before; listed for all, it tells nothing more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dosimeter.errors import InputError
+from dosimeter.ledger import Entry
+from dosimeter.plan import write_plainly
+from dosimeter.web.models import PublicRelease, PublicReleases, show_answer
+from dosimeter.web.office import Desk, Office
+
+MOST_LISTED = 100
+
+
+def list_released(office: Office, desk: Desk, *, limit: int, before: str | None = None) -> PublicReleases:
+    """Return the latest released answers of a dataset, newest first; with ``before``, those older than that entry."""
+    account = office.account(desk.name)
+    entries = iter(() if account is None else reversed(account.entries))
+    if before is not None:
+        entries = _skip_to(entries, before)
+    shown: list[PublicRelease] = []
+    for entry in entries:
+        found = _show_release(office, desk, entry)
+        if found is not None and len(shown) == limit:
+            return PublicReleases(answers=shown, following=shown[-1].entry)
+        if found is not None:
+            shown.append(found)
+    return PublicReleases(answers=shown, following=None)
+
+
+def _skip_to(entries: Iterator[Entry], last: str) -> Iterator[Entry]:
+    for entry in entries:
+        if entry.id == last:
+            break
+    return entries
+
+
+def _show_release(office: Office, desk: Desk, entry: Entry) -> PublicRelease | None:
+    """Return what everybody may see of an entry; None where there is no answer, or it is of another table."""
+    answer = show_answer(entry) if entry.status == "released" else None
+    if answer is None:
+        return None
+    try:
+        plan = desk.prepare(entry.query).plan
+        measured, grouped = [output.name for output in plan.outputs if output.is_aggregate], bool(plan.groups)
+    except InputError:  # asked of another table with the same account, or by an earlier schema
+        if sum(other.schema.account_name == desk.schema.account_name for other in office.desks.values()) > 1:
+            return None
+        measured, grouped = [], True
+    return PublicRelease(
+        entry=entry.id,
+        dataset=desk.name,
+        sql=_write_query(entry.query),
+        answer=answer,
+        measured=measured,
+        grouped=grouped,
+    )
+
+
+def _write_query(sql: str) -> str:
+    """Return a query without comments and in one layout: both could tell whose it is."""
+    try:
+        return write_plainly(sql)
+    except InputError:
+        return " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL).split())

@@ -1,0 +1,229 @@
+"""Cases for the odd-cell conformance: sources × columns × queries × neighbours, and a small cover of all pairs."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from odd_meanings import (
+    BUNDLES,
+    GROUPS_BY_KIND,
+    MIN_ROWS,
+    Aggregates,
+    Part,
+    Subject,
+    Term,
+    clamp,
+    count,
+    find_aggregates,
+    find_condition,
+    find_groupings,
+    lift,
+    list_conditions,
+    possible_rows,
+    total,
+)
+from odd_tables import SOURCES, OddColumn, Row, columns_of
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Who an individual is: a row, or everything of one unit; and how many the schema declares."""
+
+    unit: str = "row"
+    row_key: str | None = None
+    individuals: int = 30
+
+    @property
+    def m(self) -> int:
+        return 1 if self.unit == "row" else 2
+
+
+MODES = {
+    "row": Mode(),
+    "row, too many": Mode(individuals=10),
+    "person": Mode("who", "rk"),
+    "person, too many": Mode("who", "rk", individuals=4),
+    "NULL units": Mode("member", "rk"),
+    "odd units": Mode("uid", "rk_odd"),
+}
+# Whom the smaller table is without: by row, and by person. The odd one has odd cells, the high one alone lies beyond
+# everybody else, so that a file's statistics are others without them.
+REMOVED: dict[str, tuple[tuple[int, ...], str]] = {"odd": ((6,), "bob"), "high": ((9,), "cem"), "plain": ((1,), "fay")}
+JOINS = ("none", "sites", "rates", "rates, left", "labs")
+
+
+@dataclass(frozen=True)
+class Case:
+    source: str
+    column: str
+    mode: str
+    removed: str
+    join: str
+    where: str
+    group: str
+    bundle: str
+
+    def __str__(self) -> str:
+        return "-".join(str(getattr(self, field.name)) for field in fields(self))
+
+    @property
+    def odd(self) -> OddColumn:
+        return find_column(self.source, self.column)
+
+    @property
+    def subject(self) -> Subject:
+        table = "labs" if self.join == "labs" else "t"
+        key = f"labs.{self.column}" if self.join == "labs" else self.column
+        return Subject(f"{table}.{self.column}", key, self.odd.kind)
+
+    @property
+    def aggregates(self) -> Aggregates:
+        """The bundle, and what a joined public table adds to it."""
+        found = find_aggregates(self.bundle, self.subject)
+        name = {"sites": "sites.beds", "rates": "rates.tier", "rates, left": "rates.tier"}.get(self.join)
+        if name is None:
+            return found
+        joined = Term(name, lift(clamp(0, 9), lambda row: row[name]), Fraction(0), Fraction(9))
+        parts: tuple[Part, ...] = (*found.parts, count(joined), total(joined))
+        return Aggregates(f"{found.sql}, COUNT({name}), SUM({name})", parts, found.min_rows)
+
+    @property
+    def min_rows(self) -> int | None:
+        return MIN_ROWS if self.bundle == "mean of many" else None
+
+    @property
+    def sql(self) -> str:
+        groups = [group.sql for group in find_groupings(self.group, self.subject)]
+        joined = {
+            "none": "",
+            "sites": " JOIN sites ON t.site = sites.site",
+            "rates": f" JOIN rates ON t.{self.column} = rates.rate",
+            "rates, left": f" LEFT JOIN rates ON t.{self.column} = rates.rate",
+            "labs": f" JOIN labs ON t.{MODES[self.mode].unit} = labs.{MODES[self.mode].unit}",
+        }[self.join]
+        where = "" if self.where == "none" else f" WHERE {find_condition(self.where, self.subject).sql}"
+        by = f" GROUP BY {', '.join(groups)}" if groups else ""
+        return f"SELECT {', '.join([*groups, self.aggregates.sql])} FROM t{joined}{where}{by}"
+
+    # ------------------------------------------------------------ what it means
+
+    def measure(
+        self, rows: Sequence[Row], others: Mapping[str, Sequence[Row]], keys: Sequence[tuple[Any, ...]]
+    ) -> list[list[Fraction]]:
+        """Return the exact vector over rows that count already: one list of numbers for each declared group."""
+        test = None if self.where == "none" else find_condition(self.where, self.subject)
+        groups = find_groupings(self.group, self.subject)
+        members: dict[tuple[Any, ...], list[Row]] = {key: [] for key in keys}
+        for row in self._joined(rows, others):
+            key = tuple(group.value(row) for group in groups)
+            if (test is None or test.holds(row)) and key in members:
+                members[key].append(row)
+        return [[part(own) for part in self.aggregates.parts] for own in members.values()]
+
+    def _joined(self, rows: Sequence[Row], others: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+        if self.join == "none":
+            yield from rows
+            return
+        name = self.join.split(",")[0]
+        unit = MODES[self.mode].unit
+        left, right = {"sites": ("site", "site"), "rates": (self.column, "rate"), "labs": (unit, unit)}[name]
+        for row in rows:
+            found = [other for other in others[name] if row[left] is not None and other[right] == row[left]]
+            if not found and self.join.endswith("left"):
+                found = [dict.fromkeys(others[name][0])]
+            for other in found:
+                yield {**row, **{f"{name}.{key}": value for key, value in other.items()}}
+
+    def possible(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
+        """Give every choice of the rows that count which the rule leaves open."""
+        mode = MODES[self.mode]
+        if mode.row_key is None:
+            yield list(rows)
+        else:
+            yield from possible_rows(rows, mode.unit, mode.row_key, mode.m)
+
+
+def find_column(source: str, name: str) -> OddColumn:
+    return next(column for column in columns_of(source) if column.name == name)
+
+
+# ---------------------------------------------------------------- all pairs
+
+
+KINDS = {column.name: column.kind for source in SOURCES for column in columns_of(source)}
+VALUES: dict[str, tuple[str, ...]] = {
+    "source": SOURCES,
+    "column": tuple(KINDS),
+    "kind": tuple(GROUPS_BY_KIND),
+    "mode": tuple(MODES),
+    "removed": tuple(REMOVED),
+    "join": JOINS,
+    "where": ("none", *dict.fromkeys(name for kind in GROUPS_BY_KIND for name in list_conditions(kind))),
+    "group": tuple(dict.fromkeys(name for names in GROUPS_BY_KIND.values() for name in names)),
+    "bundle": BUNDLES,
+}
+CONDITIONS_OF = {name: frozenset(("none", *list_conditions(kind))) for name, kind in KINDS.items()}
+_HELD = {(source, column.name) for source in SOURCES for column in columns_of(source)}
+Pair = tuple[str, str]
+# The bundle "filtered" asks every condition of a column in one query. So where it meets every source and every column,
+# each condition has; as a WHERE it then meets every kind of column.
+MAIN_FACTORS = ("source", "column", "mode", "removed", "join", "bundle")
+MAIN_PAIRS: tuple[Pair, ...] = (
+    *itertools.combinations(MAIN_FACTORS, 2), ("kind", "where"), ("kind", "group"),
+)  # fmt: skip
+ALL_PAIRS: tuple[Pair, ...] = tuple(itertools.combinations([field.name for field in fields(Case)], 2))
+SPARK_PAIRS: tuple[Pair, ...] = (("source", "column"), ("source", "mode"), ("source", "bundle"))
+
+
+def cover_pairs(sources: Sequence[str], pairs: Sequence[Pair], seed: int = 5) -> list[Case]:
+    """Return cases in which every two values of these pairs of factors meet that can stand together.
+
+    Greedy: a case starts from values that have not met yet, and takes of every other factor the value that meets most
+    of the others for the first time.
+    """
+    chance = random.Random(seed)
+    values = {**VALUES, "source": tuple(sources)}
+    held = {pair for pair in _HELD if pair[0] in sources}
+    still_open = {
+        frozenset(((a, x), (b, y))): None
+        for a, b in sorted(pairs, key=lambda pair: -len(values[pair[0]]) * len(values[pair[1]]))
+        for x, y in itertools.product(values[a], values[b])
+        if _can_complete({a: x, b: y}, held)
+    }
+    cases = []
+    while still_open:
+        chosen = dict(sorted(next(iter(still_open))))
+        for factor in sorted(values, key=lambda name: -len(values[name])):
+            if factor in chosen:
+                continue
+            closes = {
+                value: sum(frozenset(((factor, value), one)) in still_open for one in chosen.items())
+                for value in values[factor]
+                if _can_complete({**chosen, factor: value}, held)
+            }
+            best = max(closes.values())
+            chosen[factor] = chance.choice([value for value, closed in closes.items() if closed == best])
+        for pair in itertools.combinations(chosen.items(), 2):
+            still_open.pop(frozenset(pair), None)
+        del chosen["kind"]
+        cases.append(Case(**chosen))
+    return cases
+
+
+def _can_complete(chosen: Mapping[str, str], held: Set[Pair]) -> bool:
+    """Tell whether some case has all these values: a source that holds a column that the rest can be asked of."""
+    if chosen.get("join") == "labs" and "mode" in chosen and MODES[chosen["mode"]].unit == "row":
+        return False
+    return any(
+        chosen.get("source", source) == source
+        and chosen.get("column", column) == column
+        and chosen.get("kind", KINDS[column]) == KINDS[column]
+        and chosen.get("where", "none") in CONDITIONS_OF[column]
+        and chosen.get("group", "none") in GROUPS_BY_KIND[KINDS[column]]
+        for source, column in held
+    )

@@ -1,0 +1,289 @@
+"""Neighbouring tables, opened in every source: with everybody, and without one individual. Takes cases; gives datasets.
+
+``check_neighbours`` is what every case must show: both tables are answered, the exact vector is what the oracle says,
+and it moves by no more than Δ in either norm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from odd_cases import MODES, REMOVED, Case
+from odd_meanings import possible_rows
+from odd_sources import Tables, Written, write_source
+from odd_tables import (
+    GROUPS,
+    SOURCES,
+    OddColumn,
+    Row,
+    build_labs,
+    build_rates,
+    build_rows,
+    build_sites,
+    clean_rows,
+    columns_of,
+    declare,
+    plain_columns,
+)
+
+from dosimeter import Dataset, Ledger
+from dosimeter.engines.base import Engine
+from dosimeter.influence import AnyProfile, measure_exactly
+from dosimeter.model import Norm, QueryPlan
+from dosimeter.sensitivity import Measured
+
+LABS_ROWS = 2
+SPARK = tuple(source for source in SOURCES if source.startswith("spark"))
+OTHERS = tuple(source for source in SOURCES if source not in SPARK)
+
+
+@dataclass(frozen=True)
+class Population:
+    """The raw rows of all tables, with everybody or without one individual."""
+
+    source: str
+    rows: tuple[Row, ...]
+    labs: tuple[Row, ...]
+
+    def cleaned(self) -> list[Row]:
+        return clean_rows(self.rows, typed_columns(self.source))
+
+    def others(self, case: Case) -> dict[str, list[Row]]:
+        """Return the cleaned tables that a case may join; of ``labs`` the rows that count."""
+        integer = plain_columns(self.source)[-1]
+        labs = clean_rows(self.labs, (*typed_columns(self.source), replace(integer, name="points")))
+        rates = (replace(case.odd, name="rate"), replace(integer, name="tier"))
+        found = {
+            "sites": clean_rows(build_sites(self.source), (integer, replace(integer, name="beds"))),
+            "rates": clean_rows(build_rates(self.source, case.odd), rates),
+        }
+        if MODES[case.mode].unit != "row":
+            (found["labs"],) = possible_rows(labs, MODES[case.mode].unit, "lab", LABS_ROWS)
+        return found
+
+
+def typed_columns(source: str) -> tuple[OddColumn, ...]:
+    return (*columns_of(source), *plain_columns(source))
+
+
+def populate(source: str, unit: str, removed: str | None) -> Population:
+    """Return everybody, or everybody but one: a row, or all rows of a person in every table."""
+    rows, labs = build_rows(source), build_labs(source)
+    if removed is None:
+        return Population(source, tuple(rows), tuple(labs))
+    places, person = REMOVED[removed]
+    if unit == "row":
+        kept = [row for at, row in enumerate(rows) if at not in places]
+        return Population(source, tuple(kept), tuple(labs))
+    kept = [row for row in rows if row["who"] != person]
+    return Population(source, tuple(kept), tuple(lab for lab in labs if lab["who"] != person))
+
+
+# ---------------------------------------------------------------- opening
+
+
+@dataclass(repr=False)  # Polars cannot print days outside its years
+class Worlds:
+    """Opened datasets, each with a ledger of its own, kept until the tests are over."""
+
+    folder: Path
+    connect: Callable[[], Any]
+    opened: ExitStack
+    written: dict[Any, Written] = field(default_factory=dict)
+    datasets: dict[Any, tuple[Dataset, Ledger]] = field(default_factory=dict)
+
+    def open(self, case: Case, removed: str | None) -> tuple[Dataset, Ledger]:
+        joined = case.join.split(",")[0]
+        key = (case.source, case.column, case.mode, joined, removed)
+        if key not in self.datasets:
+            rates = case.odd if joined == "rates" else None
+            written = self.write(case.source, removed, MODES[case.mode].unit, rates)
+            facts = declare_facts(case.mode, joined, case.odd)
+            for name, path in written.located.items():
+                if name in facts["tables"]:
+                    facts["tables"][name]["source"] = path
+            tables = {name: table for name, table in written.tables.items() if name in facts["tables"]}
+            options = {**written.options, **({"tables": tables} if tables else {})}
+            dataset = self.opened.enter_context(Dataset.open(written.source, schema=facts, **options))
+            ledger = self.opened.enter_context(Ledger.open(self.folder / f"ledger{len(self.datasets)}.db"))
+            self.datasets[key] = dataset, ledger
+        return self.datasets[key]
+
+    def write(self, source: str, removed: str | None, unit: str = "row", rates: OddColumn | None = None) -> Written:
+        """Write the tables of a source once for everybody, and once for each neighbour."""
+        key = (source, unit == "row" and removed is not None, removed, rates and rates.name)
+        if key not in self.written:
+            place = self.folder / f"odd{len(self.written)}_{id(self) % 10**6}"
+            self.written[key] = write_source(
+                source, list_tables(populate(source, unit, removed), rates), place, self.connect
+            )
+        return self.written[key]
+
+
+@contextmanager
+def open_worlds(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+    """Give the worlds of one test module. PostgreSQL starts when a case first asks for it."""
+
+    def connect() -> Any:
+        return psycopg.connect(request.getfixturevalue("postgres_url"))
+
+    with ExitStack() as opened:
+        yield Worlds(factory.mktemp("odd"), connect, opened)
+
+
+def mark(case: Case, *more: pytest.MarkDecorator) -> Any:
+    return pytest.param(case, id=str(case), marks=[group_of(case.source), *more])
+
+
+def group_of(source: str) -> pytest.MarkDecorator:
+    """Keep the cases of a source on one worker, which then writes its tables once; servers have a worker of theirs."""
+    served = source == "postgres" or source in SPARK
+    return pytest.mark.xdist_group("conformance" if served else f"odd cells in {source}")
+
+
+def list_tables(population: Population, rates: OddColumn | None) -> Tables:
+    source, columns = population.source, typed_columns(population.source)
+    integer = plain_columns(source)[-1]
+    tables = {
+        "t": (population.rows, columns),
+        "labs": (population.labs, (*columns, replace(integer, name="points"))),
+        "sites": (build_sites(source), (integer, replace(integer, name="beds"))),
+    }
+    if rates is not None:
+        kinds = (replace(rates, name="rate"), replace(integer, name="tier"))
+        tables["rates"] = (build_rates(source, rates), kinds)
+    return tables
+
+
+def declare_facts(mode_name: str, joined: str, odd: OddColumn) -> dict[str, Any]:
+    """Return the schema of a case: of the odd columns the one that it asks of, and the table that it joins."""
+    mode = MODES[mode_name]
+    text, whole, small = {"type": "text"}, {"type": "integer"}, {"type": "integer", "bounds": [0, 9]}
+    columns = {"who": text, "z": small, "grp": {"type": "category", "values": list(GROUPS)}, odd.name: declare(odd)}
+    if joined == "sites":
+        columns["site"] = small
+    if mode.row_key is None:
+        facts: dict[str, Any] = {}
+    else:
+        columns |= {mode.unit: whole if mode.unit == "uid" else text, mode.row_key: whole}
+        facts = {"unit": mode.unit, "row_key": mode.row_key, "max_rows_per_unit": mode.m}
+    tables: dict[str, Any] = {}
+    match joined:
+        case "sites":
+            tables["sites"] = {"public": True, "key": "site", "columns": {"site": small, "beds": small}}
+        case "rates":
+            tables["rates"] = {"public": True, "key": "rate", "columns": {"rate": declare(odd), "tier": small}}
+        case "labs":
+            own = {mode.unit: columns[mode.unit], "lab": text, "points": small, odd.name: declare(odd)}
+            tables["labs"] = {"unit": mode.unit, "row_key": "lab", "max_rows_per_unit": LABS_ROWS, "columns": own}
+    return {
+        "table": "t", "individuals": mode.individuals, "reviewed": True, "columns": columns, "tables": tables, **facts,
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- what every case shows
+
+
+Vector = list[list[Fraction]]
+Numbers = Sequence[Sequence[Fraction]]
+
+
+def release(dataset: Dataset, ledger: Ledger, case: Case) -> tuple[QueryPlan, Measured]:
+    """Release an answer, and return the exact vector that got the noise."""
+    seen: list[tuple[QueryPlan, Measured]] = []
+
+    def measure(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
+        seen.append((plan, measure_exactly(plan, engine, profile)))
+        return seen[-1][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dosimeter.releasing.measure_exactly", measure)
+        answer = dataset.release(
+            case.sql, ledger=ledger, epsilon=0.5, policy="budget:1000000", min_rows=case.min_rows, again=True
+        )
+    assert answer.status == "released", case.sql
+    assert len(seen) == 1
+    return seen[0]
+
+
+def check_neighbours(worlds: Worlds, case: Case) -> None:
+    """Both tables are answered, the oracle gives the same vectors, and the two are at most Δ apart."""
+    plan, everybody = release(*worlds.open(case, None), case)
+    other, fewer = release(*worlds.open(case, case.removed), case)
+    assert fewer.keys == everybody.keys
+    assert everybody.keys
+    assert not any(value is None for key in everybody.keys for value in key)
+    assert [other.sensitivity(1), other.sensitivity(2)] == [plan.sensitivity(1), plan.sensitivity(2)]
+    check_oracle(case, everybody.keys, [[list(row) for row in found.values] for found in (everybody, fewer)])
+    norms: tuple[Norm, ...] = (1, 2)
+    for norm in norms:
+        moved = distance(plan, everybody.values, fewer.values, norm)
+        assert moved <= plan.sensitivity(norm) * (1 + 1e-9), (norm, moved, plan.sensitivity(norm), case.sql)
+
+
+def check_oracle(case: Case, keys: Sequence[tuple[Any, ...]], found: Sequence[Vector]) -> None:
+    """One choice of the rows that count explains both tables: it depends on each individual's own rows alone."""
+    unit = MODES[case.mode].unit
+    everybody, fewer = (populate(case.source, unit, removed) for removed in (None, case.removed))
+    rows, others = everybody.cleaned(), fewer.others(case)
+    left_out = [id(rows[at]) for at in _places(everybody, fewer)]
+    seen: list[Vector] = []
+    for chosen in explain(case, rows, everybody.others(case), keys, found[0]):
+        kept = [row for row in chosen if id(row) not in left_out]
+        seen.append(case.measure(kept, others, keys))
+        if seen[-1] == found[1]:
+            return
+    raise AssertionError(f"{case.sql}\nwithout {case.removed}: {_show(found[1:])}\nthe oracle: {_show(seen[:3])}")
+
+
+def explain(
+    case: Case,
+    rows: Sequence[Row],
+    others: Mapping[str, Sequence[Row]],
+    keys: Sequence[tuple[Any, ...]],
+    found: Vector,
+) -> list[list[Row]]:
+    """Return every choice of the rows that count which gives the vector that was found: there must be one."""
+    seen = [(chosen, case.measure(chosen, others, keys)) for chosen in case.possible(rows)]
+    fitting = [chosen for chosen, vector in seen if vector == found]
+    if not fitting:
+        shown = _show([vector for _, vector in seen[:3]])
+        raise AssertionError(f"{case.sql}\nthe product measures {_show([found])}\nthe oracle: {shown}")
+    return fitting
+
+
+def _places(everybody: Population, fewer: Population) -> list[int]:
+    """Return which rows the smaller table lacks: rows are compared by who and where they stand, not by odd cells."""
+    names = [(row["who"], row["z"], row["site"], row["rk"], row["grp"]) for row in fewer.rows]
+    missing = []
+    for at, row in enumerate(everybody.rows):
+        name = (row["who"], row["z"], row["site"], row["rk"], row["grp"])
+        if name in names:
+            names.remove(name)
+        else:
+            missing.append(at)
+    return missing
+
+
+def _show(vectors: Sequence[Vector]) -> str:
+    return "; ".join(str([[str(value) for value in row] for row in vector]) for vector in vectors)
+
+
+def distance(plan: QueryPlan, first: Numbers, second: Numbers, norm: Norm) -> float:
+    """Return how far two vectors are apart in the units of the norm (S5)."""
+    weights = plan.weights(norm)
+    changes = [
+        float(a - b) * weight
+        for row, other in zip(first, second, strict=True)
+        for a, b, weight in zip(row, other, weights, strict=True)
+    ]
+    return math.fsum(map(abs, changes)) if norm == 1 else math.sqrt(math.fsum(np.square(changes)))

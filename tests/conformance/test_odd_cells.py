@@ -1,0 +1,162 @@
+"""An odd cell is NULL, by one rule in every source: on tables with one individual and without (N4).
+
+Every source × every odd cell × every shape of query, for rows and for individuals with many: both tables are answered,
+the exact vector is what a plain-Python oracle says, and it moves by no more than Δ in both norms.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+from odd_cases import ALL_PAIRS, JOINS, MAIN_PAIRS, MODES, REMOVED, SPARK_PAIRS, Case, cover_pairs
+from odd_meanings import BUNDLES, GROUPS_BY_KIND, list_conditions
+from odd_sources import Written
+from odd_tables import CANNOT, FAMILIES, SOURCES, TEXTUAL, TYPED, build_rows, columns_of
+from odd_worlds import OTHERS, SPARK, Worlds, check_neighbours, group_of, list_tables, mark, open_worlds, populate
+
+
+@pytest.fixture(scope="module")
+def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+    with open_worlds(request, tmp_path_factory) as opened:
+        yield opened
+
+
+MAIN = cover_pairs(OTHERS, MAIN_PAIRS)
+IN_SPARK = cover_pairs(SPARK, SPARK_PAIRS)
+
+
+@pytest.mark.parametrize("case", [mark(case) for case in MAIN])
+def test_neighbours(worlds: Worlds, case: Case) -> None:
+    check_neighbours(worlds, case)
+
+
+@pytest.mark.usefixtures("spark_session")
+@pytest.mark.parametrize("case", [mark(case) for case in IN_SPARK])
+def test_neighbours_in_spark(worlds: Worlds, case: Case) -> None:
+    check_neighbours(worlds, case)
+
+
+# ---------------------------------------------------------------- everything, in long runs
+
+
+@pytest.mark.parametrize("case", [mark(case, pytest.mark.long) for case in cover_pairs(OTHERS, ALL_PAIRS)])
+def test_all_pairs(worlds: Worlds, case: Case) -> None:
+    check_neighbours(worlds, case)
+
+
+@pytest.mark.usefixtures("spark_session")
+@pytest.mark.parametrize("case", [mark(case, pytest.mark.long) for case in cover_pairs(SPARK, ALL_PAIRS)])
+def test_all_pairs_in_spark(worlds: Worlds, case: Case) -> None:
+    check_neighbours(worlds, case)
+
+
+def list_queries(source: str, column: str, mode: str) -> Iterator[Case]:
+    """Give every condition, grouping, bundle and join on a column, the rest in turn: the shape of a query."""
+    kind = next(found.kind for found in columns_of(source) if found.name == column)
+    joins = [join for join in JOINS if join != "labs" or MODES[mode].unit != "row"]
+    bundles, removed = itertools.cycle(BUNDLES), itertools.cycle(REMOVED)
+    shapes = [
+        *(("none", where, "none") for where in list_conditions(kind)),
+        *(("none", "none", group) for group in GROUPS_BY_KIND[kind]),
+        *((join, where, "grp") for join in joins for where in (">", "IS NULL") if where in list_conditions(kind)),
+    ]
+    for join, where, group in shapes:
+        yield Case(source, column, mode, next(removed), join, where, group, next(bundles))
+    for bundle in BUNDLES:
+        yield Case(source, column, mode, next(removed), "none", "none", "none", bundle)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("source", "column"), [(source, c.name) for source in OTHERS for c in columns_of(source)])
+def test_whole_product(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, source: str, column: str, mode: str
+) -> None:
+    with open_worlds(request, tmp_path_factory) as opened:
+        for case in list_queries(source, column, mode):
+            check_neighbours(opened, case)
+
+
+# ---------------------------------------------------------------- the tables are what they say
+
+
+def test_every_column_is_held_or_has_a_reason() -> None:
+    names = {column.name for column in (*TYPED, *TEXTUAL)}
+    held = {(source, column.name) for source in SOURCES for column in columns_of(source)}
+    assert held | set(CANNOT) == set(itertools.product(SOURCES, names))
+    assert held.isdisjoint(CANNOT)
+    assert all(len(reason) > 20 for reason in CANNOT.values())
+
+
+def test_the_cover_meets_every_pair() -> None:
+    """By another road: what two values meet in any case that can be made, they meet in one that was."""
+    for pairs, sources, cases in ((MAIN_PAIRS, OTHERS, MAIN), (SPARK_PAIRS, SPARK, IN_SPARK)):
+        possible = {
+            (case.source, case.column, case.mode, case.bundle)
+            for source in sources
+            for column in columns_of(source)
+            for mode in MODES
+            for case in list_queries(source, column.name, mode)
+        }
+        names = ("source", "column", "mode", "bundle")
+        for a, b in itertools.combinations(names, 2):
+            if (a, b) in pairs:
+                wanted = {(values[names.index(a)], values[names.index(b)]) for values in possible}
+                assert wanted == {(getattr(case, a), getattr(case, b)) for case in cases}
+
+
+@pytest.mark.parametrize("source", [pytest.param(source, marks=group_of(source)) for source in OTHERS])
+def test_sources_hold_the_odd_cells(worlds: Worlds, source: str) -> None:
+    """Read without the product: every odd cell is there, and not yet NULL. pandas alone writes NaN for a NULL."""
+    written = worlds.write(source, None)
+    rows = build_rows(source)
+    for column in columns_of(source):
+        cells = [row[column.name] for row in rows]
+        odd = [cell for cell in cells if cell is not None and column.clean(cell) is None]
+        missing = [cell for cell in cells if cell is None or (source == "pandas" and cell != cell)]
+        assert odd or column.name == "at_ns"
+        assert count_present(source, written, column.name) == len(cells) - len(missing)
+
+
+def count_present(source: str, written: Written, column: str) -> int:
+    match source:
+        case "csv" | "csv.gz":
+            opening: Any = gzip.open if source == "csv.gz" else open
+            with opening(written.source, "rt", encoding="utf-8", newline="") as file:
+                return sum(row[column] != "" for row in csv.DictReader(file))
+        case "arrow":
+            return len(written.source) - int(written.source.column(column).null_count)
+        case "pandas":
+            return int(written.source[column].notna().sum())
+        case "polars":
+            return len(written.source) - int(written.source[column].null_count())
+        case "duckdb":
+            with duckdb.connect(written.source.removeprefix("duckdb:"), read_only=True) as connection:
+                ((count,),) = connection.execute(f"SELECT COUNT({column}) FROM t").fetchall()
+            return int(count)
+        case "postgres":
+            with psycopg.connect(written.source) as connection:
+                ((count,),) = connection.execute(f"SELECT COUNT({column}) FROM {written.options['table']}").fetchall()
+            return int(count)
+        case _:
+            table = pq.read_table(Path(written.source), columns=[column])
+            return len(table) - int(table.column(0).null_count)
+
+
+def test_neighbours_differ_in_one_individual() -> None:
+    for source, mode, removed in itertools.product(SOURCES, MODES.values(), REMOVED):
+        everybody, fewer = (populate(source, mode.unit, who) for who in (None, removed))
+        gone = [row for row in everybody.rows if not any(row == other for other in fewer.rows)]
+        assert len(everybody.rows) - len(fewer.rows) >= 1
+        if mode.unit != "row" and FAMILIES[source] == "csv":  # cells that compare: NaN is not equal to itself
+            assert len({row["who"] for row in gone}) == 1
+        assert set(list_tables(fewer, None)) == {"t", "labs", "sites"}

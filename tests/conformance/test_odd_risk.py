@@ -1,0 +1,118 @@
+"""The controller's view of tables with odd cells: nothing raises, nobody moves more than Δ, and odd cells show as NULL.
+
+Everybody's per-instance sensitivity is compared with leaving them out in the plain-Python oracle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from odd_cases import MODES, Case, cover_pairs
+from odd_tables import Row
+from odd_worlds import OTHERS, SPARK, Worlds, distance, explain, mark, open_worlds, populate
+
+from dosimeter.assessment import Risk
+from dosimeter.risk import per_row_norms
+
+CASES = cover_pairs(OTHERS, (("source", "kind"), ("kind", "bundle"), ("kind", "mode"), ("kind", "join")), seed=11)
+MORE = cover_pairs(OTHERS, (("source", "column"), ("column", "mode"), ("column", "join"), ("kind", "where")), seed=12)
+IN_SPARK = cover_pairs(SPARK, (("source", "kind"),), seed=11)
+
+
+@pytest.fixture(scope="module")
+def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+    with open_worlds(request, tmp_path_factory) as opened:
+        yield opened
+
+
+def leave_out(case: Case, risk: Risk) -> Iterator[list[float]]:
+    """Give the sizes of all contributions that are not 0, in the oracle, for each choice that fits the vector."""
+    mode, plan, measured = MODES[case.mode], risk.plan, risk.measured()
+    population = populate(case.source, mode.unit, None)
+    rows, others = population.cleaned(), population.others(case)
+    vector = [list(row) for row in measured.values]
+    for chosen in explain(case, rows, others, measured.keys, vector):
+        found = []
+        for kept, labs in neighbours(case, chosen, others.get("labs", [])):
+            fewer: list[list[Fraction]] = case.measure(kept, {**others, "labs": labs}, measured.keys)
+            found.append(distance(plan, vector, fewer, risk.mechanism.norm))
+        yield sorted(size for size in found if size > 1e-9)
+
+
+def neighbours(case: Case, rows: Sequence[Row], labs: Sequence[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
+    """Give the rows that count without each individual in turn."""
+    unit = MODES[case.mode].unit
+    if unit == "row":
+        for at in range(len(rows)):
+            yield [*rows[:at], *rows[at + 1 :]], list(labs)
+        return
+    for who in dict.fromkeys(row[unit] for row in rows):
+        yield [row for row in rows if row[unit] != who], [lab for lab in labs if lab[unit] != who]
+
+
+def sizes(risk: Risk) -> list[float]:
+    norms = per_row_norms(risk.contributions, risk.mechanism.norm)
+    return sorted(size for size in np.repeat(norms, risk.contributions.people).tolist() if size > 1e-9)
+
+
+def check_risk(worlds: Worlds, case: Case) -> None:
+    dataset, _ = worlds.open(case, None)
+    mechanism: Literal["laplace", "gaussian"] = "gaussian" if case.removed == "high" else "laplace"
+    risk = dataset.risk(case.sql, mechanism=mechanism, min_rows=case.min_rows)
+    assert float(risk.sensitivities.values.max()) <= risk.sensitivity * (1 + 1e-9)
+    assert any(sizes(risk) == pytest.approx(expected, rel=1e-9, abs=1e-9) for expected in leave_out(case, risk))
+    check_people(case, risk)
+
+
+def check_people(case: Case, risk: Risk) -> None:
+    """Whoever is shown has NULL where their cell is odd; and ``by`` counts them in the group of NULL."""
+    for shown in risk.people_rows(40, reveal=True):
+        assert all(is_ordinary(cell) for cell in shown["columns"].values()), shown
+    groups = risk.by(case.subject.key, reveal=True)
+    assert all(is_ordinary(group["group"]) for group in groups)
+    assert len({repr(group["group"]) for group in groups}) == len(groups)
+    if MODES[case.mode].unit == "row" and case.join in ("none", "rates, left"):
+        rows = populate(case.source, "row", None).cleaned()
+        counted = Counter(row[case.column] is None for row in rows)
+        assert sum(group["people"] for group in groups if group["group"] is None) == counted[True]
+        assert sum(group["people"] for group in groups if group["group"] is not None) == counted[False]
+
+
+def is_ordinary(cell: Any) -> bool:
+    return not isinstance(cell, float) or math.isfinite(cell)
+
+
+@pytest.mark.parametrize(
+    "case", [*(mark(case) for case in CASES), *(mark(case, pytest.mark.long) for case in MORE if case not in CASES)]
+)
+def test_risk(worlds: Worlds, case: Case) -> None:
+    check_risk(worlds, case)
+
+
+@pytest.mark.usefixtures("spark_session")
+@pytest.mark.parametrize(
+    "case", [mark(case, *([pytest.mark.long] if at % 5 else [])) for at, case in enumerate(IN_SPARK)]
+)
+def test_risk_in_spark(worlds: Worlds, case: Case) -> None:
+    check_risk(worlds, case)
+
+
+def sample(cases: Sequence[Case], every: int) -> list[Any]:
+    return [mark(case, *([pytest.mark.long] if at % every else [])) for at, case in enumerate(cases)]
+
+
+@pytest.mark.parametrize("case", sample(CASES, 5))
+def test_recomputing_agrees(worlds: Worlds, case: Case) -> None:
+    """Really leaving out each record gives the closed form's sensitivities, on every kind of odd cell."""
+    dataset, _ = worlds.open(case, None)
+    closed, recomputed = (
+        dataset.risk(case.sql, method=method, min_rows=case.min_rows) for method in ("closed-form", "recompute")
+    )
+    np.testing.assert_allclose(sizes(recomputed), sizes(closed), rtol=1e-9, atol=1e-9)
+    assert recomputed.k == closed.k

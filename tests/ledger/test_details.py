@@ -1,0 +1,168 @@
+"""What newer records have room for: kept exactly on both databases, and refused where it is nonsense."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from ledger_worker import decide_on, make_opening, make_request
+from test_measured import PLAIN, write_settlement
+
+from dosimeter import Dataset, Ledger
+from dosimeter.accounting import Charge
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Details, KeptNumber, Reservation
+from dosimeter.releasing import hand_out
+
+BLOCK = [[Fraction(3), Fraction(1, 3)]]
+DETAILS = Details(
+    further=([[Fraction(7)]], [[Fraction(1, 7)], [Fraction(2)]]),
+    errors=[{"n": 1.5, "m": None}],
+    rank_errors={"m": 12},
+    about=["at most 10 rows of each individual count", "charges above 5,000 count as 5,000"],
+    kept=KeptNumber("variance of plan 1", "37/1048576"),
+    rho=Fraction(1, 3),
+)
+
+
+def test_everything_that_is_written_is_given_back(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        settled = ledger.settle(
+            entry.id, status="released", answer=[{"n": 3, "m": 2.5}], measured=BLOCK, details=DETAILS
+        )
+    with Ledger.open(target, create=False) as again:
+        assert again.entry(entry.id) == settled
+        shown = json.dumps(again.describe())
+        stream = io.StringIO()
+        again.export(stream)
+    assert settled.measured == (("3", "1/3"),)
+    assert settled.blocks == ((("3", "1/3"),), (("7",),), (("1/7",), ("2",)))
+    assert settled.errors == ({"n": 1.5, "m": None},)
+    assert settled.rank_errors == {"m": 12}
+    assert settled.about == tuple(DETAILS.about or ())
+    assert (settled.kept, settled.rho) == (DETAILS.kept, Fraction(1, 3))
+    assert "variance of plan 1" not in shown  # not for a screen
+    record = json.loads(stream.getvalue().splitlines()[-1])
+    assert (record["kind"], record["version"]) == ("settle", 3)
+    assert record["payload"]["kept"] == {"of": "variance of plan 1", "number": "37/1048576"}
+
+
+def test_what_is_not_given_is_not_written(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        ledger.settle(entry.id, status="released", answer=[{"n": 3}], measured=BLOCK)
+        stream = io.StringIO()
+        ledger.export(stream)
+    reserved, settled = (json.loads(line) for line in stream.getvalue().splitlines()[1:])
+    assert sorted(settled["payload"]) == ["answer", "error_95", "guarantee", "measured", "status"]
+    assert (reserved["kind"], reserved["version"]) == ("reserve", 2)
+    assert {"reason", "kept", "rho"}.isdisjoint(reserved["payload"])
+
+
+def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str) -> None:
+    kept = KeptNumber("variance of plan 1", "0.25")
+    denial = Reservation(
+        request=make_request(algorithm="find-and-release"),
+        charge=Charge(Decimal(0), Decimal(1)),
+        status="denied",
+        opening=make_opening("paper", "find-and-release"),
+        reason="noisy test",
+        kept=kept,
+        rho=Fraction(1, 2),
+    )
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", lambda _: denial)
+        assert (entry.reason, entry.kept, entry.rho) == ("noisy test", kept, Fraction(1, 2))
+        assert ledger.describe()["datasets"][0]["entries"][0]["reason"] == "noisy test"
+        assert hand_out(entry).describe() == {"status": "denied"}
+        assert "noisy" not in repr(entry) + repr(hand_out(entry))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"errors": [{"n": "1.5"}]},
+        {"errors": [{"n": 1.5}, {"n": 2.5}]},
+        {"errors": {"n": 1.5}},
+        {"errors": [None]},
+        {"rank_errors": [1]},
+        {"rank_errors": {"n": True}},
+        {"about": [7]},
+        {"about": ["two\nlines"]},
+        {"kept": {"of": "x", "number": "1/0"}},
+        {"kept": {"of": "", "number": "1"}},
+        {"kept": {"number": "1"}},
+        {"rho": "-1/2"},
+        {"rho": 0.5},
+        {"reason": "somebody's cell"},
+        {"measured": [["1"]]},
+        {"measured": [[[1]]]},
+    ],
+)
+def test_what_makes_no_sense_is_a_bad_record(tmp_path: Path, given: dict[str, Any]) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+    write_settlement(path, entry.id, 3, {**PLAIN, "measured": [[["1"]]], **given})
+    with Ledger.open(path) as ledger:
+        result = ledger.verify()
+        if given == {"measured": [["1"]]}:  # a text is a list of texts, one letter each: nonsense of the right shape
+            assert result.intact
+        else:
+            assert result.first_bad == (3, "its payload is not that of a record of kind settle")
+
+
+def test_a_reason_belongs_to_a_denial(tmp_path: Path) -> None:
+    charge = Charge(Decimal("0.1"))
+    with pytest.raises(LedgerError, match="Only a denial"):
+        Reservation(request=make_request(), charge=charge, reason="budget")
+    with pytest.raises(LedgerError, match="must be one of budget, reading, cap"):
+        Reservation(request=make_request(), charge=Charge(Decimal(0)), status="denied", reason="Bob")  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- why a release was denied
+
+SCHEMA = {
+    "table": "t",
+    "individuals": 40,
+    "reviewed": True,
+    "columns": {"x": {"type": "integer", "bounds": [0, 9]}},
+}
+COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"
+
+
+@pytest.mark.parametrize(
+    ("way", "terms", "reason"),
+    [
+        ({"epsilon": 2.0}, {"policy": "budget:1"}, "budget"),
+        ({"epsilon": 2.0}, {"policy": "budget:9", "max_epsilon": 1.0}, "cap"),
+        ({"epsilon": 0.5, "mechanism": "gaussian"}, {"policy": "budget:9", "delta_total": 0}, "delta"),
+        ({"prefer": "ratio:0.99999"}, {"policy": "budget:9"}, "preference"),
+        ({"prefer": "ratio:0.5", "candidates": [1.0]}, {"policy": "budget:0.5"}, "budget"),
+        ({"svt": 20.0, "variance": 1e-9, "candidates": [10.0]}, {"policy": "budget:100"}, "noisy test"),
+        ({"svt": 1.0, "variance": 0.9, "candidates": [1.0]}, {"policy": "budget:1"}, "budget"),
+    ],
+)
+def test_the_controller_sees_why(tmp_path: Path, way: dict[str, Any], terms: dict[str, Any], reason: str) -> None:
+    table = pa.table({"x": [at % 10 for at in range(30)]})
+    with Ledger.open(tmp_path / "l.db") as ledger, Dataset.open(table, schema=SCHEMA) as dataset:
+        answer = dataset.release(COUNT.format(4), ledger=ledger, **way, **terms)
+        assert answer.describe() == {"status": "denied"}
+        (entry,) = ledger.describe()["datasets"][0]["entries"]
+        assert (entry["status"], entry["reason"]) == ("denied", reason)
+
+
+def test_the_papers_rule_is_a_reason_of_its_own(tmp_path: Path) -> None:
+    table = pa.table({"x": [at % 10 for at in range(30)]})
+    with Ledger.open(tmp_path / "l.db") as ledger, Dataset.open(table, schema=SCHEMA) as dataset:
+        assert dataset.release(COUNT.format(4), ledger=ledger, epsilon=1.0, policy="paper").status == "released"
+        assert dataset.release(COUNT.format(5), ledger=ledger, epsilon=0.5).status == "denied"
+        reasons = [entry["reason"] for entry in ledger.describe()["datasets"][0]["entries"]]
+        assert reasons == [None, "reading"]

@@ -1,0 +1,336 @@
+"""A failure while the data are measured stops the dataset for everybody, on both databases, until it is cleared."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from ledger_worker import decide_on
+
+from dosimeter import Dataset, Ledger, releasing
+from dosimeter.cli import main
+from dosimeter.errors import DataError, DatasetStopped, Interrupted, LedgerError, OptionError, SourceUnreachable
+from dosimeter.ledger import Incident
+
+SOUND = "SELECT COUNT(*) AS n FROM patients WHERE x > 2"
+FAILING = "SELECT COUNT(*) AS n FROM patients WHERE name = 'Ann'"
+WAYS: list[dict[str, Any]] = [{"epsilon": 0.5}, {"prefer": "ratio:0.5"}, {"svt": 1.0, "variance": 0.9}]
+SCHEMA = {
+    "table": "patients",
+    "individuals": 10,
+    "reviewed": True,
+    "columns": {"x": {"type": "integer", "bounds": [0, 5]}, "name": {"type": "text"}},
+}
+
+
+def write_bad_bytes(path: Path) -> Path:
+    """Write a Parquet file whose third name is not UTF-8: only a query that reads names stumbles over it."""
+    raw = pa.array([b"Ann", b"Bob", b"\xff\xfe", b"Eve"], pa.binary())
+    names = pa.StringArray.from_buffers(4, raw.buffers()[1], raw.buffers()[2])
+    pq.write_table(pa.table({"x": [1, 2, 3, 4], "name": names}), path)
+    return path
+
+
+@pytest.fixture
+def patients(tmp_path: Path) -> Path:
+    return write_bad_bytes(tmp_path / "patients.parquet")
+
+
+def stop(ledger: Ledger, dataset: str = "clinic") -> Incident:
+    return ledger.stop(dataset, "measuring", software="dosimeter 0", request_digest="request-9")
+
+
+# ---------------------------------------------------------------- the ledger's part
+
+
+def test_a_stop_and_its_end(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        assert ledger.stopped("clinic") is None
+        ledger.reserve("clinic", decide_on("0.1"))
+        incident = stop(ledger)
+        assert (incident.dataset, incident.kind, incident.request_digest) == ("clinic", "measuring", "request-9")
+        assert ledger.stopped("clinic") == incident
+        assert ledger.stopped("other") is None
+        account = ledger.account("clinic")
+        assert account is not None
+        assert account.stopped == incident
+        for _ in range(2):
+            with pytest.raises(DatasetStopped, match="clear clinic --by NAME"):
+                ledger.reserve("clinic", lambda _: pytest.fail("nothing is decided about a stopped dataset"))
+        with pytest.raises(LedgerError, match="not stopped"):
+            ledger.clear("other", by="Carol", reason="none")
+        cleared = ledger.clear("clinic", by="Carol", reason="the file was mended")
+        assert (cleared.cleared_by, cleared.reason, cleared.at) == ("Carol", "the file was mended", incident.at)
+        assert ledger.stopped("clinic") is None
+        assert ledger.incidents("clinic") == (cleared,)
+        with pytest.raises(LedgerError, match="not stopped"):
+            ledger.clear("clinic", by="Carol", reason="again")
+        assert str(ledger.reserve("clinic", decide_on("0.1")).reading) == "0.2"
+        assert ledger.verify().intact
+        assert ledger.verify().records == 5
+    with Ledger.open(target, create=False) as again:
+        stream = io.StringIO()
+        again.export(stream)
+        records = [json.loads(line) for line in stream.getvalue().splitlines()]
+    stopped, ended = (next(r for r in records if r["kind"] == kind) for kind in ("stop", "clear"))
+    assert stopped["payload"] == {"kind": "measuring", "request_digest": "request-9", "software": "dosimeter 0"}
+    assert ended["payload"] == {"by": "Carol", "reason": "the file was mended"}
+
+
+def test_several_failures_at_once_are_cleared_together(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        first = stop(ledger)
+        assert stop(ledger) == first  # what stopped it is the first of them
+        assert len(ledger.incidents("clinic")) == 2
+        ledger.clear("clinic", by="Carol", reason="r")
+        assert ledger.stopped("clinic") is None
+        assert stop(ledger).cleared_at is None
+
+
+def test_a_dataset_without_an_account_is_listed_while_it_is_stopped(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        incident = stop(ledger)
+        assert ledger.accounts() == ()
+        (shown,) = ledger.describe()["datasets"]
+        assert shown["stopped"] == {"at": incident.at, "kind": "measuring"}
+        assert (shown["dataset"], shown["entries"], shown["policy"]) == ("clinic", [], None)
+        assert ledger.stopped_datasets() == (incident,)
+        with pytest.raises(DatasetStopped):
+            ledger.reserve("clinic", decide_on("0.1"))
+        ledger.reserve("other", decide_on("0.1"))
+        ledger.clear("clinic", by="Carol", reason="r")
+        (shown,) = ledger.describe()["datasets"]
+        assert (shown["dataset"], shown["stopped"]) == ("other", None)
+
+
+def test_an_entry_that_fails_after_its_charge_keeps_it_and_stops_the_dataset(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        with pytest.raises(LedgerError, match="did not fail"):
+            ledger.settle(entry.id, status="released", answer=[], incident="noise")
+        denied = ledger.settle(entry.id, status="denied", incident="noise")
+        assert (denied.status, str(denied.charge)) == ("denied", "0.3")
+        incident = ledger.stopped("clinic")
+        assert incident is not None
+        assert (incident.kind, incident.entry, incident.request_digest) == ("noise", entry.id, "request-1")
+        assert ledger.verify().records == 4
+
+
+def test_a_reservation_from_before_the_stop_is_still_settled(target: str) -> None:
+    """Its noise was paid for, and may be out: the ledger writes down what became of it."""
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        stop(ledger)
+        assert ledger.settle(entry.id, status="released", answer=[{"n": 1}]).status == "released"
+
+
+@pytest.mark.parametrize(("by", "reason"), [("", "r"), ("Carol", ""), ("Carol", "a\nb"), ("a\0", "r")])
+def test_who_clears_it_and_why_must_be_said(tmp_path: Path, by: str, reason: str) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        stop(ledger)
+        with pytest.raises(LedgerError, match="must be a text"):
+            ledger.clear("clinic", by=by, reason=reason)
+        assert ledger.stopped("clinic") is not None
+
+
+def test_the_kind_is_one_of_a_few_words(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        with pytest.raises(LedgerError, match="measuring, noise, unexpected"):
+            ledger.stop("clinic", "row 3 holds 'Ann'", software="dosimeter 0")  # type: ignore[arg-type]
+        assert ledger.verify().records == 0
+
+
+# ---------------------------------------------------------------- a release that fails
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
+def test_what_fails_while_it_is_measured_stops_everything(target: str, patients: Path, way: dict[str, Any]) -> None:
+    with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+        before = dataset.release(SOUND, ledger=ledger, policy="budget:90", **way)
+        assert before.status == "released"
+        account = ledger.account("patients")
+        assert account is not None
+        for sql in (FAILING, FAILING, SOUND, "SELECT COUNT(*) AS n FROM patients"):  # the third is on record
+            with pytest.raises(DatasetStopped):
+                dataset.release(sql, ledger=ledger, **way)
+        after = ledger.account("patients")
+        assert after is not None
+        assert (after.reading, after.entries) == (account.reading, account.entries)  # no charge, and no denial
+        assert len(ledger.incidents("patients")) == 1
+        assert after.stopped is not None
+        assert after.stopped.kind == "measuring"
+        ledger.clear("patients", by="Carol", reason="names are not asked for")
+        repeated = dataset.release(SOUND, ledger=ledger, **way)
+        assert (repeated.repeated, repeated.answer) == (True, before.answer)
+        with pytest.raises(DatasetStopped):
+            dataset.release(FAILING, ledger=ledger, **way)
+        assert ledger.verify().intact
+
+
+def test_a_first_release_that_fails_opens_no_account(target: str, patients: Path) -> None:
+    with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+        with pytest.raises(DatasetStopped):
+            dataset.release(FAILING, ledger=ledger, epsilon=0.5, policy="budget:1")
+        assert ledger.accounts() == ()
+        assert ledger.stopped("patients") is not None
+        with pytest.raises(DatasetStopped):
+            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+
+
+def test_another_name_does_not_get_round_a_stop(target: str, patients: Path) -> None:
+    with Ledger.open(target) as ledger:
+        with Dataset.open(patients, schema=SCHEMA) as dataset, pytest.raises(DatasetStopped):
+            dataset.release(FAILING, ledger=ledger, epsilon=0.5, policy="budget:1")
+        with Dataset.open(patients, schema=SCHEMA | {"table": "renamed"}) as renamed:
+            sql = SOUND.replace("patients", "renamed")
+            with pytest.raises(DatasetStopped, match="patients is stopped"):
+                renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1")
+            ledger.clear("patients", by="Carol", reason="a name that was not meant")
+            assert renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
+
+
+def test_looking_makes_no_incident(tmp_path: Path, patients: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+        with pytest.raises(DataError):
+            dataset.risk(FAILING)
+        assert ledger.verify().records == 0
+    arguments = [str(patients), FAILING, "--schema", str(write_toml(tmp_path)), "--ledger", str(tmp_path / "ledger.db")]
+    assert main(["risk", *arguments, "--json"]) == 2
+    assert main(["find", *arguments, "--prefer", "ratio:0.5", "--json"]) == 2
+    assert main(["release", *arguments, "--epsilon", "1", "--policy", "paper", "--dry-run", "--json"]) == 1
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        assert ledger.stopped("patients") is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [SourceUnreachable("gone."), Interrupted("Stopped."), OptionError("the connection was lost.")],
+    ids=["unreachable", "interrupted", "lost"],
+)
+def test_what_the_data_do_not_decide_passes_through(
+    tmp_path: Path, patients: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(releasing, "_measure", fail)
+    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+        with pytest.raises(type(error), match=str(error)):
+            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+        assert ledger.verify().records == 0
+
+
+def test_an_error_that_nobody_foresaw_stops_the_dataset_too(
+    tmp_path: Path, patients: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+        with monkeypatch.context() as patched:
+            patched.setattr(releasing, "_measure", fail)
+            with pytest.raises(MemoryError):
+                dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+        incident = ledger.stopped("patients")
+        assert incident is not None
+        assert incident.kind == "unexpected"
+        with pytest.raises(DatasetStopped):
+            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+
+
+def test_noise_that_fails_is_charged_and_stops_the_dataset(
+    target: str, patients: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DataError("a total is too large.")
+
+    monkeypatch.setattr(releasing, "add_noise_to", fail)
+    with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+        with pytest.raises(DatasetStopped):
+            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+        account = ledger.account("patients")
+        assert account is not None
+        assert account.reading.epsilon == account.entries[0].charge > 0
+        assert account.entries[0].status == "denied"
+        assert account.stopped is not None
+        assert (account.stopped.kind, account.stopped.entry) == ("noise", account.entries[0].id)
+
+
+def test_a_release_that_was_measured_before_the_stop_is_not_answered_after_it(
+    tmp_path: Path, patients: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = releasing._measure
+
+    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+
+        def measure(*arguments: Any) -> Any:
+            result = inner(*arguments)
+            stop(ledger, "patients")  # another process fails meanwhile
+            return result
+
+        monkeypatch.setattr(releasing, "_measure", measure)
+        with pytest.raises(DatasetStopped):
+            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+        assert ledger.accounts() == ()
+
+
+# ---------------------------------------------------------------- on the command line
+
+
+def write_toml(folder: Path) -> Path:
+    path = folder / "patients.toml"
+    path.write_text(
+        'table = "patients"\nindividuals = 10\nreviewed = true\n'
+        '[columns.x]\ntype = "integer"\nbounds = [0, 5]\n[columns.name]\ntype = "text"\n'
+    )
+    return path
+
+
+def test_the_command_says_stopped_and_no_more(
+    tmp_path: Path, patients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, schema = str(tmp_path / "ledger.db"), str(write_toml(tmp_path))
+    common = ["--schema", schema, "--ledger", ledger, "--epsilon", "0.5", "--policy", "budget:5"]
+    assert main(["release", str(patients), SOUND, *common, "--json"]) == 0
+    capsys.readouterr()
+    for sql in (FAILING, SOUND):
+        assert main(["release", str(patients), sql, *common, "--json"]) == 1
+        assert capsys.readouterr() == ('{"status": "stopped"}\n', "")
+    assert main(["release", str(patients), SOUND, *common]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "Stopped.\n"
+    assert "clear patients --by NAME --reason TEXT" in shown.err
+    assert main(["release", str(patients), FAILING, *common, "--dry-run", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["analyst_sees"] == {"status": "stopped"}
+    assert document["stopped"]["kind"] == "measuring"
+    assert "cannot be read" in document["reason"]
+    assert main(["release", str(patients), SOUND, *common, "--dry-run"]) == 1
+    assert "No answer: the dataset is stopped." in capsys.readouterr().out
+    assert main(["ledger", ledger]) == 0
+    assert "patients is stopped since" in capsys.readouterr().out
+    assert main(["ledger", ledger, "clear", "patients", "--by", "Carol"]) == 2
+    assert "--reason TEXT" in capsys.readouterr().err
+    assert main(["ledger", ledger, "clear", "patients", "--by", "Carol", "--reason", "mended", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["stopped"] is None
+    assert main(["ledger", ledger, "clear", "patients", "--by", "Carol", "--reason", "mended"]) == 2
+    assert "not stopped" in capsys.readouterr().err
+    assert main(["release", str(patients), SOUND, *common, "--json"]) == 0
+    capsys.readouterr()
+    assert main(["ledger", ledger, "verify", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["records"] == 7  # with two dry runs
+
+
+def test_options_of_clear_go_with_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        stop(ledger)
+    for arguments in (["--by", "Carol"], ["--reason", "r"], ["verify", "clinic"]):
+        assert main(["ledger", str(path), *arguments]) == 2
+        assert re.search("go with clear|--dataset clinic", capsys.readouterr().err)

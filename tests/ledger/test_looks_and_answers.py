@@ -1,0 +1,232 @@
+"""Who looked at what before, whatever its wording; who continued an account; what every analyst may see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
+
+from dosimeter import Dataset, Ledger
+from dosimeter.cli import main
+from dosimeter.errors import DatasetStopped
+from dosimeter.look import Look
+from dosimeter.preview import dry_run
+from dosimeter.releasing import ReleaseOrder, Terms, release
+
+WARDS: dict[str, Any] = {
+    "table": "wards",
+    "individuals": 40,
+    "reviewed": True,
+    "columns": {
+        "age": {"type": "integer", "bounds": [0, 99]},
+        "smoker": {"type": "boolean"},
+        "ward": {"type": "category", "values": ["north", "south"]},
+    },
+}
+ROWS = {
+    "age": [at * 3 % 97 for at in range(30)],
+    "smoker": [at % 3 == 0 for at in range(30)],
+    "ward": ["north" if at % 2 else "south" for at in range(30)],
+}
+REMARK = "was looked at before"
+SMOKERS = "SELECT COUNT(*) FROM wards WHERE smoker"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Any:
+    with Ledger.open(tmp_path / "ledger.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def wards() -> Any:
+    with Dataset.open(pa.table(ROWS), schema=WARDS) as dataset:
+        yield dataset
+
+
+def look(dataset: Dataset, ledger: Ledger, sql: str, analyst: str | None = None) -> None:
+    dry_run(dataset, sql, Look(), ReleaseOrder(epsilon=0.01, terms=Terms("budget:9"), analyst=analyst), ledger)
+
+
+def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> str:
+    answer = dataset.release(sql, ledger=ledger, epsilon=0.01, policy="budget:9", **options)
+    assert answer.guarantee is not None
+    return answer.guarantee
+
+
+# ---------------------------------------------------------------- looked at before
+
+
+@pytest.mark.parametrize(
+    "wording",
+    [
+        SMOKERS,
+        "SELECT COUNT(*) AS c FROM wards WHERE smoker",
+        "select count(*) /* smokers */\nfrom WARDS w where w.SMOKER -- all",
+        "SELECT COUNT(*) FROM wards WHERE smoker AND 1 = 1",
+        "SELECT COUNT(*) FROM wards WHERE TRUE AND (smoker AND TRUE)",
+        "SELECT 2 * COUNT(*) AS twice FROM wards WHERE NOT (NOT smoker) HAVING COUNT(*) > 1 LIMIT 1",
+        "WITH s AS (SELECT smoker AS s FROM wards) SELECT COUNT(*) FROM s WHERE s = TRUE",
+    ],
+)
+def test_other_words_do_not_lose_a_look(wards: Dataset, ledger: Ledger, wording: str) -> None:
+    look(wards, ledger, SMOKERS)
+    assert REMARK in ask(wards, ledger, wording)
+    account = ledger.account("wards")
+    assert account is not None
+    assert account.entries[-1].viewed
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT COUNT(*) FROM wards",
+        "SELECT COUNT(*) FROM wards WHERE NOT smoker",
+        "SELECT COUNT(*) FROM wards WHERE smoker AND age > 3",
+        "SELECT COUNT(age) FROM wards WHERE smoker",
+        "SELECT ward, COUNT(*) FROM wards WHERE smoker GROUP BY ward",
+    ],
+)
+def test_another_question_was_not_looked_at(wards: Dataset, ledger: Ledger, other: str) -> None:
+    look(wards, ledger, SMOKERS)
+    assert REMARK not in ask(wards, ledger, other)
+
+
+def test_a_look_of_version_0_1_0_still_counts(wards: Dataset, ledger: Ledger) -> None:
+    """It was recorded by the digest of the query's text."""
+    ledger.record_view("wards", wards.plan(SMOKERS).digest, "risk")
+    assert REMARK in ask(wards, ledger, SMOKERS)
+
+
+def test_a_look_for_one_analyst_tells_another_nothing(wards: Dataset, ledger: Ledger) -> None:
+    look(wards, ledger, SMOKERS, analyst="anna")
+    assert REMARK not in ask(wards, ledger, SMOKERS, analyst="eve", again=True)
+    assert REMARK in ask(wards, ledger, SMOKERS, analyst="anna", again=True)
+    account = ledger.account("wards")
+    assert account is not None
+    assert [(entry.viewed, entry.told) for entry in account.entries] == [(True, False), (True, True)]
+
+
+def test_a_look_for_nobody_in_particular_counts_for_everybody(wards: Dataset, ledger: Ledger) -> None:
+    look(wards, ledger, SMOKERS)
+    for analyst in ("anna", "eve", None):
+        assert REMARK in ask(wards, ledger, SMOKERS, analyst=analyst, again=True)
+
+
+def test_looks_are_told_apart_by_whom_they_were_for(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        for _ in range(2):
+            ledger.record_view("clinic", "measured-1", "risk", analyst="anna")
+        assert ledger.verify().records == 1
+        assert ledger.viewed("clinic", "plan-1", "measured-1")
+        assert ledger.told("clinic", "measured-1", analyst="anna")
+        assert not ledger.told("clinic", "measured-1", analyst="eve")
+        assert not ledger.told("clinic", "measured-1", analyst=None)
+        ledger.record_view("clinic", "measured-1", "risk")
+        assert ledger.told("clinic", "measured-1", analyst="eve")
+
+
+# ---------------------------------------------------------------- who continued
+
+
+def test_the_record_names_who_said_that_the_people_are_the_same(ledger: Ledger) -> None:
+    for at, people in enumerate((("anna", None), ("anna", "carol"), ("anna", None))):
+        rows = {name: values[at:] for name, values in ROWS.items()}
+        with Dataset.open(pa.table(rows), schema=WARDS) as dataset:
+            order = ReleaseOrder(
+                epsilon=0.01, terms=Terms("budget:9"), analyst=people[0], approved_by=people[1], continued=True
+            )
+            release(dataset, SMOKERS, Look(), order, ledger)
+    shown = ledger.describe()["datasets"][0]["continuations"]
+    assert [line["by"] for line in shown] == ["carol", "anna"]
+    assert all(line["at"].endswith("Z") and len(line["source_digest"]) == 64 for line in shown)
+
+
+def test_what_cannot_be_measured_is_not_continued(ledger: Ledger, tmp_path: Path) -> None:
+    """The account stays of the good file, and goes on with it without a word."""
+    good = pa.table({"x": [1, 2, 3], "name": ["Ann", "Bob", "Eve"]})
+    with Dataset.open(good, schema=SCHEMA) as dataset:
+        dataset.release(SOUND, ledger=ledger, epsilon=0.1, policy="budget:1")
+        account = ledger.account("patients")
+    with (
+        Dataset.open(write_bad_bytes(tmp_path / "bad.parquet"), schema=SCHEMA) as dataset,
+        pytest.raises(DatasetStopped),
+    ):
+        dataset.release(FAILING, ledger=ledger, epsilon=0.1, continued=True)
+    ledger.clear("patients", by="Carol", reason="the good file is back")
+    after = ledger.account("patients")
+    assert account is not None
+    assert after is not None
+    assert (after.agreed, after.continuations, after.identities) == (account.agreed, (), account.identities)
+    with Dataset.open(good, schema=SCHEMA) as dataset:
+        assert dataset.release(SOUND, ledger=ledger, epsilon=0.1, again=True).status == "released"
+
+
+# ---------------------------------------------------------------- what every analyst may see
+
+
+def test_released_answers_are_listed_without_who_and_why(wards: Dataset, ledger: Ledger, tmp_path: Path) -> None:
+    first = wards.release(
+        SMOKERS, ledger=ledger, epsilon=0.5, policy="budget:1", analyst="anna", purpose="the trial of May"
+    )
+    wards.release("SELECT COUNT(*) FROM wards", ledger=ledger, epsilon=3.0, analyst="anna")  # denied
+    account = ledger.account("wards")
+    assert account is not None
+    (listed,) = account.released_answers()
+    assert (listed["query"], listed["answer"], listed["guarantee"]) == (SMOKERS, first.answer, first.guarantee)
+    assert (listed["epsilon"], listed["error_95"]) == (0.5, list(first.error_95 or ()))
+    assert "anna" not in json.dumps(listed)
+    assert "trial" not in json.dumps(listed)
+
+
+def test_under_algorithm_1_no_epsilon_and_no_error_is_listed(wards: Dataset, ledger: Ledger) -> None:
+    wards.release(SMOKERS, ledger=ledger, prefer="ratio:0.5", policy="paper")
+    account = ledger.account("wards")
+    assert account is not None
+    (listed,) = account.released_answers()
+    assert [listed[name] for name in ("epsilon", "epsilon_svt", "error_95")] == [None, None, None]
+    assert listed["answer"] is not None
+
+
+def test_the_command_prints_what_every_analyst_may_see(
+    wards: Dataset, ledger: Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "ledger.db")
+    assert main(["ledger", path, "answers", "wards"]) == 2
+    assert "no account of 'wards'" in capsys.readouterr().err
+    wards.release(SMOKERS, ledger=ledger, epsilon=0.5, policy="budget:1", analyst="anna")
+    assert main(["ledger", path, "answers", "wards", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["dataset"] == "wards"
+    assert [answer["query"] for answer in shown["answers"]] == [SMOKERS]
+    assert main(["ledger", path, "answers", "wards"]) == 0
+    out = capsys.readouterr().out
+    assert SMOKERS in out
+    assert "anna" not in out
+    assert main(["ledger", path, "answers"]) == 2
+    assert "answers DATASET" in capsys.readouterr().err
+
+
+def test_few_people_are_warned_of_when_their_account_is_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for people, warned in ((10, True), (11, False)):
+        (tmp_path / "t.csv").write_text("x\n" + f"{people % 7}\n" * 5 + f"{people}\n")
+        (tmp_path / "t.toml").write_text(
+            f'table = "t{people}"\nindividuals = {people}\nreviewed = true\n'
+            '[columns.x]\ntype = "integer"\nbounds = [0, 9]\n'
+        )
+        common = ["--schema", str(tmp_path / "t.toml"), "--ledger", str(tmp_path / "l.db"), "--epsilon", "0.5"]
+        sql = f"SELECT COUNT(*) FROM t{people}"
+        assert main(["release", str(tmp_path / "t.csv"), sql, *common, "--policy", "budget:9", "--json"]) == 0
+        first = capsys.readouterr()
+        assert list(json.loads(first.out)) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "guarantee"]
+        assert ("δ_g = 0.1 is large" in first.err) is warned
+        assert main(["release", str(tmp_path / "t.csv"), sql, *common, "--again", "--json"]) == 0
+        assert capsys.readouterr().err == ""  # said when it is opened, and in the account from then on
+        with Ledger.open(tmp_path / "l.db") as ledger:
+            assert bool(ledger.describe()["datasets"][-1]["notes"]) is warned

@@ -1,0 +1,142 @@
+"""A query that tests a column by which people can be told apart asks about single persons, however it is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from dosimeter.explain import explain_plan
+from dosimeter.plan import plan_query
+from dosimeter.schema import parse_schema
+
+VISITS = parse_schema(
+    """
+table = "visits"
+individuals = 100
+unit = "patient"
+max_rows_per_unit = 3
+row_key = "visit"
+reviewed = true
+
+[columns.visit]
+type = "integer"
+[columns.patient]
+type = "integer"
+bounds = [1, 1000]
+[columns.name]
+type = "text"
+identifying = true
+[columns.doctor]
+type = "text"
+[columns.vip]
+type = "boolean"
+identifying = true
+[columns.born]
+type = "date"
+bounds = [1900-01-01, 2025-12-31]
+identifying = true
+[columns.age]
+type = "integer"
+bounds = [0, 120]
+[columns.salary]
+type = "integer"
+bounds = [0, 100000]
+identifying = true
+
+[tables.ward]
+source = "ward.csv"
+public = true
+key = "patient"
+[tables.ward.columns.patient]
+type = "integer"
+[tables.ward.columns.nurse]
+type = "text"
+identifying = true
+"""
+)
+
+
+def find(sql: str) -> list[str]:
+    return [name for name, _ in plan_query(sql, VISITS).singled_out]
+
+
+@pytest.mark.parametrize(
+    ("condition", "column"),
+    [
+        ("name = 'Yusuf Demir'", "name"),
+        ("'Yusuf Demir' = name", "name"),
+        ("name <> 'Yusuf Demir'", "name"),
+        ("NOT (name = 'Yusuf Demir')", "name"),
+        ("name IN ('a', 'b')", "name"),
+        ("name NOT IN ('a', 'b')", "name"),
+        ("name LIKE 'Yusuf%'", "name"),
+        ("name BETWEEN 'Y' AND 'Z'", "name"),
+        ("name >= 'Y'", "name"),
+        ("patient = 218", "patient"),
+        ("patient > 217 AND patient < 219", "patient"),
+        ("patient - 218 = 0", "patient"),
+        ("patient = age / age + age / age", "patient"),
+        ("1 / (patient - 218) IS NULL", "patient"),
+        ("COALESCE(name, '') = ''", "name"),
+        ("CASE WHEN age > 30 THEN name END = 'x'", "name"),
+        ("CASE name WHEN 'x' THEN 1 ELSE 0 END = 1", "name"),
+        ("EXTRACT(YEAR FROM born) = 1950", "born"),
+        ("vip", "vip"),
+        ("NOT vip", "vip"),
+        ("age > 30 AND (vip OR age < 5)", "vip"),
+        ("age > 30 OR name = 'x'", "name"),
+        ("v.NAME = 'x'", "name"),
+    ],
+)
+def test_a_test_of_an_identifying_column_is_found(condition: str, column: str) -> None:
+    for sql in (
+        f"SELECT COUNT(*) FROM visits v WHERE {condition}",
+        f"SELECT COUNT(*) FILTER (WHERE {condition}) FROM visits v",
+        f"SELECT SUM(CASE WHEN {condition} THEN 1 ELSE 0 END) FROM visits v",
+    ):
+        assert find(sql) == [column], sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "column"),
+    [
+        ("SELECT COUNT(*) FROM (SELECT name AS n FROM visits) AS inside WHERE n = 'x'", "name"),
+        ("WITH w AS (SELECT * FROM visits WHERE name = 'x') SELECT COUNT(*) FROM w", "name"),
+        ("SELECT name = 'x' AS who, COUNT(*) FROM visits GROUP BY who", "name"),
+        ("SELECT SUM(ABS(patient - 217) + ABS(patient - 219) - 2 * ABS(patient - 218)) FROM visits", "patient"),
+        ("SELECT COUNT(*) FROM visits JOIN ward ON visits.patient = ward.patient WHERE ward.nurse = 'x'", "ward.nurse"),
+        ("SELECT COUNT(*) FROM visits JOIN ward ON visits.patient = ward.patient WHERE ward.patient = 7",
+         "ward.patient"),
+    ],
+)  # fmt: skip
+def test_a_hidden_test_is_found(sql: str, column: str) -> None:
+    assert find(sql) == [column]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(DISTINCT patient) FROM visits",
+        "SELECT COUNT(DISTINCT patient) FROM visits WHERE age > 30 AND doctor = 'x'",
+        "SELECT COUNT(name) FROM visits",
+        "SELECT COUNT(*) FROM visits WHERE name IS NOT NULL",
+        "SELECT COUNT(*) FROM visits WHERE (name) IS NULL AND age = 5",
+        "SELECT COUNT(*) FROM visits WHERE name = doctor",
+        "SELECT SUM(salary), AVG(2 * salary + 1), AVG(ABS(salary)) FROM visits WHERE age > 30",
+        "SELECT AVG(CASE WHEN age > 30 THEN salary END) FROM visits",
+        "SELECT AVG(salary) FILTER (WHERE age > 30) FROM visits HAVING AVG(salary) > 5 ORDER BY AVG(salary)",
+        "SELECT COUNT(*) FROM visits JOIN ward ON visits.patient = ward.patient",
+        "SELECT COUNT(*) FROM visits JOIN ward USING (patient) WHERE age = 7",
+        "SELECT patient, COUNT(*) FROM visits GROUP BY patient",
+    ],
+)
+def test_what_counts_joins_and_adds_is_fine(sql: str) -> None:
+    assert find(sql) == []
+
+
+def test_explain_says_so() -> None:
+    plan = plan_query("SELECT COUNT(*) FROM visits WHERE name = 'x' AND patient = 5", VISITS)
+    notes = explain_plan(plan)["notes"]
+    assert (
+        notes[0] == "name = 'x' singles people out by name, which identifies them: the query is about single persons."
+    )
+    assert notes[1].startswith("patient = 5 singles people out by patient")

@@ -1,0 +1,69 @@
+"""What browser tests do on the pages: ask, open a decision, and wait for what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from web_site import COUNT
+
+pytest.importorskip("playwright.sync_api", reason="there is no driver for a browser: pip install playwright")
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+OpenPage = Callable[..., "Page"]
+
+
+def ask(page: Page, sql: str = COUNT, purpose: str = "a test") -> str:
+    """Submit a query as an analyst does; return its id."""
+    page.goto("/ask")
+    page.fill("#sql", sql)
+    expect(page.locator("#check .good")).to_be_visible()
+    page.fill("[name=purpose]", purpose)
+    page.click("text=Submit the query")
+    page.wait_for_url("**/queries/*")
+    return page.url.rsplit("/", 1)[1]
+
+
+def decide(page: Page, query_id: str) -> None:
+    """Open the page on which a query is decided."""
+    page.goto(f"/decide/{query_id}")
+    wait_for_decision(page)
+
+
+def wait_for_decision(page: Page) -> None:
+    """Return once a decision's page listens, and its pictures are drawn."""
+    page.wait_for_selector("body[data-shown]")
+    page.wait_for_selector("#range[data-drawn=true] svg")
+    page.wait_for_selector("#histogram[data-drawn=true] svg")
+
+
+def wait_for_epsilon(page: Page, epsilon: str) -> None:
+    """Return once everything on the page is about this ε."""
+    page.wait_for_selector(f"body[data-shown='{epsilon}']")
+    page.wait_for_selector("#part-line:not([aria-busy])")
+
+
+def wait_for_approval(page: Page) -> None:
+    """Return once what stands on the page can be approved."""
+    page.wait_for_selector("#part-verdict:not([aria-busy]) button:enabled")
+
+
+def wait_for_rest(page: Page) -> None:
+    """Return once nothing is loading and every picture is drawn."""
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("[data-spec]:not([data-drawn])")).to_have_count(0)
+    expect(page.locator(".htmx-request")).to_have_count(0)
+
+
+def approve_button(page: Page) -> Locator:
+    return page.locator("#part-verdict button")
+
+
+def read_line(page: Page) -> Locator:
+    """The sentence that names the largest ε."""
+    return page.locator("#part-line .line")

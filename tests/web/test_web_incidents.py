@@ -1,0 +1,247 @@
+"""A dataset that an incident stopped: analysts read one sentence, controllers clear it, and nothing is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_web_trail import count_actions, measure, read_trail
+from web_site import CLINIC, COUNT, Guest, Site, clinic_settings, read_text
+
+from dosimeter import releasing
+from dosimeter.errors import DataError
+from dosimeter.ledger import Ledger
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
+SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
+
+
+def open_office(site: Site) -> Any:
+    return site.server.config.app._application.state.office  # type: ignore[union-attr]
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, site: Site, *, after_the_charge: bool = False) -> None:
+    """The next release fails while it is measured, or when noise is added: as no test data can make it."""
+    name = "add_noise_to" if after_the_charge else "_measure"
+    right = getattr(releasing, name)
+
+    def fail(*_: Any, **__: Any) -> None:
+        monkeypatch.setattr(releasing, name, right)
+        raise DataError("the cell of Xanthippe")
+
+    monkeypatch.setattr(releasing, name, fail)
+
+
+def stop(site: Site) -> None:
+    office = open_office(site)
+    office.database.ledger.stop("clinic", "measuring", software="a test")
+    office.forget("clinic")
+
+
+def list_analyst_pages(guest: Guest, *query_ids: str) -> dict[str, str]:
+    paths = ["/ask", "/queries", "/ask/schema?dataset=clinic", *(f"/queries/{each}" for each in query_ids)]
+    paths += [f"/queries/{each}/status" for each in query_ids]
+    return {path: read_text(guest.get(path).text) for path in paths}
+
+
+@pytest.mark.parametrize("after_the_charge", [False, True])
+def test_a_failed_release_stops_the_dataset_for_everybody(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, after_the_charge: bool
+) -> None:
+    failing, waiting = anna.ask(), anna.ask(SMOKERS)
+    with site.guest("bob") as bob:
+        others = bob.ask(SMOKERS)
+        before = list_analyst_pages(anna, failing, waiting) | list_analyst_pages(bob, others)
+        assert not any("stopped" in text for text in before.values())
+        for query_id in (failing, waiting, others):
+            measure(carol, query_id)
+        fail_once(monkeypatch, site, after_the_charge=after_the_charge)
+        carol.approve(failing)
+
+        for pages in (list_analyst_pages(anna, failing, waiting), list_analyst_pages(bob, others)):
+            for path, text in pages.items():
+                assert SENTENCE in text, path
+        shown = [read_text(anna.get(f"/queries/{each}/status").text) for each in (failing, waiting)]
+        assert shown[0] == shown[1]  # nothing tells which query it was
+        with site.api("anna") as api, site.api("bob") as other:
+            for client, query_id in ((api, failing), (api, waiting), (other, others)):
+                document = client.get(f"/queries/{query_id}").json()
+                assert (document["status"], document["message"]) == ("waiting", SENTENCE)
+            assert [dataset["stopped"] for dataset in api.get("/datasets").json()] == [True]
+            assert api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": "x"}).status_code == 201
+
+        for query_id in (failing, waiting, others):  # releases are refused, and the queries stay waiting
+            refused = carol.approve(query_id)
+            assert refused.status_code == 409
+            assert "This dataset is stopped" in read_text(refused.text)
+            assert carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.05"}).status_code == 409
+        assert read_text(carol.get("/queue").text).count("SELECT COUNT(*)") == 4
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        account = ledger.account("clinic")
+        assert sum(entry.charge > 0 for entry in (account.entries if account else ())) == int(after_the_charge)
+        assert ledger.verify().intact
+    assert "Xanthippe" not in str(read_trail(site))
+
+
+def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    measure(carol, query_id)
+    assert "There was no incident." in carol.get("/incidents").text
+    stop(site)
+    for path in ("/queue", f"/decide/{query_id}", "/accounts", "/accounts/clinic", "/audit", "/settings", "/me"):
+        page = carol.get(path).text
+        assert "Stopped: clinic." in page, path
+        assert 'href="/incidents"' in page
+    page = read_text(carol.get("/incidents").text)
+    assert "the data could not be measured as the schema declares them" in page
+    assert "UTC" in page
+    for bad in ("", "  ", "a\u202eb"):
+        assert carol.act("/incidents/clinic/clear", reason=bad).status_code == 422
+    assert anna.act("/incidents/clinic/clear", reason="please").status_code == 403
+    assert anna.get("/incidents").status_code == 403
+    assert carol.post("/incidents/clinic/clear", data={"reason": "no token"}).status_code == 403
+    assert carol.act("/incidents/nowhere/clear", reason="x").status_code == 404
+    assert open_office(site).is_stopped("clinic")
+
+    done = carol.act("/incidents/clinic/clear", reason="The disk was full.  It is not any more.")
+    assert done.status_code == 200
+    assert "Stopped: clinic." not in done.text
+    words = read_text(done.text)
+    assert "carol" in words
+    assert "The disk was full. It is not any more." in words
+    assert SENTENCE not in str(list_analyst_pages(anna, query_id))
+    cleared = [(w, d) for w, action, d in read_trail(site) if action == "cleared an incident"]
+    assert cleared == [("carol", "The disk was full. It is not any more.")]
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        (incident,) = ledger.incidents("clinic")
+    assert (incident.cleared_by, incident.reason) == ("carol", "The disk was full. It is not any more.")
+    again = carol.act("/incidents/clinic/clear", reason="twice")
+    assert again.status_code == 409
+    assert "somebody cleared it before" in again.text
+    assert carol.approve(query_id).status_code == 200
+    assert "Answered" in carol.get(f"/decide/{query_id}").text
+    assert count_actions(site, "carol")["viewed incidents"] == 1
+
+
+def test_a_failure_after_the_charge_can_be_answered_again(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_id = anna.ask()
+    measure(carol, query_id)
+    fail_once(monkeypatch, site, after_the_charge=True)
+    carol.approve(query_id)
+    page = read_text(carol.get(f"/decide/{query_id}").text)
+    assert "The release failed after the charge" in page
+    carol.act("/incidents/clinic/clear", reason="looked into")
+    carol.approve(query_id)
+    assert "Answered" in carol.get(f"/decide/{query_id}").text
+    with site.api() as api:
+        assert api.get(f"/queries/{query_id}").json()["status"] == "released"
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        account = ledger.account("clinic")
+    assert account is not None
+    assert [entry.status for entry in account.entries] == ["denied", "released"]
+
+
+def test_an_earlier_answer_is_not_handed_out_while_it_is_stopped(site: Site, anna: Guest, carol: Guest) -> None:
+    first, second = anna.ask(), anna.ask()
+    carol.approve(first)
+    stop(site)
+    assert carol.act(f"/decide/{second}/repeat").status_code == 409
+    assert "Wilson" in anna.get("/answers").text  # what is out stays out
+    carol.act("/incidents/clinic/clear", reason="looked into")
+    assert carol.act(f"/decide/{second}/repeat").status_code == 200
+
+
+def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dosimeter.web import office
+
+    monkeypatch.setattr(office, "FRESH_STOPS", 0.0)
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        ledger.stop("clinic", "unexpected", software="dosimeter release")
+    assert SENTENCE in read_text(anna.get("/ask").text)
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        ledger.clear("clinic", by="operator", reason="done")
+    assert SENTENCE not in read_text(anna.get("/ask").text)
+
+
+def test_the_page_of_incidents_in_a_browser(site: Site, carol: Guest, open_page: Callable[..., Page]) -> None:
+    from playwright.sync_api import expect
+
+    stop(site)
+    page = open_page(site, "carol")
+    banner = page.get_by_role("alert").filter(has_text="Stopped: clinic.")
+    expect(banner).to_be_visible()
+    banner.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Incidents")).to_be_visible()
+    page.get_by_label("Reason").fill("A full disk")
+    page.get_by_role("button", name="Clear it").click()
+    expect(page.get_by_role("table")).to_contain_text("A full disk")
+    expect(banner).to_have_count(0)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
+def test_pages_with_warnings_are_accessible(
+    start_site: Callable[..., Site], open_page: Callable[..., Page], scheme: str, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+    from playwright.sync_api import expect
+
+    site = start_site(datasets={"clinic": clinic_settings(allow_identifying=True)})
+    with site.guest("anna") as analyst, site.guest("carol") as controller:
+        waiting = analyst.ask("SELECT COUNT(*) FROM clinic WHERE name = 'Yusuf Demir'")
+        controller.approve(analyst.ask())
+        for number in range(2):
+            stop(site)
+            controller.act("/incidents/clinic/clear", reason=f"for the {number}th time")
+        stop(site)
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
+    anna, carol = open_page(site, "anna", **options), open_page(site, "carol", **options)
+    visits = [(anna, "/answers", "Wilson"), (anna, "/ask", SENTENCE), (anna, f"/queries/{waiting}", SENTENCE)]
+    visits += [(carol, "/incidents", "for the 1th time"), (carol, f"/decide/{waiting}", "singles people out")]
+    for page, path, words in visits:
+        page.goto(path)
+        expect(page.locator("main")).to_contain_text(words)
+        found = Axe().run(page)
+        assert found.violations_count == 0, (path, [v["id"] for v in found.response["violations"]])
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than the window"
+
+
+# ---------------------------------------------------------------- continuations
+
+
+def test_the_account_tells_who_said_that_the_people_are_the_same(
+    start_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    data, schema = tmp_path / "clinic.csv", tmp_path / "clinic.toml"
+    text = Path(str(CLINIC / "clinic.csv")).read_text()
+    data.write_text(text)
+    schema.write_bytes((CLINIC / "clinic.toml").read_bytes())
+    site = start_site(datasets={"clinic": clinic_settings(data=str(data), schema=schema)})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        first = anna.ask()
+        carol.approve(first)
+        assert "Who said so" not in carol.get("/accounts/clinic").text
+        lines = text.splitlines()
+        data.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")
+        second = anna.ask(SMOKERS)
+        measure(carol, second)
+        page = carol.get(
+            f"/decide/{second}/confirm", params={"epsilon": "0.05", "preset": "ratio", "percent": "95"}
+        ).text
+        assert 'name="continued"' in page
+        carol.approve(second, continued="true")
+        assert "Answered" in carol.get(f"/decide/{second}").text
+        account = read_text(carol.get("/accounts/clinic").text)
+    assert "The data or the schema changed" in account
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        found = ledger.account("clinic")
+    assert found is not None
+    (step,) = found.continuations
+    assert step.by == "carol"
+    assert f"{step.at[:10]} {step.at[11:16]} carol" in account

@@ -1,0 +1,265 @@
+"""Passwords that are guessed first are refused; whoever is guessed at is told, and gets in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from test_web_trail import count_actions
+from web_site import PASSWORD, Guest, Site, make_settings, read_text
+
+from dosimeter.errors import OptionError
+from dosimeter.web import auth, throttle
+from dosimeter.web.database import Database
+from dosimeter.web.devices import DEVICE_COOKIE
+from dosimeter.web.keys import make_password
+from dosimeter.web.pages import NOTICE_COOKIE
+from dosimeter.web.passwords import check_password, find_weakness
+from dosimeter.web.serving import warn_of_proxy
+from dosimeter.web.throttle import Limits, Throttled
+
+WEAK = [
+    "1234567890", "0987654321", "1111111111", "12345678901234567890", "11 22 33 44 55", "31.12.1999 10",
+    "aaaaaaaaaa",
+    "abababababab", "abcabcabcabc", "xyzxyzxyzx", "password12", "Password123!", "P@ssw0rd123", "passwordpassword",
+    "drowssap123", "123password", "iloveyou12", "ILoveYou!!", "1loveyou99", "qwertyuiop", "qwerty1234", "QwErTy123456",
+    "1q2w3e4r5t", "1qaz2wsx3edc", "asdfghjkl1", "abcdefghij", "zyxwvutsrq", "abcd123456", "letmein2024", "welcome2026!",
+    "trustno1trustno1", "Sunshine2025", "monkey12345", "football_99", "princess.123", "superman!!!", "dosimeter2026",
+    "administrator1", "changeme123", "Liverpool1", "september2025", "qazwsxedcr", "$ecurity123",
+]  # fmt: skip
+STRONG = [
+    "correct horse battery", "another password", "tulip-kettle-orbit", "Wq7#mzPl0x", "zinc otter lamp 4",
+    "meine katze frisst zeitung", "x9!Lr2-vv8pQ", "shadow of the wind 12", "monkeys eat batteries", "ε is not enough",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("password", WEAK)
+def test_what_is_guessed_first_is_refused(password: str) -> None:
+    with pytest.raises(OptionError, match="guessed first"):
+        check_password(password, "somebody")
+
+
+@pytest.mark.parametrize("password", STRONG)
+def test_what_is_hard_to_guess_is_accepted(password: str) -> None:
+    check_password(password, "anna")
+
+
+@pytest.mark.parametrize(
+    ("password", "name"),
+    [
+        ("dave123456", "dave"),
+        ("123dave456!", "dave"),
+        ("evad987654", "dave"),
+        ("D4ve-1985-!!", "dave"),
+        ("annamueller", "anna.mueller"),
+        ("Mueller2026!", "anna.mueller"),
+        ("anna@clinic.org", "anna@clinic.org"),
+        ("carolpassword1", "carol"),
+    ],
+)
+def test_the_own_name_is_refused(password: str, name: str) -> None:
+    assert "own name" in find_weakness(password, name)
+    assert not find_weakness(password + " wind turbine", name)
+
+
+def test_made_passwords_are_accepted() -> None:
+    for _ in range(300):
+        check_password(make_password(), "anna")
+
+
+def test_length_counts_first() -> None:
+    for password in ("short", "x9!Lr2-vv", "a b" * 70):
+        with pytest.raises(OptionError, match="10 to 200"):
+            check_password(password)
+
+
+def test_new_passwords_are_checked_and_must_be_new(site: Site, anna: Guest) -> None:
+    for fresh, words in (
+        ("1234567890", "digits alone"),
+        ("anna123456", "own name"),
+        ("password12", "well-known word"),
+        (PASSWORD, "is the one you have"),
+    ):
+        refused = anna.act("/me/password", current=PASSWORD, fresh=fresh)
+        assert refused.status_code == 422
+        assert words in refused.text
+    with site.guest() as guest:
+        assert guest.sign_in("anna").status_code == 200
+    assert "not right" in anna.act("/me/password", current="wrong", fresh="wrong and wrong").text
+    assert count_actions(site, "anna")["changed the password"] == 0
+    database = Database(site.settings.database)
+    with pytest.raises(OptionError, match="own name"):
+        auth.add_user(database, "dave", "analyst", "dave123456")
+    database.close()
+
+
+# ---------------------------------------------------------------- from many addresses
+
+
+@pytest.fixture
+def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> Iterator[Database]:
+    path = tmp_path / "throttle.db"
+    path.write_bytes(prepared_database[0].read_bytes())
+    database = Database(str(path))
+    yield database
+    database.close()
+
+
+def guess(database: Database, address: str, name: str = "anna") -> str:
+    try:
+        auth.sign_in(database, name, "wrong password", Limits(address, 5, 15), hours=1)
+    except Throttled as throttled:
+        return "slowed" if throttled.slowed else "closed"
+    return "wrong"
+
+
+def test_an_ipv6_network_is_throttled_as_one_address(opened: Database) -> None:
+    outcomes = [guess(opened, f"2001:db8:1:2::{number:x}") for number in range(8)]
+    assert outcomes == ["wrong"] * 5 + ["closed"] * 3
+    assert guess(opened, "2001:db8:1:3::1") == "wrong"
+
+
+def test_an_account_is_slowed_down_for_the_whole_world(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred wrong passwords from a hundred addresses; the owner's device signs in all the same."""
+    outcomes = [guess(opened, f"10.0.0.{number}") for number in range(100)]
+    allowed = 5 * throttle.PER_ACCOUNT
+    assert outcomes[:allowed] == ["wrong"] * allowed
+    assert outcomes[allowed] == outcomes[-1] == "slowed"
+    assert outcomes.count("wrong") < allowed + 10  # one now and then, at most one a minute in the end
+    assert guess(opened, "10.0.1.1", "bob") == "wrong"  # nobody else
+    with pytest.raises(Throttled):
+        auth.sign_in(opened, "anna", PASSWORD, Limits("10.0.1.1", 5, 15), hours=1)
+    begun = auth.sign_in(opened, "anna", PASSWORD, Limits("10.0.0.1", 5, 15, device="d"), hours=1)
+    assert begun is not None
+    assert begun.failures == outcomes.count("wrong")
+    monkeypatch.setattr(throttle, "SLOWEST", 0.0)  # a moment later
+    stranger = auth.sign_in(opened, "anna", PASSWORD, Limits("10.0.1.1", 5, 15), hours=1)
+    assert stranger is not None
+    assert stranger.failures == 0
+
+
+def test_waiting_between_two_attempts_grows_to_a_minute() -> None:
+    limit = throttle.Limit(20, slows=True)
+    pauses = []
+    for failures in range(18, 40):
+        waited = (s for s in range(200) if not limit.is_reached(failures, throttle.later(minutes=15, seconds=-s), 15))
+        pauses.append(next(waited))
+    assert pauses[:2] == [0, 0]
+    assert all(earlier <= later for earlier, later in itertools.pairwise(pauses))
+    assert pauses[-1] in (60, 61)
+
+
+# ---------------------------------------------------------------- devices
+
+
+def lock_out(site: Site, name: str = "anna") -> None:
+    with site.guest() as stranger:
+        for _ in range(site.settings.failures_allowed + 1):
+            last = stranger.sign_in(name, "wrong password")
+        assert last.status_code == 429
+
+
+def take_device(guest: Guest, other: Guest) -> None:
+    """The same browser, later: nothing but the device's cookie is left."""
+    cookie = next(cookie for cookie in guest.cookies.jar if cookie.name == DEVICE_COOKIE)
+    assert cookie.path == "/sign-in"
+    assert cookie.has_nonstandard_attr("HttpOnly")
+    other.cookies.set(DEVICE_COOKIE, str(cookie.value), path="/sign-in", domain="127.0.0.1")
+
+
+def test_a_device_that_signed_in_before_is_let_in(site: Site, anna: Guest) -> None:
+    lock_out(site)
+    with site.guest() as stranger, site.guest() as later, site.guest() as bobs:
+        assert stranger.sign_in("anna").status_code == 429
+        take_device(anna, later)
+        assert later.sign_in("anna", "wrong password").status_code == 401
+        assert later.sign_in("anna").status_code == 200
+        assert later.csrf
+        with site.guest("bob") as bob:
+            take_device(bob, bobs)  # somebody else's device is a stranger to this account
+        assert bobs.sign_in("anna").status_code == 429
+
+
+def test_a_device_has_a_count_of_its_own(site: Site, anna: Guest) -> None:
+    with site.guest() as later:
+        take_device(anna, later)
+        statuses = [later.sign_in("anna", "wrong password").status_code for _ in range(7)]
+        assert statuses == [401] * 5 + [429] * 2
+        assert later.sign_in("anna").status_code == 429
+    with site.guest() as stranger:
+        assert stranger.sign_in("anna").status_code == 200
+
+
+@pytest.mark.parametrize("way", ["everywhere", "reset", "forged", "rubbish"])
+def test_a_device_can_become_a_stranger_again(site: Site, anna: Guest, way: str) -> None:
+    password = PASSWORD
+    with site.guest() as later:
+        take_device(anna, later)
+        match way:
+            case "everywhere":
+                anna.act("/sign-out-everywhere")
+            case "reset":
+                database = Database(site.settings.database)
+                password = auth.reset_password(database, "anna")
+                database.close()
+            case "forged":
+                value = later.cookies[DEVICE_COOKIE]
+                later.cookies.set(DEVICE_COOKIE, value[:-4] + "AAAA", path="/sign-in", domain="127.0.0.1")
+            case _:
+                later.cookies.set(DEVICE_COOKIE, "x" * 3_000, path="/sign-in", domain="127.0.0.1")
+        lock_out(site)
+        assert later.sign_in("anna", password).status_code == 429
+
+
+# ---------------------------------------------------------------- being told
+
+
+def test_whoever_is_guessed_at_is_told_once(site: Site) -> None:
+    with site.guest("anna") as before:
+        assert "failed sign-in" not in before.get("/queries").text
+    for address in ("127.0.0.2", "127.0.0.3"):
+        with site.guest(transport=httpx.HTTPTransport(local_address=address)) as stranger:
+            for _ in range(4):
+                assert stranger.sign_in("anna", "wrong password").status_code == 401
+            stranger.sign_in("bob", "wrong password")
+    with site.guest() as anna:
+        anna.follow_redirects = False
+        assert anna.sign_in("anna").status_code == 303
+        part = anna.get("/ask/schema", params={"dataset": "clinic"}, headers={"HX-Request": "true"})
+        assert "failed sign-in" not in part.text
+        first = anna.get("/ask")
+        assert "8 failed sign-ins since your last one." in read_text(first.text)
+        assert "failed sign-in" not in anna.get("/ask").text
+        assert NOTICE_COOKIE not in anna.cookies
+    with site.guest() as bob:
+        assert "2 failed sign-ins since your last one." in read_text(bob.sign_in("bob").text)
+
+
+def test_the_notice_of_another_session_is_not_shown(site: Site, anna: Guest) -> None:
+    with site.guest() as stranger:
+        stranger.sign_in("bob", "wrong password")
+    with site.guest() as bob:
+        bob.follow_redirects = False
+        bob.sign_in("bob")
+        anna.cookies.set(NOTICE_COOKIE, bob.cookies[NOTICE_COOKIE], domain="127.0.0.1", path="/")
+    assert "failed sign-in" not in anna.get("/ask").text
+
+
+# ---------------------------------------------------------------- behind a proxy
+
+
+def test_a_proxy_that_is_not_trusted_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = make_settings(str(tmp_path / "x.db"))
+    for settings, warned in (
+        (plain, False),
+        (replace(plain, public_url="http://dosimeter.example.org"), False),
+        (replace(plain, public_url="https://dosimeter.example.org"), True),
+        (replace(plain, public_url="https://dosimeter.example.org", trusted_proxies="127.0.0.1"), False),
+    ):
+        caplog.clear()
+        warn_of_proxy(settings)
+        assert ("Set trusted_proxies" in caplog.text) == warned
