@@ -129,11 +129,8 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
-    """Tell whether cells that were all found to be of this native type can be read as the kind.
-
-    Floats may be whole numbers, written as 12.0: then nothing is known against it.
-    """
-    return kind not in FORMS or _bare(native) in _FITS[kind] | _ALSO_FITS.get(kind, set())
+    """Tell whether cells that were all found to be of this native type can be read as the kind."""
+    return kind not in FORMS or _bare(native) in _FITS[kind]
 
 
 def _bare(native: str) -> str:
