@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_VALUES = 100
+MOST_LISTED = 20
 LARGEST = Decimal(2) ** 62  # bounds beyond this are no bounds a schema takes
 LARGEST_WHOLE_FLOAT = 2**53  # beyond it every float is a whole number, whatever it was meant to be
 DIGITS = 6  # a grid is fine when the largest number is this many powers of ten above a step
@@ -367,6 +368,19 @@ def odd_remarks(engine: Engine, schema: Schema, odd: Mapping[str, int]) -> tuple
         if column.type is ColumnType.DECIMAL and column.bounds is None and not column.identifying
     ]
     return tuple(sentences)
+
+
+def unread_remarks(engine: Engine) -> tuple[str, ...]:
+    """Return a sentence that names the columns which are left out, since their types have no equivalent."""
+    unread = engine.unread_columns()
+    if not unread:
+        return ()
+    listed = ", ".join(f"{name} ({kind})" for name, kind in list(unread.items())[:MOST_LISTED])
+    more = f" and {len(unread) - MOST_LISTED:,} more" if len(unread) > MOST_LISTED else ""
+    return (
+        f"Left out, since these types have no equivalent here: {listed}{more}. To use such a column, read a view or a "
+        "file that casts it.",
+    )
 
 
 def draft_remarks(engine: Engine) -> tuple[str, ...]:

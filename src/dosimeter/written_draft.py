@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dosimeter.draft import COMMENT, TableFacts, draft_remarks, draft_with_facts, impose_draft, odd_remarks
+from dosimeter.draft import (
+    COMMENT,
+    TableFacts,
+    draft_remarks,
+    draft_with_facts,
+    impose_draft,
+    odd_remarks,
+    unread_remarks,
+)
 from dosimeter.engines.base import Engine
 from dosimeter.expression import column_tree
 from dosimeter.model import ColumnType, Schema
@@ -39,7 +47,7 @@ def write_draft(engine: Engine) -> WrittenDraft:
     """Draft a schema from the data, with everything the controller has to decide as comments."""
     drafted, facts = draft_with_facts(engine)
     schema, odd = impose_draft(engine, drafted)
-    remarks = [*odd_remarks(engine, schema, odd), *draft_remarks(engine)]
+    remarks = [*unread_remarks(engine), *odd_remarks(engine, schema, odd), *draft_remarks(engine)]
     comments: Mapping[str, str] = {}
     owner = find_repeated_owner(schema.columns.values(), _read_counts(facts), facts.rows)
     if owner is not None:
