@@ -23,12 +23,13 @@ _NAMES = frozenset({"name", "names", "surname", "forename", "firstname", "lastna
 _NUMBERS_OF_PEOPLE = frozenset({"email", "mail", "phone", "telephone", "ssn", "passport", "iban"})
 _PEOPLE = frozenset(
     {"patient", "person", "people", "customer", "client", "user", "member", "subject", "participant", "respondent"}
-    | {"student", "pupil", "employee", "worker", "citizen", "resident", "donor", "insured", "individual", "child"}
+    | {"student", "pupil", "employee", "worker", "citizen", "resident", "donor", "insured", "individual"}
 )
 _PARTS_OF_NAMES = frozenset({"surname", "forename", "firstname", "lastname", "first", "last", "given", "family"})
 _KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
 MOST_ROWS_EACH = 100  # with more rows to a value it is rather a place or a kind than an individual
 FEWEST_VALUES = 50
+FEWEST_PEOPLE = 10  # with fewer, a word such as citizen is rather a yes or no
 
 
 class Evidence(IntEnum):
@@ -74,6 +75,8 @@ def names_people(name: str) -> bool:
 def is_key(name: str) -> bool:
     """Tell whether a column's name ends like that of a key: visit_id, caseno, lab number."""
     words = split_words(name)
+    if words in (["no"], ["code"], ["number"], ["key"]):
+        return False  # nitrogen monoxide, a kind, how many
     return bool(words) and (words[-1] in _KEYS or name.lower().endswith(("id", "key", "number")))
 
 
@@ -103,7 +106,7 @@ def find_repeated_owner(
     unique = {weight for name, weight in weighed.items() if weight and counts[name].distinct == rows > 1}
     if Evidence.PERSON in unique:
         return None
-    candidates = [name for name, weight in weighed.items() if _repeats(weight, counts[name], rows, unique)]
+    candidates = [name for name, weight in weighed.items() if _repeats(name, weight, counts[name], rows, unique)]
     if not candidates:
         return None
     best = max(candidates, key=lambda name: (weighed[name], is_key(name), counts[name].distinct))
@@ -117,15 +120,18 @@ def _weigh(column: Column) -> Evidence:
     return max(weight, Evidence.KEY) if marked else weight
 
 
-def _repeats(weight: Evidence, counts: ColumnCounts, rows: int, unique: set[Evidence]) -> bool:
+def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, unique: set[Evidence]) -> bool:
+    """Tell whether a column repeats as it would if its values were individuals with several rows each."""
     if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
         return False
     if weight is Evidence.PERSON:
-        return True
+        return counts.distinct >= FEWEST_PEOPLE or is_key(name)
     if 10 * counts.present < 9 * rows or counts.present > MOST_ROWS_EACH * counts.distinct:
         return False
     if weight is Evidence.NAME:  # where rows have numbers of their own, a few equal names are namesakes
         return not unique or 2 * counts.distinct < counts.present
+    if not is_key(name) and 2 * counts.distinct > counts.present:
+        return False  # text with many values, of which a few repeat: titles, remarks
     return counts.distinct > FEWEST_VALUES
 
 
