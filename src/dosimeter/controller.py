@@ -20,6 +20,7 @@ from dosimeter.influence import bound_rows, count_people, join_tables, measure_i
 from dosimeter.look import Look, Method
 from dosimeter.model import Calibration, ColumnType, Indicator, Mechanism, QueryPlan, Schema
 from dosimeter.plan import Groups, PlanOptions, plan_query
+from dosimeter.row_owners import RepeatedOwner, count_values, find_repeated_owner, weigh_name
 from dosimeter.schema import load_schema, read_schema
 from dosimeter.sensitivity import Profile
 
@@ -34,6 +35,10 @@ DRAFTED = (
 )
 UNREVIEWED = (
     "The schema is not reviewed: n was counted, and its bounds may come from the data. A release needs reviewed = true."
+)
+ROWS_OF_ONE = (
+    "{owner}. Here every row counts as another individual; if one person can have several rows, draft a schema "
+    "(dosimeter schema), which will name whom to protect."
 )
 HAND_MADE = "The sensitivity was given by hand (S7): for study only, it never backs a release."
 OBSERVED = "Groups are those observed in the data (C8): for study only, which groups exist is private."
@@ -53,6 +58,7 @@ class Dataset:
         self._counted: int | None = None
         self._digest: str | None = None  # of the data that were counted
         self._known: set[str] = set()  # columns whose facts were read off the data
+        self._owner: tuple[int, RepeatedOwner | None] | None = None  # found in the data of that generation
 
     @classmethod
     def open(
@@ -314,14 +320,27 @@ class Dataset:
                 f"The table holds {self.count():,} people and the schema declares {self.n:,}: everybody counts, and "
                 "released totals are cut to what the declared number can reach. Correct individuals in the schema."
             )
-        for name, count in odd_cells.items():
-            kind = self.schema.columns[name].type
+        for name in (name for name, count in odd_cells.items() if count):  # a doubtful 12.0 is a whole number
+            kind, count = self.schema.columns[name].type, odd_cells[name]
             yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
 
     def _notes(self) -> list[str]:
-        if self.drafted:
-            return [DRAFTED]
-        return [] if self.schema.reviewed else [UNREVIEWED]
+        if not self.drafted:
+            return [] if self.schema.reviewed else [UNREVIEWED]
+        owner = self._find_owner()
+        return [DRAFTED] if owner is None else [DRAFTED, ROWS_OF_ONE.format(owner=owner)]
+
+    def _find_owner(self) -> RepeatedOwner | None:
+        """Return the column that several rows of one individual share, by the columns' names; looked for once."""
+        if self._owner is None or self._owner[0] != self.engine.generation:
+            named = [column for column in self.schema.columns.values() if weigh_name(column.name)]
+            found = None
+            if named:
+                names = [column.name for column in named]
+                rows, counts = count_values(self.engine, self.engine.relation(), names)
+                found = find_repeated_owner(named, counts, rows)
+            self._owner = (self.engine.generation, found)
+        return self._owner[1]
 
 
 def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:

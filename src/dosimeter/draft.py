@@ -7,7 +7,6 @@ is publicly known before anything is released.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -21,11 +20,13 @@ from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
 from dosimeter.expression import as_double, column_tree
 from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.row_owners import names_people
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_VALUES = 100
+MOST_LISTED = 20
 LARGEST = Decimal(2) ** 62  # bounds beyond this are no bounds a schema takes
 LARGEST_WHOLE_FLOAT = 2**53  # beyond it every float is a whole number, whatever it was meant to be
 DIGITS = 6  # a grid is fine when the largest number is this many powers of ten above a step
@@ -39,7 +40,12 @@ register's size), mark the columns that identify people, and then set reviewed =
 
 
 def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Schema:
-    """Types for every column; bounds and values for all, or for those in ``only``."""
+    """Types for every column; bounds and values for all, or for those in ``only``. Every row is an individual."""
+    return draft_with_facts(engine, only=only)[0]
+
+
+def draft_with_facts(engine: Engine, *, only: Collection[str] | None = None) -> tuple[Schema, TableFacts]:
+    """Return a drafted schema, and the facts that were read off the data for it."""
     kinds = _describe(engine)
     wanted = [name for name in kinds if only is None or name.lower() in {word.lower() for word in only}]
     facts = read_facts(engine, {name: kinds[name] for name in wanted})
@@ -47,7 +53,7 @@ def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Sche
         name: _draft_column(engine, name, kind, facts) if name in wanted else _bare_column(name, kind)
         for name, kind in kinds.items()
     }
-    return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1))
+    return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1)), facts
 
 
 def bare_schema(engine: Engine) -> Schema:
@@ -76,18 +82,6 @@ def _describe(engine: Engine) -> Mapping[str, ColumnType]:
 
 def _bare_column(name: str, kind: ColumnType) -> Column:
     return Column(name, kind, identifying=names_people(name))
-
-
-def names_people(name: str) -> bool:
-    """Whether a column's name says that it identifies people: name, e-mail, phone, …, as a word of it."""
-    words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[^\W\dA-Z_])(?=[A-Z])", "_", name))
-    return not _IDENTIFYING.isdisjoint(word.lower() for word in words)
-
-
-_IDENTIFYING = frozenset(
-    {"name", "names", "surname", "forename", "firstname", "lastname", "fullname"}
-    | {"email", "mail", "phone", "telephone", "address", "ssn", "passport", "iban"}
-)
 
 
 def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -374,6 +368,19 @@ def odd_remarks(engine: Engine, schema: Schema, odd: Mapping[str, int]) -> tuple
         if column.type is ColumnType.DECIMAL and column.bounds is None and not column.identifying
     ]
     return tuple(sentences)
+
+
+def unread_remarks(engine: Engine) -> tuple[str, ...]:
+    """Return a sentence that names the columns which are left out, since their types have no equivalent."""
+    unread = engine.unread_columns()
+    if not unread:
+        return ()
+    listed = ", ".join(f"{name} ({kind})" for name, kind in list(unread.items())[:MOST_LISTED])
+    more = f" and {len(unread) - MOST_LISTED:,} more" if len(unread) > MOST_LISTED else ""
+    return (
+        f"Left out, since these types have no equivalent here: {listed}{more}. To use such a column, read a view or a "
+        "file that casts it.",
+    )
 
 
 def draft_remarks(engine: Engine) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from dosimeter.errors import DataError, SchemaError
 from dosimeter.expression import column_tree
 from dosimeter.joining import require_unique, unit_schema
 from dosimeter.model import Column, JoinTable, Schema
+from dosimeter.numerals import format_percent
+from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.units import count_alike, count_rows_each, find_facts
 
 
@@ -73,6 +75,9 @@ def check_schema(engine: Engine, schema: Schema) -> SchemaCheck:
     rows, findings = _compare_columns(engine, relation, schema.columns, "")
     if schema.unit == "row":
         found.findings += _compare_people(rows, schema.individuals)
+        owner = find_overlooked_owner(engine, schema)
+        if owner is not None:
+            found.remarks.append(Remark(None, warn_of_owner(owner).removesuffix(".")))
     else:
         _compare_units(engine, schema, relation, found)
     found.findings += findings
@@ -136,7 +141,7 @@ def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, fou
             Remark(
                 None,
                 f"{schema.table}: individuals have up to {facts.most_rows:,} rows, and max_rows_per_unit keeps "
-                f"{kept:,} of each: {cut:,} of {rows:,} rows ({cut / rows:.1%}) do not count",
+                f"{kept:,} of each: {cut:,} of {rows:,} rows ({format_percent(cut / rows)}) do not count",
             )
         )
     if facts.missing:

@@ -78,7 +78,7 @@ def test_check_counts_individuals_and_not_their_rows(run: Run, tmp_path: Path) -
 def test_what_is_left_out_is_told_and_nothing_to_correct(run: Run, tmp_path: Path) -> None:
     (cut,) = find_remarks(run, tmp_path, [*ROWS, "2,6,1", "2,7,1"])
     assert "up to 4 rows" in cut
-    assert "2 of 7 rows (28.6%) do not count" in cut
+    assert "2 of 7 rows (28.57 %) do not count" in cut
     (nobody,) = find_remarks(run, tmp_path, [*ROWS, ",6,1", ",7,1"])
     assert "the unit pid is NULL in 2 rows" in nobody
     (alike,) = find_remarks(run, tmp_path, [*ROWS, "3,5,1"])

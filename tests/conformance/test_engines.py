@@ -264,6 +264,10 @@ def test_written_drafts_are_accepted(openers: dict[str, Callable[[], Engine]], d
     found = check_schema(engine, parse_schema(written.text))
     engine.close()
     assert found.agrees, found.findings
+    if dataset.engine.name == "postgres":  # the one table with columns that have no equivalent
+        assert (
+            "Left out, since these types have no equivalent here: notes (jsonb), tags (text[])." in written.remarks[0]
+        )
 
 
 def test_checks_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset, schema: Schema) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot import exp
 
-from dosimeter.engines.duckdb_columns import read_column
+from dosimeter.engines.duckdb_columns import guess_type, read_column
 from dosimeter.engines.duckdb_files import quote_identifier, quote_text
 from dosimeter.engines.identities import identify_rows
 from dosimeter.model import ColumnType
@@ -40,7 +40,7 @@ def _write_cell(name: str, native: str) -> str:
 
     A moment is read as queries read it (N4): DuckDB cannot write every one that TIMESTAMP_S and _MS hold.
     """
-    moment = native.startswith("TIMESTAMP")
+    moment = guess_type(native) is ColumnType.TIMESTAMP
     value = read_column(name, native, ColumnType.TIMESTAMP).sql(dialect="duckdb") if moment else quote_identifier(name)
     cell = f"CAST({value} AS VARCHAR)"
     return f"COALESCE(CAST(LENGTH({cell}) AS VARCHAR) || ':' || {cell}, '-')"
