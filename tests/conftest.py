@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester"]
 # What these modules assert explains itself as in a test.
-pytest.register_assert_rewrite("looking_documents", "recompute_tables", "release_stays", "small_shop", "unit_oracle")
+pytest.register_assert_rewrite(
+    "golden_people", "looking_documents", "recompute_tables", "release_stays", "small_shop", "unit_oracle"
+)
 
 REPOSITORY = Path(__file__).parents[1]
 SLOW_MACHINE = [HealthCheck.too_slow]

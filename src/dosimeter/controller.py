@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.choose import parse_candidates
-from dosimeter.draft import bare_schema, draft_schema
+from dosimeter.draft import bare_schema, draft_schema, impose_draft
 from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
 from dosimeter.look import Look, Method
-from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan, Schema
+from dosimeter.model import Calibration, ColumnType, Indicator, Mechanism, QueryPlan, Schema
 from dosimeter.plan import Groups, PlanOptions, plan_query
 from dosimeter.schema import load_schema, read_schema
 from dosimeter.sensitivity import Profile
@@ -147,7 +147,15 @@ class Dataset:
             self._known |= missing
             columns = {name: (drafted if name in missing else self.schema).columns[name] for name in drafted.columns}
             self.schema = replace(drafted, columns=columns)
+            self._impose_whole_numbers(missing)
         return self.schema
+
+    def _impose_whole_numbers(self, names: Collection[str]) -> None:
+        """Read whole numbers that the source keeps as floats as what they were drafted as."""
+        found = self.engine.describe()
+        whole = [name for name in sorted(names) if self.schema.columns[name].type is ColumnType.INTEGER != found[name]]
+        if whole:
+            self.schema = impose_draft(self.engine, self.schema, whole)[0]
 
     def risk(
         self,

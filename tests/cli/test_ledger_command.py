@@ -84,7 +84,7 @@ def test_the_staircase(shop: Shop) -> None:
     status, out, _ = shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--json")
     assert status == 0
     assert json.loads(out)["datasets"][0]["epsilon"] == 1.2
-    assert "1.2" in picture.read_text(encoding="utf-8")
+    assert ">The odometer reads 1.2</text>" in picture.read_text(encoding="utf-8")
     shop.schema.write_text(SCHEMA.replace('"shop"', '"store"'), encoding="utf-8")
     shop.write_data(last="1")
     shop.release(COUNT.replace("shop", "store"), *FIXED)
@@ -147,7 +147,7 @@ def test_find_honours_the_account(shop: Shop) -> None:
     assert document["cut_off"] == [*map(float, range(10, 0, -1)), 0.9, 0.8, 0.7, 0.6]
     status, out, _ = shop.run("find", str(shop.data), COUNT, *look)
     assert status == 0
-    assert "0.5" in out
+    assert "Largest ε that meets MIN(rdr) / MAX(rdr) >= 0.4: 0.5 (" in " ".join(out.split())
     shop.release(COUNT, "--epsilon", "0.5")
     status, out, _ = shop.run("find", str(shop.data), COUNT, *look, "--json")
     assert status == 1

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from golden_people import FLOOR, HAND, SCHEMA, expect_harmless
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.model import Column, ColumnType, QueryPlan, Schema
 from dosimeter.plan import PlanOptions, plan_query
-from dosimeter.queries import PEOPLE, answer_query, people_query, profile_query
-
-SEEN = (datetime.fromisoformat("2024-01-01"), datetime.fromisoformat("2024-03-31T12:00:00"))
-SCHEMA = Schema(
-    table="people",
-    individuals=1000,
-    columns={
-        "age": Column("age", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(100))),
-        "visits": Column("visits", ColumnType.INTEGER),
-        "pay": Column("pay", ColumnType.DECIMAL, bounds=(Decimal(0), Decimal(250)), resolution=Decimal("0.5")),
-        "rate": Column("rate", ColumnType.DECIMAL, bounds=(Decimal(0), Decimal(1))),
-        "score": Column("score", ColumnType.DECIMAL),
-        "city": Column("city", ColumnType.CATEGORY, values=("Bonn", "Köln")),
-        "country": Column("country", ColumnType.CATEGORY),
-        "member": Column("member", ColumnType.BOOLEAN),
-        "born": Column("born", ColumnType.DATE, bounds=(date(1920, 5, 1), date(1923, 4, 30))),
-        "seen": Column("seen", ColumnType.TIMESTAMP, bounds=SEEN),
-        "name": Column("name", ColumnType.TEXT, identifying=True),
-        "note": Column("note", ColumnType.TEXT),
-        "Größe": Column("Größe", ColumnType.INTEGER, bounds=(Decimal(50), Decimal(250))),
-        "odd name": Column("odd name", ColumnType.INTEGER, bounds=(Decimal(-1), Decimal(1))),
-    },
-)
 
 
 @dataclass(frozen=True)
@@ -51,9 +27,6 @@ class Understood:
     measures: tuple[str, ...] = ()
     options: PlanOptions = field(default_factory=PlanOptions)
 
-
-HAND = PlanOptions(sensitivity=2.5)
-FLOOR = PlanOptions(min_rows=99)
 
 ACCEPTED = [
     # One aggregate each: S1–S3.
@@ -430,36 +403,6 @@ def test_coarse_noise_grid_takes_its_sensitivity_along() -> None:
 
 
 HARMLESS = (exp.Select, exp.Subquery, exp.From, exp.Table)
-RELATION = exp.Table(this=exp.to_identifier("the relation", quoted=True))
-
-
-def expect_harmless(plan: QueryPlan) -> None:
-    """Only SELECTs over the one relation, and they can be written out."""
-    condition = exp.EQ(this=exp.column("age"), expression=exp.Literal.number(1))
-    trees = [
-        profile_query(plan, RELATION),
-        profile_query(plan, RELATION, {"x0": exp.column("city", quoted=True)}),
-        people_query(plan, RELATION, ["age", "odd name"], condition, 10),
-    ]
-    answer = answer_query(plan, RELATION)
-    if answer is not None:
-        trees.append(answer)
-    for tree in trees:
-        tables = list(tree.find_all(exp.Table))
-        assert len(tables) == 1
-        assert tables[0] == RELATION
-        assert not list(tree.find_all(exp.Command, exp.DML, exp.DDL, exp.Anonymous, exp.SetOperation, exp.With))
-        sources = [node.this for node in tree.find_all(exp.From)]
-        assert all(isinstance(source, (exp.Table, exp.Subquery)) for source in sources)
-        columns = {column.lower() for column in SCHEMA.columns} | {PEOPLE}
-        assert {
-            node.name.lower() for node in tree.find_all(exp.Column) if node.parent_select is innermost(tree)
-        } <= columns
-        assert tree.sql(dialect="duckdb")
-
-
-def innermost(tree: exp.Expression) -> exp.Expression:
-    return next(select for select in tree.find_all(exp.Select) if isinstance(select.args["from_"].this, exp.Table))
 
 
 def call_deep(frames: int, sql: str) -> QueryPlan | None:
@@ -474,119 +417,45 @@ def call_deep(frames: int, sql: str) -> QueryPlan | None:
     return plan
 
 
+def parentheses(depth: int) -> str:
+    return "SELECT COUNT(*) FROM people WHERE " + "(" * depth + "age = 1" + ")" * depth
+
+
+def divisions(depth: int) -> str:
+    return "SELECT COUNT(*) FROM people WHERE age" + " / 2" * depth + " = 1"
+
+
+def calls(depth: int) -> str:
+    return "SELECT SUM(" + "ABS(age - " * depth + "1" + ")" * depth + ") FROM people"
+
+
+def cases(depth: int) -> str:
+    return (
+        "SELECT COUNT(*) FROM people WHERE " + "CASE WHEN age = 1 THEN 2 ELSE " * depth + "3" + " END" * depth + " = 2"
+    )
+
+
 @pytest.mark.parametrize(
-    "sql",
+    ("write", "accepted", "beyond"),
     [
-        "SELECT COUNT(*) FROM people WHERE " + "(" * depth + "age = 1" + ")" * depth
-        for depth in (5, 15, 35, 100)
-    ]
-    + ["SELECT COUNT(*) FROM people WHERE age" + " / 2" * depth + " = 1" for depth in (5, 40, 60)]
-    + ["SELECT SUM(" + "ABS(age - " * depth + "1" + ")" * depth + ") FROM people" for depth in (3, 15, 20)]
-    + ["SELECT COUNT(*) FROM people WHERE " + "CASE WHEN age = 1 THEN 2 ELSE " * depth + "3" + " END" * depth + " = 2"
-       for depth in (5, 10, 20)],
-)  # fmt: skip
-def test_what_is_accepted_can_be_written_out(sql: str) -> None:
+        (parentheses, (5, 15), (35, 100)),
+        (divisions, (5, 40), (60,)),
+        (calls, (3, 15, 20), ()),
+        (cases, (5, 10, 20), ()),
+    ],
+)
+def test_what_is_accepted_can_be_written_out(
+    write: Callable[[int], str], accepted: tuple[int, ...], beyond: tuple[int, ...]
+) -> None:
+    """Somewhere beyond, nesting is refused; never is it accepted and then too deep to be written."""
     assert sys.getrecursionlimit() == 1000
-    plan = call_deep(150, sql)
-    assert plan is not None or len(sql) > 100
+    for depth in accepted:
+        assert call_deep(150, write(depth)) is not None, depth
+    for depth in beyond:
+        call_deep(150, write(depth))
 
 
 def test_a_long_list_of_conditions_is_fine() -> None:
     sql = "SELECT COUNT(*) FROM people WHERE " + " OR ".join(f"age = {age}" for age in range(2000))
     plan = plan_query(sql, SCHEMA)
     expect_harmless(plan)
-
-
-# ---------------------------------------------------------------- token soup
-
-
-KEYWORDS = """
-    SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT AS AND OR NOT IN IS NULL LIKE BETWEEN CASE WHEN THEN ELSE END
-    DISTINCT FILTER OVER PARTITION JOIN ON USING UNION ALL WITH DATE TIMESTAMP INTERVAL CAST EXTRACT YEAR
-    people age visits pay rate city member born seen name wage p count e0 g0
-    COUNT SUM AVG MIN MAX MEDIAN QUANTILE_CONT VAR_POP STDDEV_POP ABS FLOOR CEIL ROUND COALESCE IF NULLIF
-    LEAST GREATEST DATE_TRUNC DATE_PART HOUR read_csv range UPPER STDDEV ANY_VALUE EXISTS ROLLUP CUBE ARRAY
-    ( ) ( ) ( ) , , . * * + - / // % = == <> < >= || :: ; [ ] { } ? $1 : -> @ # ~ ! ^ & | \\ ' " `
-    0 1 2 0.5 1e3 1e999 -1 00 .5 1. 1_000 0x1F 9223372036854775807 99999999999999999999 TRUE FALSE
-    'Bonn' '2024-01-01' 'year' '' 'month' "age" é 数 COUNT(*) SUM(age) AVG(pay)
-"""
-PHRASES = ['"odd name"', "-- c\n", "/* c */", "\x00", "FROM people", "GROUP BY city", "WHERE age >", "ORDER BY 1 DESC"]
-WORDS = [*KEYWORDS.split(), *PHRASES]
-SOUP = st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)
-SHAPED = st.builds(
-    lambda items, where, tail: f"SELECT {items} FROM people{where}{tail}",
-    SOUP,
-    st.one_of(st.just(""), SOUP.map(lambda soup: f" WHERE {soup}")),
-    st.one_of(st.just(""), SOUP),
-)
-ATOMS = st.sampled_from(
-    [
-        "age",
-        "pay",
-        "city",
-        "member",
-        "born",
-        "seen",
-        "name",
-        "visits",
-        "1",
-        "0.5",
-        "'x'",
-        "'1921-05-05'",
-        "NULL",
-        "TRUE",
-    ]
-)
-OPERATORS = st.sampled_from(["+", "*", "/", "//", "%", "=", "<", "AND", "OR", "LIKE"])
-FUNCTIONS = st.sampled_from(["ABS", "NOT ", "FLOOR", "YEAR", "HOUR", "SUM", "COUNT", "MAX", "AVG"])
-EXPRESSIONS = st.recursive(
-    ATOMS,
-    lambda inner: st.one_of(
-        st.builds("({} {} {})".format, inner, OPERATORS, inner),
-        st.builds("{}({})".format, FUNCTIONS, inner),
-        st.builds("CASE WHEN {} THEN {} ELSE {} END".format, inner, inner, inner),
-        st.builds("COALESCE({}, {})".format, inner, inner),
-        st.builds("({} BETWEEN {} AND {})".format, inner, inner, inner),
-        st.builds("({} IN ({}, {}))".format, inner, inner, inner),
-        st.builds("DATE_TRUNC('month', {})".format, inner),
-        st.builds("QUANTILE_CONT({}, 0.3)".format, inner),
-        st.builds("COUNT(*) FILTER (WHERE {})".format, inner),
-    ),
-    max_leaves=8,
-)  # fmt: skip
-GRAMMATICAL = st.builds(
-    lambda item, where, group, having: f"SELECT COUNT(*), {item} FROM people{where}{group}{having}",
-    EXPRESSIONS,
-    st.one_of(st.just(""), EXPRESSIONS.map(" WHERE {}".format)),
-    st.one_of(st.just(""), EXPRESSIONS.map(" GROUP BY {}".format)),
-    st.one_of(st.just(""), EXPRESSIONS.map(" HAVING {}".format), EXPRESSIONS.map(" ORDER BY {}".format)),
-)
-OPTIONS = st.sampled_from([PlanOptions(), PlanOptions(groups="observed"), FLOOR, HAND])
-
-
-def plan_or_refuse(sql: str, options: PlanOptions) -> None:
-    try:
-        plan = plan_query(sql, SCHEMA, options)
-    except QueryError:
-        return
-    assert plan.measures
-    expect_harmless(plan)
-
-
-@settings(max_examples=600, suppress_health_check=list(HealthCheck))
-@given(st.one_of(SOUP, SHAPED, st.text(max_size=40)), OPTIONS)
-def test_soup_is_planned_or_refused(sql: str, options: PlanOptions) -> None:
-    plan_or_refuse(sql, options)
-
-
-@settings(max_examples=500, suppress_health_check=list(HealthCheck))
-@given(GRAMMATICAL, OPTIONS)
-def test_grammatical_soup_is_planned_or_refused(sql: str, options: PlanOptions) -> None:
-    plan_or_refuse(sql, options)
-
-
-@pytest.mark.long
-@settings(max_examples=20_000, derandomize=False, suppress_health_check=list(HealthCheck))
-@given(st.one_of(SOUP, SHAPED, GRAMMATICAL, st.text()), OPTIONS)
-def test_soup_at_length(sql: str, options: PlanOptions) -> None:
-    plan_or_refuse(sql, options)

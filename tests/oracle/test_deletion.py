@@ -152,7 +152,9 @@ def test_closed_form_is_deletion(rows: list[Row], query: Query) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=3000, derandomize=False, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=3000, derandomize=False, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(rows=TABLES, query=queries())
 def test_closed_form_is_deletion_at_length(rows: list[Row], query: Query) -> None:
     note(query.sql)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shares import Share
 
 from dosimeter.controller import Dataset
 from dosimeter.errors import QueryError
@@ -74,16 +77,25 @@ def extreme() -> Dataset:
     return Dataset.open(EXTREME, schema=SCHEMA, table="t")
 
 
-@settings(max_examples=300, deadline=None)
-@given(sql=QUERIES)
-def test_no_content_stops_an_accepted_query(extreme: Dataset, sql: str) -> None:
-    try:
-        plan = extreme.plan(sql)
-    except QueryError:
-        return  # decided by SQL and schema alone: it says nothing about the data
-    risk = extreme.risk(sql)
-    assert risk.n == 10
-    assert plan.measures
+def test_no_content_stops_an_accepted_query(extreme: Dataset) -> None:
+    share = Share()
+
+    @settings(max_examples=300, deadline=None)
+    @given(sql=QUERIES)
+    def check(sql: str) -> None:
+        try:
+            plan = extreme.plan(sql)
+        except QueryError:
+            share.count(False)
+            return  # decided by SQL and schema alone: it says nothing about the data
+        share.count(True)
+        risk = extreme.risk(sql)
+        assert len(risk.measured().values[0]) == len(plan.measures)
+        assert all(math.isfinite(value) for row in risk.measured().values for value in row)
+        assert int(risk.contributions.people.sum()) == 10
+
+    check()
+    share.require(0.8)
 
 
 def test_whole_numbers_divide_as_sql_says(extreme: Dataset) -> None:

@@ -9,7 +9,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
 from waiting import LONGEST_WAIT
-from web_site import COUNT, Guest, Site
+from web_site import COUNT, Guest, Site, read_text
 
 from dosimeter.client import Client, ServerError
 from dosimeter.errors import OptionError, QueryError
@@ -34,7 +34,7 @@ def test_client_submits_waits_and_reads(site: Site, carol: Guest) -> None:
         assert answer.error_95 is None
         assert [earlier.id for earlier in client.queries()] == [query.id]
     page = carol.get(f"/decide/{query.id}").text
-    assert "± 5" in page
+    assert "Wanted accuracy ± 5 " in read_text(page)
 
 
 def test_client_is_told_why(site: Site, carol: Guest) -> None:

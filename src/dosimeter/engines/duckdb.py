@@ -147,7 +147,7 @@ class DuckDBEngine:
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
         connection = _connect()
         try:
-            connection.register(_SOURCE, table)
+            connection.register(_SOURCE, _without_zones(table))
             native = _describe(connection, _SOURCE)
         except duckdb.Error:
             unread = [f"{field.name} ({field.type})" for field in table.schema if not _is_readable(connection, field)]
@@ -426,6 +426,21 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
         connection.close()
         raise OptionError(f"{path} has {len(names)} tables ({', '.join(names[:20]) or 'none'}). Name one with --table.")
     return names[0]
+
+
+def _without_zones(table: pa.Table) -> pa.Table:
+    """Return the table with zoned moments in seconds and milliseconds as moments in UTC.
+
+    DuckDB puts zoned ones into microseconds while it reads them, and fails where they do not fit.
+    """
+    import pyarrow as pa
+
+    for at, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None and field.type.unit in ("s", "ms"):
+            kind = pa.timestamp(field.type.unit)
+            chunks = [chunk.view(kind) for chunk in table.column(at).chunks]
+            table = table.set_column(at, pa.field(field.name, kind), pa.chunked_array(chunks, kind))
+    return table
 
 
 def _digest_table(table: pa.Table) -> str:

@@ -110,7 +110,9 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
             test = exp.And(this=_is_finite(double), expression=is_whole(double, _type("DOUBLE")))
             return keep_if(test, exp.TryCast(this=double.copy(), to=target, safe=True))
         case ColumnType.INTEGER if bare == "DECIMAL":
-            whole = exp.EQ(this=column, expression=exp.Floor(this=column.copy()))
+            # Not FLOOR: its result is compared in a type that large values do not fit into.
+            part = exp.Paren(this=exp.Mod(this=column, expression=exp.Literal.number(1)))
+            whole = exp.EQ(this=part, expression=exp.Literal.number(0))
             return keep_if(whole, exp.TryCast(this=column.copy(), to=target, safe=True))
         case ColumnType.INTEGER if bare not in _SMALL_INTEGERS:
             return exp.TryCast(this=column, to=target, safe=True)
@@ -129,8 +131,11 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
-    """Tell whether cells that were all found to be of this native type can be read as the kind."""
-    return kind not in FORMS or _bare(native) in _FITS[kind]
+    """Tell whether cells that were all found to be of this native type can be read as the kind.
+
+    Floats may be whole numbers, written as 12.0: then nothing is known against it.
+    """
+    return kind not in FORMS or _bare(native) in _FITS[kind] | _ALSO_FITS.get(kind, set())
 
 
 def _bare(native: str) -> str:

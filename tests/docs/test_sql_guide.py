@@ -1,0 +1,290 @@
+"""docs/guide/sql.md is true and complete: each example is answered or refused as it says, and what the planner knows is
+in it.
+
+What the planner knows is read off the planner itself: its tables, and the cases of its ``match`` statements. Whoever
+teaches it something new adds a row to the page; a new ``match`` gets a line in DISPATCHERS.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from dosimeter import aggregates, expression, grid, inline, plan
+from dosimeter.errors import QueryError
+from dosimeter.model import Schema
+from dosimeter.schema import parse_schema
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guide"
+PAGE = (GUIDES / "sql.md").read_text(encoding="utf-8")
+README = (GUIDES.parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- the page
+
+
+def read_rows(text: str) -> Iterator[tuple[str, str]]:
+    """The rows of every table of the text, as two cells. A bar inside a cell is written with a backslash."""
+    for line in text.splitlines():
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+        if line.startswith("|") and not set(line) <= set("|- ") and any(cell.startswith("`") for cell in cells):
+            assert len(cells) == 2, f"a row has two cells: {line}"
+            yield cells[0], cells[1]
+
+
+def read_sql(cell: str) -> str:
+    found = re.fullmatch(r"`([^`]+)`", cell)
+    assert found is not None, f"not an example: {cell}"
+    return found[1]
+
+
+ANSWERED_PART, REFUSED_PART = PAGE.partition("## Answered")[2].split("## Refused")
+ANSWERED = [read_sql(example) for _, example in read_rows(ANSWERED_PART)]
+REFUSED = [(read_sql(example), words) for example, words in read_rows(REFUSED_PART)]
+
+
+@cache
+def read_schema() -> Schema:
+    document = re.search(r"<<'TOML'\n(.*?)^TOML$", PAGE, flags=re.MULTILINE | re.DOTALL)
+    assert document is not None
+    return parse_schema(document[1])
+
+
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_answered_examples_are_planned(sql: str) -> None:
+    assert plan.plan_query(sql, read_schema()).measures
+
+
+@pytest.mark.parametrize(("sql", "words"), REFUSED)
+def test_refused_examples_are_refused_with_these_words(sql: str, words: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        plan.plan_query(sql, read_schema())
+    assert len(words) >= 10
+    assert words in str(refused.value)
+
+
+def test_no_example_stands_there_twice() -> None:
+    examples = [*ANSWERED, *(sql for sql, _ in REFUSED)]
+    assert len(set(examples)) == len(examples) > 100
+
+
+# ---------------------------------------------------------------- what the examples hold
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The kinds of nodes of the examples, by where they stand."""
+
+    anywhere: frozenset[type]
+    of_a_row: frozenset[type]
+    inside_aggregates: frozenset[type]
+    over_aggregates: frozenset[type]
+    in_having: frozenset[type]
+
+
+def find_places(node: exp.Expression, top: exp.Select) -> Iterator[str]:
+    """Where a node of a query stands. An item of the SELECT list without an aggregate is a group's, of a row."""
+    above = []
+    while node.parent is not None and node is not top:
+        above.append(node)
+        node = node.parent
+    yield "anywhere"
+    kinds = tuple(type(each) for each in above[1:])
+    if any(issubclass(kind, exp.AggFunc) for kind in kinds):
+        yield "inside_aggregates"
+        yield "of_a_row"
+        return
+    if any(issubclass(kind, (exp.Where, exp.Group, exp.Join, exp.CTE, exp.Subquery, exp.Filter)) for kind in kinds):
+        yield "of_a_row"
+        return
+    if any(issubclass(kind, exp.Having) for kind in kinds):
+        yield "in_having"
+    if above and above[-1].find(exp.AggFunc) is not None:
+        yield "over_aggregates"
+
+
+@cache
+def hold_answered() -> Holding:
+    found: dict[str, set[type]] = {name: set() for name in Holding.__dataclass_fields__}
+    for sql in ANSWERED:
+        top = plan.parse_select(sql)
+        for node in top.walk():
+            for place in find_places(node, top):
+                found[place].add(type(node))
+    return Holding(**{name: frozenset(kinds) for name, kinds in found.items()})
+
+
+@cache
+def hold_refused() -> frozenset[type]:
+    """The kinds of nodes of the refused examples, read by the parser alone: the planner turns some away unread."""
+    parsed = (sqlglot.parse_one(sql, read="duckdb") for sql, _ in REFUSED if ";" not in sql)
+    return frozenset(type(node) for tree in parsed for node in tree.walk())
+
+
+def lacking(wanted: Iterable[type], held: Iterable[type]) -> list[str]:
+    """The names of the kinds that no example is of."""
+    kinds = tuple(held)
+    return sorted(kind.__name__ for kind in wanted if not any(issubclass(each, kind) for each in kinds))
+
+
+# ---------------------------------------------------------------- what the planner knows
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The kinds of nodes that a ``match`` takes, those that it refuses, and names in its guards."""
+
+    taken: frozenset[type]
+    refused: frozenset[type]
+    names: frozenset[str]
+
+
+def read_cases(function: Callable[..., Any]) -> Cases:
+    """The cases of a function's first ``match`` over nodes; a case that begins with ``raise`` refuses."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    match = next(node for node in ast.walk(tree) if isinstance(node, ast.Match))
+    taken: set[type] = set()
+    refused: set[type] = set()
+    names: set[str] = set()
+    for case in match.cases:
+        patterns = [node.cls for node in ast.walk(case.pattern) if isinstance(node, ast.MatchClass)]
+        kinds = {getattr(exp, pattern.attr) for pattern in patterns if isinstance(pattern, ast.Attribute)}
+        strings = {n.value for n in ast.walk(case.guard or ast.Pass()) if isinstance(n, ast.Constant)}
+        if isinstance(case.body[0], ast.Raise):
+            refused |= kinds
+        elif exp.Anonymous in kinds:  # a function that the parser has no class for
+            names |= {text for text in strings if isinstance(text, str)}
+        else:
+            taken |= kinds
+    return Cases(frozenset(taken), frozenset(refused), frozenset(names))
+
+
+# The functions of the planner that go through kinds of nodes, and where such nodes stand in a query.
+# What follows them is never written by an analyst: the planner's own casts, and what only rebuilt trees hold.
+DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
+    (expression.check_expression, "of_a_row", set()),
+    (grid._compile, "inside_aggregates", {exp.Cast}),
+    (aggregates.Aggregates.add, "anywhere", set()),
+    (plan._Formulas.formula, "over_aggregates", set()),
+    (plan._Formulas.condition, "in_having", set()),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "place", "internal"), DISPATCHERS, ids=[function.__qualname__ for function, _, _ in DISPATCHERS]
+)
+def test_everything_the_planner_takes_has_an_example(
+    function: Callable[..., Any], place: str, internal: set[type]
+) -> None:
+    cases = read_cases(function)
+    assert len(cases.taken) > 5
+    assert not lacking(cases.taken - internal, getattr(hold_answered(), place)), f"add a row to sql.md ({place})"
+    told = ANSWERED_PART.lower()
+    assert not {name for name in cases.names if f"{name}(" not in told}
+
+
+def test_everything_the_planner_refuses_by_kind_has_an_example() -> None:
+    refused = frozenset().union(*(read_cases(function).refused for function, _, _ in DISPATCHERS))
+    assert exp.Window in refused
+    assert not lacking(refused, hold_refused())
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        (expression.COMPARISONS, "of_a_row"),
+        (expression.COMPARISONS, "in_having"),
+        (expression.DATE_PART_NODES, "of_a_row"),
+        (aggregates._NAMES, "anywhere"),
+        ((exp.Filter, exp.WithinGroup, exp.Distinct, exp.Star), "anywhere"),
+        (set(inline._ROW_WISE_NODES) - {exp.Var, exp.Identifier, exp.DataType}, "of_a_row"),
+    ],
+    ids=["comparisons", "comparisons in HAVING", "date parts", "aggregates", "in aggregates", "in subqueries"],
+)
+def test_every_kind_in_the_planners_tables_has_an_example(table: Iterable[type], place: str) -> None:
+    assert not lacking(table, getattr(hold_answered(), place))
+
+
+def test_what_a_query_may_say_of_a_row_a_subquery_may_say_too() -> None:
+    assert not lacking(read_cases(expression.check_expression).taken, inline._ROW_WISE_NODES)
+
+
+def list_set_arguments(selects: Iterable[exp.Expression]) -> set[str]:
+    return {name for select in selects for name, value in select.args.items() if value}
+
+
+def test_every_clause_has_an_example() -> None:
+    parsed = [plan.parse_select(sql) for sql in ANSWERED]
+    assert set(plan._READ) | {"with_"} <= list_set_arguments(parsed)
+    inner = [select for tree in parsed for select in tree.find_all(exp.Select) if select is not tree]
+    assert set(inline._ROW_WISE) <= list_set_arguments(inner)
+    refused = [plan.parse_select(sql) for sql, _ in REFUSED if is_select(sql)]
+    assert set(plan._CLAUSES) <= list_set_arguments(refused)
+
+
+def is_select(sql: str) -> bool:
+    try:
+        plan.parse_select(sql)
+    except QueryError:
+        return False
+    return True
+
+
+def test_every_date_part_unit_and_literal_has_an_example() -> None:
+    told = "\n".join(ANSWERED)
+    assert not [part for part in expression.DATE_PARTS if f"EXTRACT({part} FROM" not in told]
+    assert not [unit for unit in expression.TRUNCATIONS if f"DATE_TRUNC('{unit.lower()}'" not in told]
+    casts = {node.to.this for sql in ANSWERED for node in plan.parse_select(sql).find_all(exp.Cast)}
+    assert {expression._LITERAL_CASTS.get(kind) for kind in casts} == set(expression._LITERAL_CASTS.values())
+
+
+def test_every_join_has_an_example() -> None:
+    """The planner tells joins apart by words; so does this."""
+    joins = [join for sql in ANSWERED for join in plan.parse_select(sql).find_all(exp.Join)]
+    assert {str(join.args.get("side") or "") for join in joins} == {"", "LEFT"}
+    assert {"using" if join.args.get("using") else "on" for join in joins} == {"using", "on"}
+    refused = " ".join(sql for sql, _ in REFUSED)
+    assert not [kind for kind in ("RIGHT", "FULL", "CROSS", "NATURAL") if f"{kind} JOIN" not in refused]
+
+
+# ---------------------------------------------------------------- other lists of the same
+
+
+def list_words(text: str) -> set[str]:
+    """Words of SQL: two or more capital letters."""
+    return set(re.findall(r"\b[A-Z][A-Z_]+\b", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        aggregates.Aggregates.SUPPORTED,
+        expression.SUPPORTED,
+        (GUIDES / "analyst.md").read_text(encoding="utf-8").partition("## What you can ask")[2].split("\n## ")[0],
+        re.split(r"\n- ", README.partition("**SQL beyond one grouped SELECT**")[2])[0],
+    ],
+    ids=["message on aggregates", "message on expressions", "analyst.md", "README"],
+)
+def test_shorter_lists_name_nothing_that_is_not_here(text: str) -> None:
+    words = list_words(text)
+    assert len(words) > 8
+    assert words <= list_words(PAGE)
+
+
+def test_messages_name_every_aggregate() -> None:
+    """By the names that the examples call them by."""
+    called = {node.sql_name() for node in aggregates._NAMES}
+    told = list_words(aggregates.Aggregates.SUPPORTED)
+    spelled = {"PERCENTILE_CONT": "QUANTILE_CONT", "VARIANCE_POP": "VAR_POP"}
+    assert {spelled.get(name, name) for name in called} <= told

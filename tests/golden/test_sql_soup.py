@@ -1,0 +1,170 @@
+"""Whatever is typed is planned or refused: nothing but QueryError escapes, and every plan can be written out."""
+
+from __future__ import annotations
+
+import pytest
+from golden_people import FLOOR, HAND, SCHEMA, expect_harmless
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from shares import Share
+
+from dosimeter.errors import QueryError
+from dosimeter.plan import PlanOptions, plan_query
+
+KEYWORDS = """
+    SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT AS AND OR NOT IN IS NULL LIKE BETWEEN CASE WHEN THEN ELSE END
+    DISTINCT FILTER OVER PARTITION JOIN ON USING UNION ALL WITH DATE TIMESTAMP INTERVAL CAST EXTRACT YEAR
+    people age visits pay rate city member born seen name wage p count e0 g0
+    COUNT SUM AVG MIN MAX MEDIAN QUANTILE_CONT VAR_POP STDDEV_POP ABS FLOOR CEIL ROUND COALESCE IF NULLIF
+    LEAST GREATEST DATE_TRUNC DATE_PART HOUR read_csv range UPPER STDDEV ANY_VALUE EXISTS ROLLUP CUBE ARRAY
+    ( ) ( ) ( ) , , . * * + - / // % = == <> < >= || :: ; [ ] { } ? $1 : -> @ # ~ ! ^ & | \\ ' " `
+    0 1 2 0.5 1e3 1e999 -1 00 .5 1. 1_000 0x1F 9223372036854775807 99999999999999999999 TRUE FALSE
+    'Bonn' '2024-01-01' 'year' '' 'month' "age" é 数 COUNT(*) SUM(age) AVG(pay)
+"""
+PHRASES = ['"odd name"', "-- c\n", "/* c */", "\x00", "FROM people", "GROUP BY city", "WHERE age >", "ORDER BY 1 DESC"]
+WORDS = [*KEYWORDS.split(), *PHRASES]
+SOUP = st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)
+SHAPED = st.builds(
+    lambda items, where, tail: f"SELECT {items} FROM people{where}{tail}",
+    SOUP,
+    st.one_of(st.just(""), SOUP.map(lambda soup: f" WHERE {soup}")),
+    st.one_of(st.just(""), SOUP),
+)
+ATOMS = st.sampled_from(
+    [
+        "age",
+        "pay",
+        "city",
+        "member",
+        "born",
+        "seen",
+        "name",
+        "visits",
+        "1",
+        "0.5",
+        "'x'",
+        "'1921-05-05'",
+        "NULL",
+        "TRUE",
+    ]
+)
+OPERATORS = st.sampled_from(["+", "*", "/", "//", "%", "=", "<", "AND", "OR", "LIKE"])
+FUNCTIONS = st.sampled_from(["ABS", "NOT ", "FLOOR", "YEAR", "HOUR", "SUM", "COUNT", "MAX", "AVG"])
+EXPRESSIONS = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, OPERATORS, inner),
+        st.builds("{}({})".format, FUNCTIONS, inner),
+        st.builds("CASE WHEN {} THEN {} ELSE {} END".format, inner, inner, inner),
+        st.builds("COALESCE({}, {})".format, inner, inner),
+        st.builds("({} BETWEEN {} AND {})".format, inner, inner, inner),
+        st.builds("({} IN ({}, {}))".format, inner, inner, inner),
+        st.builds("DATE_TRUNC('month', {})".format, inner),
+        st.builds("QUANTILE_CONT({}, 0.3)".format, inner),
+        st.builds("COUNT(*) FILTER (WHERE {})".format, inner),
+    ),
+    max_leaves=8,
+)  # fmt: skip
+GRAMMATICAL = st.builds(
+    lambda item, where, group, having: f"SELECT COUNT(*), {item} FROM people{where}{group}{having}",
+    EXPRESSIONS,
+    st.one_of(st.just(""), EXPRESSIONS.map(" WHERE {}".format)),
+    st.one_of(st.just(""), EXPRESSIONS.map(" GROUP BY {}".format)),
+    st.one_of(st.just(""), EXPRESSIONS.map(" HAVING {}".format), EXPRESSIONS.map(" ORDER BY {}".format)),
+)
+OPTIONS = st.sampled_from([PlanOptions(), PlanOptions(groups="observed"), FLOOR, HAND])
+
+# Nearly all of the above is refused. What follows has types, and nearly all of it is accepted.
+BOUNDED = st.recursive(
+    st.sampled_from(["age", "pay", "1", "0.5"]),
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(["+", "-", "*"]), inner),
+        st.builds("ABS(-{})".format, inner),
+        st.builds("CASE WHEN member THEN {} ELSE {} END".format, inner, inner),
+        st.builds("COALESCE({}, {})".format, inner, inner),
+    ),
+    max_leaves=4,
+)
+VALUES = st.one_of(BOUNDED, st.sampled_from(["visits", "YEAR(born)", "HOUR(seen)", "FLOOR(score)", "visits // 2 % 3"]))
+MEANT_CONDITIONS = st.recursive(
+    st.one_of(
+        st.builds("{} {} {}".format, VALUES, st.sampled_from(["=", "<>", "<", "<=", ">", ">="]), VALUES),
+        st.builds("{} BETWEEN {} AND {}".format, VALUES, VALUES, VALUES),
+        st.builds("{} IN ({}, 7)".format, VALUES, VALUES),
+        st.sampled_from(["member", "city = 'Bonn'", "name LIKE 'A%'", "born >= '1921-01-01'", "note IS NOT NULL"]),
+        st.sampled_from(["DATE_TRUNC('month', seen) = DATE '2024-02-01'", "city IN ('Bonn', 'Köln')"]),
+    ),
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(["AND", "OR"]), inner),
+        st.builds("NOT ({})".format, inner),
+    ),
+    max_leaves=3,
+)
+MEANT_AGGREGATES = st.builds(
+    "{}{}".format,
+    st.one_of(
+        st.builds("{}({})".format, st.sampled_from(["SUM", "AVG", "MIN", "MAX", "MEDIAN", "VAR_POP"]), BOUNDED),
+        st.builds("COUNT({}{})".format, st.sampled_from(["", "DISTINCT "]), VALUES),
+        st.builds("QUANTILE_CONT({}, 0.3)".format, BOUNDED),
+        st.just("COUNT(*)"),
+    ),
+    st.one_of(st.just(""), MEANT_CONDITIONS.map(" FILTER (WHERE {})".format)),
+)
+MEANT_ITEMS = st.recursive(
+    MEANT_AGGREGATES,
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(["+", "-", "*", "/"]), inner),
+        st.builds("ROUND({}, 1)".format, inner),
+        st.builds("GREATEST({}, 0)".format, inner),
+    ),
+    max_leaves=3,
+)
+MEANT = st.builds(
+    lambda item, where, group, tail: f"SELECT COUNT(*), {item} AS x FROM people{where}{group}{tail}",
+    MEANT_ITEMS,
+    st.one_of(st.just(""), MEANT_CONDITIONS.map(" WHERE {}".format)),
+    st.sampled_from(["", " GROUP BY city", " GROUP BY member, city", " GROUP BY age // 10", " GROUP BY YEAR(born)"]),
+    st.sampled_from(["", " HAVING x > 1", " ORDER BY x DESC LIMIT 3", " ORDER BY 1"]),
+)
+
+
+def plan_or_refuse(sql: str, options: PlanOptions) -> bool:
+    """Plan, and write out every query of the plan; return whether it was accepted."""
+    try:
+        plan = plan_query(sql, SCHEMA, options)
+    except QueryError:
+        return False
+    assert plan.measures
+    expect_harmless(plan)
+    return True
+
+
+def test_what_has_types_is_planned() -> None:
+    share = Share()
+
+    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+    @given(MEANT, OPTIONS)
+    def check(sql: str, options: PlanOptions) -> None:
+        share.count(plan_or_refuse(sql, options))
+
+    check()
+    share.require(0.8)
+
+
+@settings(max_examples=600, suppress_health_check=list(HealthCheck))
+@given(st.one_of(SOUP, SHAPED, st.text(max_size=40)), OPTIONS)
+def test_soup_is_planned_or_refused(sql: str, options: PlanOptions) -> None:
+    plan_or_refuse(sql, options)
+
+
+@settings(max_examples=500, suppress_health_check=list(HealthCheck))
+@given(GRAMMATICAL, OPTIONS)
+def test_grammatical_soup_is_planned_or_refused(sql: str, options: PlanOptions) -> None:
+    plan_or_refuse(sql, options)
+
+
+@pytest.mark.long
+@settings(max_examples=20_000, derandomize=False, suppress_health_check=list(HealthCheck))
+@given(st.one_of(SOUP, SHAPED, GRAMMATICAL, MEANT, st.text()), OPTIONS)
+def test_soup_at_length(sql: str, options: PlanOptions) -> None:
+    plan_or_refuse(sql, options)
