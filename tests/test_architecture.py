@@ -42,6 +42,8 @@ HOMES = {
         "inline.py",
         "sources.py",
         "singling_out.py",
+        "row_owners.py",
+        "written_draft.py",
         "units.py",
         "unit_queries.py",
         "unit_rows.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.choose import parse_candidates
-from dosimeter.draft import bare_schema, draft_schema
+from dosimeter.draft import bare_schema, draft_schema, impose_draft
 from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
 from dosimeter.look import Look, Method
-from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan, Schema
+from dosimeter.model import Calibration, ColumnType, Indicator, Mechanism, QueryPlan, Schema
 from dosimeter.plan import Groups, PlanOptions, plan_query
+from dosimeter.row_owners import RepeatedOwner, count_values, find_repeated_owner, weigh_name
 from dosimeter.schema import load_schema, read_schema
 from dosimeter.sensitivity import Profile
 
@@ -34,6 +35,10 @@ DRAFTED = (
 )
 UNREVIEWED = (
     "The schema is not reviewed: n was counted, and its bounds may come from the data. A release needs reviewed = true."
+)
+ROWS_OF_ONE = (
+    "{owner}. Here every row counts as another individual; if one person can have several rows, draft a schema "
+    "(dosimeter schema), which will name whom to protect."
 )
 HAND_MADE = "The sensitivity was given by hand (S7): for study only, it never backs a release."
 OBSERVED = "Groups are those observed in the data (C8): for study only, which groups exist is private."
@@ -53,6 +58,7 @@ class Dataset:
         self._counted: int | None = None
         self._digest: str | None = None  # of the data that were counted
         self._known: set[str] = set()  # columns whose facts were read off the data
+        self._owner: tuple[int, RepeatedOwner | None] | None = None  # found in the data of that generation
 
     @classmethod
     def open(
@@ -147,7 +153,15 @@ class Dataset:
             self._known |= missing
             columns = {name: (drafted if name in missing else self.schema).columns[name] for name in drafted.columns}
             self.schema = replace(drafted, columns=columns)
+            self._impose_whole_numbers(missing)
         return self.schema
+
+    def _impose_whole_numbers(self, names: Collection[str]) -> None:
+        """Read whole numbers that the source keeps as floats as what they were drafted as."""
+        found = self.engine.describe()
+        whole = [name for name in sorted(names) if self.schema.columns[name].type is ColumnType.INTEGER != found[name]]
+        if whole:
+            self.schema = impose_draft(self.engine, self.schema, whole)[0]
 
     def risk(
         self,
@@ -306,14 +320,27 @@ class Dataset:
                 f"The table holds {self.count():,} people and the schema declares {self.n:,}: everybody counts, and "
                 "released totals are cut to what the declared number can reach. Correct individuals in the schema."
             )
-        for name, count in odd_cells.items():
-            kind = self.schema.columns[name].type
+        for name in (name for name, count in odd_cells.items() if count):  # a doubtful 12.0 is a whole number
+            kind, count = self.schema.columns[name].type, odd_cells[name]
             yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
 
     def _notes(self) -> list[str]:
-        if self.drafted:
-            return [DRAFTED]
-        return [] if self.schema.reviewed else [UNREVIEWED]
+        if not self.drafted:
+            return [] if self.schema.reviewed else [UNREVIEWED]
+        owner = self._find_owner()
+        return [DRAFTED] if owner is None else [DRAFTED, ROWS_OF_ONE.format(owner=owner)]
+
+    def _find_owner(self) -> RepeatedOwner | None:
+        """Return the column that several rows of one individual share, by the columns' names; looked for once."""
+        if self._owner is None or self._owner[0] != self.engine.generation:
+            named = [column for column in self.schema.columns.values() if weigh_name(column.name)]
+            found = None
+            if named:
+                names = [column.name for column in named]
+                rows, counts = count_values(self.engine, self.engine.relation(), names)
+                found = find_repeated_owner(named, counts, rows)
+            self._owner = (self.engine.generation, found)
+        return self._owner[1]
 
 
 def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:

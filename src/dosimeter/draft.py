@@ -7,42 +7,53 @@ is publicly known before anything is released.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
 from dosimeter.columns import read_values
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
-from dosimeter.expression import as_double, column_tree, is_infinite
+from dosimeter.expression import as_double, column_tree
 from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.row_owners import names_people
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_VALUES = 100
+MOST_LISTED = 20
 LARGEST = Decimal(2) ** 62  # bounds beyond this are no bounds a schema takes
-_RESOLUTIONS = ("1", "0.1", "0.01", "0.001", "0.0001", "0.00001", "0.000001")
+LARGEST_WHOLE_FLOAT = 2**53  # beyond it every float is a whole number, whatever it was meant to be
+DIGITS = 6  # a grid is fine when the largest number is this many powers of ten above a step
+MOST_PLACES = 9  # how far down a grid is looked for that numbers lie on exactly
+MOST_DIGITS = 14  # as many steps as S8 can tell apart
+FINEST_EXPONENT = -30  # what a schema takes
+_DOUBLE, _SINGLE = "1e-14", "1.2e-7"  # how exact a float is, relative to itself: 2^-53 and 2^-24, with room for sums
 COMMENT = """Drafted from the data. Everything below was read off private data and must not back a release as it is.
 Replace bounds, values and individuals by what is publicly known (the form's limits, the official list, the
 register's size), mark the columns that identify people, and then set reviewed = true."""
 
 
 def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Schema:
-    """Types for every column; bounds and values for all, or for those in ``only``."""
+    """Types for every column; bounds and values for all, or for those in ``only``. Every row is an individual."""
+    return draft_with_facts(engine, only=only)[0]
+
+
+def draft_with_facts(engine: Engine, *, only: Collection[str] | None = None) -> tuple[Schema, TableFacts]:
+    """Return a drafted schema, and the facts that were read off the data for it."""
     kinds = _describe(engine)
     wanted = [name for name in kinds if only is None or name.lower() in {word.lower() for word in only}]
-    facts = _summarise(engine, {name: kinds[name] for name in wanted})
+    facts = read_facts(engine, {name: kinds[name] for name in wanted})
     columns = {
         name: _draft_column(engine, name, kind, facts) if name in wanted else _bare_column(name, kind)
         for name, kind in kinds.items()
     }
-    return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1))
+    return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1)), facts
 
 
 def bare_schema(engine: Engine) -> Schema:
@@ -73,18 +84,6 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
     return Column(name, kind, identifying=names_people(name))
 
 
-def names_people(name: str) -> bool:
-    """Whether a column's name says that it identifies people: name, e-mail, phone, …, as a word of it."""
-    words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[^\W\dA-Z_])(?=[A-Z])", "_", name))
-    return not _IDENTIFYING.isdisjoint(word.lower() for word in words)
-
-
-_IDENTIFYING = frozenset(
-    {"name", "names", "surname", "forename", "firstname", "lastname", "fullname"}
-    | {"email", "mail", "phone", "telephone", "address", "ssn", "passport", "iban"}
-)
-
-
 def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """The rows of a query as Python values, its columns called by other names if given. Engines know days that
     Python does not."""
@@ -96,73 +95,162 @@ def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = 
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class ColumnFacts:
+    """What was read off one column: how many cells hold a value, how many values differ, and the two ends."""
+
+    present: int
+    distinct: int
+    low: Any = None
+    high: Any = None
+    is_whole: bool = False  # numbers that are all whole, though they are kept as floats
+    places: int | None = None  # the exponent of the coarsest power of ten that all numbers are multiples of
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
     rows: int
-    values: Mapping[str, Any]
+    columns: Mapping[str, ColumnFacts]
 
 
-def _summarise(engine: Engine, kinds: Mapping[str, ColumnType]) -> _Facts:
-    """Row count and each column's extremes and number of distinct values, in one scan."""
+def read_facts(engine: Engine, kinds: Mapping[str, ColumnType]) -> TableFacts:
+    """Read off the number of rows and the facts of these columns, in one scan; in two or three where there are floats.
+
+    Odd cells are NULL (N4), so that they are in none of it.
+    """
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for position, (name, kind) in enumerate(kinds.items()):
         column = column_tree(name)
         items.append(exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), f"distinct{position}"))
         items.append(exp.alias_(exp.Count(this=column.copy()), f"present{position}"))
-        if kind in (ColumnType.BOOLEAN, ColumnType.TEXT):
-            continue
-        ranged: exp.Expression = column.copy()
-        if kind is ColumnType.DECIMAL:
-            finite = exp.Not(this=exp.Paren(this=is_infinite(column)))
-            ranged = exp.Case(ifs=[exp.If(this=finite, true=ranged)])
-        items.append(exp.alias_(exp.Min(this=ranged), f"low{position}"))
-        items.append(exp.alias_(exp.Max(this=ranged.copy()), f"high{position}"))
-        if kind is ColumnType.DECIMAL:
-            items += [
-                exp.alias_(count_if(misfit(column, step)), f"step{position}_{at}")
-                for at, step in enumerate(_RESOLUTIONS)
-            ]
+        if kind not in (ColumnType.BOOLEAN, ColumnType.TEXT):
+            items.append(exp.alias_(exp.Min(this=column.copy()), f"low{position}"))
+            items.append(exp.alias_(exp.Max(this=column.copy()), f"high{position}"))
     row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
-    facts: dict[str, Any] = {}
-    for position, name in enumerate(kinds):
-        steps = [step for at, step in enumerate(_RESOLUTIONS) if row.get(f"step{position}_{at}") == 0]
-        facts[name] = {
-            "distinct": row[f"distinct{position}"],
-            "present": row[f"present{position}"],
-            "low": row.get(f"low{position}"),
-            "high": row.get(f"high{position}"),
-            "step": steps[0] if steps else None,
-        }
-    return _Facts(int(row["rows"]), facts)
+    facts = {
+        name: ColumnFacts(
+            present=int(row[f"present{position}"]),
+            distinct=int(row[f"distinct{position}"]),
+            low=row.get(f"low{position}"),
+            high=row.get(f"high{position}"),
+        )
+        for position, name in enumerate(kinds)
+    }
+    decimals = [name for name, kind in kinds.items() if kind is ColumnType.DECIMAL and facts[name].low is not None]
+    for tolerance, digits in ((_DOUBLE, MOST_PLACES), (_SINGLE, DIGITS)):
+        unplaced = {name: facts[name] for name in decimals if facts[name].places is None}
+        facts |= _find_places(engine, unplaced, tolerance, digits)
+    return TableFacts(int(row["rows"]), facts)
 
 
-def misfit(column: exp.Expression, step: str) -> exp.Expression:
-    """Whether a finite value is no multiple of the step, to a millionth of it or, for large ones, to a double's end."""
-    value = as_double(column.copy())
-    steps = exp.Div(this=value, expression=as_double(exp.Literal.number(step)), typed=False, safe=False)
+# ---------------------------------------------------------------- the grid that numbers lie on
+
+
+def _find_places(
+    engine: Engine, columns: Mapping[str, ColumnFacts], tolerance: str, digits: int
+) -> dict[str, ColumnFacts]:
+    """Find the coarsest power of ten that all numbers of each column are multiples of, as far as there is one.
+
+    ``digits``: how many powers of ten below the largest number are tried.
+    """
+    tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
+    items: list[exp.Expr] = [
+        exp.alias_(exp.Max(this=_level(column_tree(name), exponents, tolerance)), f"level{at}")
+        for at, (name, exponents) in enumerate(tried.items())
+    ]
+    if not items:
+        return {}
+    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
+    found = {}
+    for at, (name, exponents) in enumerate(tried.items()):
+        level = int(row[f"level{at}"])
+        if level == 0:
+            found[name] = replace(columns[name], places=exponents[0], is_whole=True)
+        elif level <= len(exponents):
+            found[name] = replace(columns[name], places=exponents[level - 1])
+    return found
+
+
+def _exponents(facts: ColumnFacts, digits: int) -> range:
+    """Return the powers of ten that come into question, coarsest first: from 1, or from the size of small numbers.
+
+    There is none where the numbers are smaller than any step a schema takes.
+    """
+    size = _size(float(facts.low), float(facts.high))
+    coarsest = min(size, 0)
+    finest = max(min(size - digits, coarsest - 2), size - MOST_DIGITS)
+    return range(coarsest, max(min(finest, coarsest), FINEST_EXPONENT) - 1, -1)
+
+
+def _size(low: float, high: float) -> int:
+    """Return the exponent of the largest number's first digit; 0 where all are zero."""
+    widest = max(abs(low), abs(high))
+    return math.floor(math.log10(widest)) if widest > 0.0 else 0
+
+
+def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> exp.Expression:
+    """Return 0 for a whole number, the place of the first power of ten that a number is a multiple of, or one more."""
+    value = as_double(column)
+    branches = [
+        exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()),
+        exp.If(this=exp.EQ(this=value, expression=exp.Floor(this=value.copy())), true=exp.Literal.number(0)),
+    ]
+    for at, exponent in enumerate(exponents, start=1):
+        step = format(Decimal(10) ** exponent, "f")
+        branches.append(exp.If(this=_is_multiple(column, step, tolerance), true=exp.Literal.number(at)))
+    return exp.Case(ifs=branches, default=exp.Literal.number(len(exponents) + 1))
+
+
+def _is_multiple(column: exp.Expression, step: str, tolerance: str) -> exp.Expression:
+    """Tell whether S8 puts a number on the grid without moving it by more than this share of itself."""
+    steps = exp.Div(
+        this=as_double(column.copy()), expression=as_double(exp.Literal.number(step)), typed=False, safe=False
+    )
     nearest = exp.Floor(this=exp.Add(this=exp.Paren(this=steps), expression=exp.Literal.number("0.5")))
     off = exp.Abs(this=exp.Sub(this=exp.Paren(this=steps.copy()), expression=nearest))
-    grain = exp.Mul(this=exp.Abs(this=steps.copy()), expression=exp.Literal.number("1e-15"))
-    allowed = exp.Add(this=exp.Literal.number("1e-6"), expression=grain)
-    finite = exp.Not(this=exp.Paren(this=is_infinite(column)))
-    return exp.And(this=finite, expression=exp.GT(this=off, expression=allowed))
+    allowed = exp.Mul(this=exp.Abs(this=steps.copy()), expression=as_double(exp.Literal.number(tolerance)))
+    return exp.LTE(this=off, expression=allowed)
 
 
-def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: _Facts) -> Column:
-    found = facts.values[name]
-    low, high, distinct, present = found["low"], found["high"], int(found["distinct"]), int(found["present"])
+def is_rounded(column: Column) -> exp.Expression | None:
+    """Tell whether putting a value on its column's grid (S8) changes it noticeably; None where nothing can.
+
+    A value within a float's own precision of a multiple is one. And a grid of a million steps or more up to the larger
+    bound takes nothing from any value that would be seen beside the bounds: numbers of any kind may be put on it.
+    """
+    if column.resolution is None or _is_fine(column):
+        return None
+    fits = _is_multiple(column_tree(column.name), format(column.resolution, "f"), _SINGLE)
+    return exp.Not(this=exp.Paren(this=fits))
+
+
+def _is_fine(column: Column) -> bool:
+    if column.resolution is None or column.bounds is None:
+        return False
+    low, high = cast(tuple[Decimal, Decimal], column.bounds)
+    return bool(max(abs(low), abs(high)) >= column.resolution * 10**DIGITS)
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: TableFacts) -> Column:
+    found = facts.columns[name]
+    low, high = found.low, found.high
+    if kind is ColumnType.DECIMAL and found.is_whole and max(abs(low), abs(high)) < LARGEST_WHOLE_FLOAT:
+        kind = ColumnType.INTEGER
     if names_people(name):
         return Column(name, kind, identifying=True)  # its extremes and values would be somebody's
     match kind:
         case ColumnType.TEXT:
-            if 0 < distinct <= MOST_VALUES and not tells_apart(distinct, present):
+            if 0 < found.distinct <= MOST_VALUES and not tells_apart(found.distinct, found.present):
                 return Column(name, ColumnType.CATEGORY, values=_values(engine, name))
             return Column(name, kind, identifying=True)
         case ColumnType.INTEGER if low is not None:
-            unique = distinct == facts.rows > 1 and name.lower().endswith(("id", "key", "number", "no"))
+            unique = found.distinct == facts.rows > 1 and name.lower().endswith(("id", "key", "number", "no"))
             bounds = (Decimal(int(low)), Decimal(int(high)))
             return Column(name, kind, bounds=bounds if max(map(abs, bounds)) < LARGEST else None, identifying=unique)
         case ColumnType.DECIMAL if low is not None:
-            return _draft_decimal(name, float(low), float(high), found["step"])
+            return _draft_decimal(name, float(low), float(high), found.places)
         case ColumnType.DATE if isinstance(low, date):
             return Column(name, kind, bounds=(low, high))
         case ColumnType.TIMESTAMP if isinstance(low, datetime):
@@ -176,17 +264,123 @@ def tells_apart(distinct: int, present: int) -> bool:
     return (distinct > 10 and 2 * distinct >= present) or distinct == present > 1
 
 
-def _draft_decimal(name: str, low: float, high: float, step: str | None) -> Column:
-    if step is None:
-        widest = max(abs(low), abs(high), 1e-9)
-        resolution = Decimal(10) ** (math.floor(math.log10(widest)) - 6)
-    else:
-        resolution = Decimal(step)
-    lower = Decimal(math.floor(low / float(resolution))) * resolution
-    upper = Decimal(math.ceil(high / float(resolution))) * resolution
+def _draft_decimal(name: str, low: float, high: float, places: int | None) -> Column:
+    """Return a decimal column on the grid its numbers lie on; otherwise on one that keeps the first digits."""
+    size = _size(low, high)
+    exponent = min(size - DIGITS, max(size - MOST_DIGITS, 0)) if places is None else places
+    if exponent < FINEST_EXPONENT:
+        return Column(name, ColumnType.DECIMAL)
+    resolution = Decimal(10) ** exponent
+    lower = (_written(low) / resolution).to_integral_value(ROUND_FLOOR) * resolution
+    upper = (_written(high) / resolution).to_integral_value(ROUND_CEILING) * resolution
     if max(abs(lower), abs(upper)) >= LARGEST:
         return Column(name, ColumnType.DECIMAL)
-    return Column(name, ColumnType.DECIMAL, bounds=(lower, upper), resolution=resolution)
+    return Column(name, ColumnType.DECIMAL, bounds=(lower + 0, upper + 0), resolution=resolution)
+
+
+def _written(number: float) -> Decimal:
+    """Return a float as it is written: 0.7, and not 0.69999999999999996."""
+    return Decimal(repr(number))
+
+
+# ---------------------------------------------------------------- types by which cells would be lost
+
+
+def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = None) -> tuple[Schema, dict[str, int]]:
+    """Impose a draft on the engine, and change types of it by which cells would be lost that others keep.
+
+    Returns the schema that is imposed now, and how many cells of which columns are odd under it. ``names``: the columns
+    to look at, all unless said otherwise.
+    """
+    engine.impose(schema)
+    odd = _count_odd(engine, list(schema.columns) if names is None else names)
+    for name, count in list(odd.items()):
+        other = _other_type(engine, schema.columns[name], count)
+        if other is None:
+            continue
+        changed = replace(schema, columns={**schema.columns, name: other})
+        try:
+            engine.impose(changed)
+        except DataError:  # a typed source, which cannot be read as this
+            continue
+        left = engine.odd_cells([name])[name]
+        if left < count:
+            schema, odd[name] = changed, left
+        if left < count and other.type is ColumnType.TEXT:
+            drafted = _draft_column(engine, name, other.type, read_facts(engine, {name: other.type}))
+            schema = replace(changed, columns={**changed.columns, name: drafted})
+        engine.impose(schema)
+    return schema, {name: count for name, count in odd.items() if count}
+
+
+def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
+    return {name: count for name, count in engine.odd_cells(names).items() if count}
+
+
+def _other_type(engine: Engine, column: Column, odd: int) -> Column | None:
+    """Return the column with another type, where its own loses cells that the other keeps."""
+    if column.type is ColumnType.INTEGER and engine.describe().get(column.name) is ColumnType.DECIMAL:
+        step = None if column.bounds is None else Decimal(1)  # 1e5 is a number, but no way to write a whole one
+        return replace(column, type=ColumnType.DECIMAL, resolution=step)
+    kept = exp.select(exp.alias_(exp.Count(this=column_tree(column.name)), "kept")).from_(engine.relation())
+    if odd <= int(fetch_rows(engine, kept)[0]["kept"]):
+        return None
+    match column.type:
+        case ColumnType.INTEGER:  # most are beyond 64 bits
+            return replace(column, type=ColumnType.DECIMAL, bounds=None)
+        case ColumnType.DATE | ColumnType.TIMESTAMP | ColumnType.BOOLEAN:
+            return replace(column, type=ColumnType.TEXT, bounds=None)
+        case _:
+            return None
+
+
+_ODD = {
+    ColumnType.INTEGER: "no whole numbers of 64 bits",
+    ColumnType.DECIMAL: "no finite numbers",
+    ColumnType.BOOLEAN: "neither true nor false",
+    ColumnType.DATE: "no days of the years 1 to 9999",
+    ColumnType.TIMESTAMP: "no moments of the years 1 to 9999 in UTC",
+}
+
+
+def describe_odd_cells(kind: ColumnType, count: int) -> str:
+    """Say in words that so many cells of a column of this type are odd, and what becomes of them (N4)."""
+    cells = "1 cell is" if count == 1 else f"{count:,} cells are"
+    return f"{cells} odd ({_ODD.get(kind, 'no text')}) and {'counts' if count == 1 else 'count'} as NULL"
+
+
+# ---------------------------------------------------------------- what the controller should know
+
+
+def odd_remarks(engine: Engine, schema: Schema, odd: Mapping[str, int]) -> tuple[str, ...]:
+    """Return sentences about columns with odd cells, moments that are drafted as text, and numbers without bounds."""
+    sentences = [f"{name}: {describe_odd_cells(schema.columns[name].type, count)}." for name, count in odd.items()]
+    sentences += [
+        f"{name} looks like moments that are not in UTC and is drafted as text. Convert them to UTC "
+        "(2024-12-31 23:59:59)."
+        for name, kind in engine.describe().items()
+        if kind is ColumnType.TIMESTAMP and schema.columns[name].type is not kind
+    ]
+    sentences += [
+        f"{column.name}: no bounds are drafted, since its numbers are beyond what bounds can be (2^62) or too small "
+        "for any resolution. It can be counted and not summed."
+        for column in schema.columns.values()
+        if column.type is ColumnType.DECIMAL and column.bounds is None and not column.identifying
+    ]
+    return tuple(sentences)
+
+
+def unread_remarks(engine: Engine) -> tuple[str, ...]:
+    """Return a sentence that names the columns which are left out, since their types have no equivalent."""
+    unread = engine.unread_columns()
+    if not unread:
+        return ()
+    listed = ", ".join(f"{name} ({kind})" for name, kind in list(unread.items())[:MOST_LISTED])
+    more = f" and {len(unread) - MOST_LISTED:,} more" if len(unread) > MOST_LISTED else ""
+    return (
+        f"Left out, since these types have no equivalent here: {listed}{more}. To use such a column, read a view or a "
+        "file that casts it.",
+    )
 
 
 def draft_remarks(engine: Engine) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ only after the charge is on disk.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -39,6 +40,7 @@ from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_
 from dosimeter.preference import Preference, PreferenceFunction, parse_preference
 from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
 from dosimeter.risk import per_row_norms
+from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
 from dosimeter.sensitivity import Measured
@@ -280,10 +282,11 @@ def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger:
         )
 
     entry = ledger.reserve(prepared.dataset, decide)
-    notes = _note_opening(entered)
-    if entry.status == "denied":
-        return Answer("denied", entry=entry.id, notes=notes)
-    answer = replace(_draw_and_settle(prepared, measured, entry, ledger), notes=notes)
+    denied = entry.status == "denied"
+    answer = Answer("denied", entry=entry.id) if denied else _draw_and_settle(prepared, measured, entry, ledger)
+    answer = replace(answer, notes=(*_note_opening(entered), *_note_owner(dataset, entered)))
+    if denied:
+        return answer
     return answer if order.again else replace(answer, earlier=_find_other_settings(account, request))
 
 
@@ -291,6 +294,20 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
     """Return what the controller should know when an account is opened."""
     warning = None if entered.opening is None else warn_of_delta(entered.opening.delta_total)
     return () if warning is None else (warning,)
+
+
+def _note_owner(dataset: Dataset, entered: Agreement) -> Iterator[str]:
+    """Warn the controller of a column that identifies people and repeats, where the schema says that rows are people.
+
+    It takes a scan, so it is done when an account is opened or continued: the look at the data's identities costs more
+    then, and the schema and the data stay as they are in every other release.
+    """
+    if entered.opening is None and entered.continuation is None:
+        return
+    with suppress(DataError):  # the answer is there; only the warning is not
+        owner = find_overlooked_owner(dataset.engine, dataset.schema)
+        if owner is not None:
+            yield warn_of_owner(owner)
 
 
 def _measure_or_stop(

@@ -329,25 +329,35 @@ def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
 # ---------------------------------------------------------------- writing
 
 
-def dump_schema(schema: Schema, *, comment: str = "") -> str:
-    """The schema as TOML text. ``load`` gives the same Schema back."""
-    lines = [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
-    lines.append(f"table = {_quoted(schema.table)}")
+def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str] | None = None) -> str:
+    """Return the schema as TOML text. ``load`` gives the same Schema back.
+
+    comment: lines for the top of the file.
+    comments: lines to stand above entries of the table itself, by the entry's name.
+    """
+    entries = [("table", _quoted(schema.table))]
     if schema.account is not None:
-        lines.append(f"account = {_quoted(schema.account)}")
+        entries.append(("account", _quoted(schema.account)))
     if schema.individuals is not None:
-        lines.append(f"individuals = {schema.individuals}")
-    lines.append(f"unit = {_quoted(schema.unit)}")
+        entries.append(("individuals", str(schema.individuals)))
+    entries.append(("unit", _quoted(schema.unit)))
     if schema.unit != "row":
-        lines.append(f"max_rows_per_unit = {schema.max_rows_per_unit}")
+        entries.append(("max_rows_per_unit", str(schema.max_rows_per_unit)))
         if schema.row_key is not None:
-            lines.append(f"row_key = {_quoted(schema.row_key)}")
-    lines.append(f"reviewed = {_flag(schema.reviewed)}")
+            entries.append(("row_key", _quoted(schema.row_key)))
+    entries.append(("reviewed", _flag(schema.reviewed)))
+    lines = _dump_comment(comment)
+    for name, value in entries:
+        lines += [*_dump_comment((comments or {}).get(name, "")), f"{name} = {value}"]
     for column in schema.columns.values():
         lines += _dump_column(f"columns.{_key(column.name)}", column)
     for table in schema.tables.values():
         lines += _dump_table(table)
     return "\n".join(lines) + "\n"
+
+
+def _dump_comment(text: str) -> list[str]:
+    return [f"# {_printable(line)}".rstrip() for line in text.splitlines()]
 
 
 def _dump_column(section: str, column: Column) -> list[str]:

@@ -1,22 +1,28 @@
-"""Compare a schema with the data it is to describe: counts of what disagrees, never cells. For the controller."""
+"""Compare a schema with the data it is to describe: counts of what disagrees, never cells. For the controller.
+
+A *finding* is something to correct in the schema or the data. A *remark* is something to know: the schema may be right
+all the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.draft import count_if, fetch_rows, misfit
+from dosimeter.draft import count_if, describe_odd_cells, fetch_rows, is_rounded
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.expression import column_tree
 from dosimeter.joining import require_unique, unit_schema
 from dosimeter.model import Column, JoinTable, Schema
-from dosimeter.units import find_facts
+from dosimeter.numerals import format_percent
+from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
+from dosimeter.units import count_alike, count_rows_each, find_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +33,80 @@ class Finding:
     problem: str
 
 
-def check_schema(engine: Engine, schema: Schema) -> tuple[Finding, ...]:
-    """How many values lie outside bounds and lists, how many individuals there are and how many rows they have, and
-    the same of the tables that may be joined."""
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something about the data that the controller should know and that need not be wrong. Counts, never cells."""
+
+    column: str | None
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """What a comparison found. ``odd_cells``: how many cells of each column count as NULL (N4), where there are any."""
+
+    findings: tuple[Finding, ...]
+    remarks: tuple[Remark, ...]
+    odd_cells: Mapping[str, int]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether there is nothing to correct."""
+        return not self.findings
+
+
+@dataclass(slots=True)
+class _Found:
+    """Collects what is found on the way through the tables."""
+
+    findings: list[Finding] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+    odd_cells: dict[str, int] = field(default_factory=dict)
+
+
+def check_schema(engine: Engine, schema: Schema) -> SchemaCheck:
+    """Compare the schema with the data: bounds and lists, individuals and their rows, odd cells, and joined tables.
+
+    Raises DataError where the data cannot be read by the schema at all.
+    """
     engine.impose(schema)
     relation = engine.relation()
+    found = _Found()
     rows, findings = _compare_columns(engine, relation, schema.columns, "")
     if schema.unit == "row":
-        people = _compare_people(rows, schema.individuals)
+        found.findings += _compare_people(rows, schema.individuals)
+        owner = find_overlooked_owner(engine, schema)
+        if owner is not None:
+            found.remarks.append(Remark(None, warn_of_owner(owner).removesuffix(".")))
     else:
-        people = _compare_units(engine, schema, relation)
-    joined = (finding for table in schema.tables.values() for finding in _check_joined(engine, schema, table))
-    return (*people, *findings, *joined)
+        _compare_units(engine, schema, relation, found)
+    found.findings += findings
+    _count_odd_cells(engine, schema.columns, None, found)
+    for table in schema.tables.values():
+        _check_joined(engine, schema, table, found)
+    return SchemaCheck(tuple(found.findings), tuple(found.remarks), found.odd_cells)
 
 
-def _check_joined(engine: Engine, schema: Schema, table: JoinTable) -> Iterator[Finding]:
+def _check_joined(engine: Engine, schema: Schema, table: JoinTable, found: _Found) -> None:
     try:
         relation = engine.joined(table)
-        yield from _compare_columns(engine, relation, table.columns, f"{table.name}.")[1]
+        found.findings += _compare_columns(engine, relation, table.columns, f"{table.name}.")[1]
         if table.public or table.unit is None:
             require_unique(engine, table, relation)
         else:
-            yield from _compare_units(engine, unit_schema(table, table.unit, schema), relation)
+            _compare_units(engine, unit_schema(table, table.unit, schema), relation, found)
+        _count_odd_cells(engine, table.columns, table, found)
     except (DataError, SchemaError) as error:
-        yield Finding(None, str(error))
+        found.findings.append(Finding(None, str(error)))
+
+
+def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinTable | None, found: _Found) -> None:
+    """Note how many cells of each column are odd. They count as NULL, so that a schema is no less right for them."""
+    prefix = "" if table is None else f"{table.name}."
+    for name, count in engine.odd_cells(list(columns), table).items():
+        if count:
+            found.odd_cells[f"{prefix}{name}"] = count
+            found.remarks.append(Remark(f"{prefix}{name}", describe_odd_cells(columns[name].type, count)))
 
 
 def _compare_columns(
@@ -72,14 +128,38 @@ def _compare_columns(
     return int(row["rows"]), findings
 
 
-def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression) -> Iterator[Finding]:
+def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, found: _Found) -> None:
+    """Compare how many individuals there are; note whose rows are left out, and which cannot be told apart by key."""
     facts = find_facts(engine, schema, relation)
-    yield from _compare_people(facts.individuals, schema.individuals)
-    if facts.most_rows > schema.max_rows_per_unit:
-        yield Finding(
-            None,
-            f"{schema.table}: individuals have up to {facts.most_rows:,} rows, and max_rows_per_unit keeps "
-            f"{schema.max_rows_per_unit:,} of each",
+    found.findings += _compare_people(facts.individuals, schema.individuals)
+    kept = schema.max_rows_per_unit
+    if facts.most_rows > kept:
+        each = count_rows_each(engine, schema.unit, relation)
+        rows = sum(number * people for number, people in each.items())
+        cut = sum((number - kept) * people for number, people in each.items() if number > kept)
+        found.remarks.append(
+            Remark(
+                None,
+                f"{schema.table}: individuals have up to {facts.most_rows:,} rows, and max_rows_per_unit keeps "
+                f"{kept:,} of each: {cut:,} of {rows:,} rows ({format_percent(cut / rows)}) do not count",
+            )
+        )
+    if facts.missing:
+        found.remarks.append(
+            Remark(
+                None,
+                f"{schema.table}: the unit {schema.unit} is NULL in {facts.missing:,} rows: they are nobody's, and do "
+                "not count",
+            )
+        )
+    alike = 0 if schema.row_key in (None, schema.unit) else count_alike(engine, schema, relation)
+    if alike:
+        found.remarks.append(
+            Remark(
+                None,
+                f"{schema.table}: the row key {schema.row_key} is NULL or repeated within an individual in {alike:,} "
+                "places: such rows are told apart by all their cells",
+            )
         )
 
 
@@ -95,9 +175,9 @@ def _tests(column: Column) -> list[tuple[str, exp.Expression]]:
         low, high = (_literal(bound) for bound in column.bounds)
         tests.append(("values below the lower bound", exp.LT(this=value.copy(), expression=low)))
         tests.append(("values above the upper bound", exp.GT(this=value.copy(), expression=high)))
-    if column.resolution is not None:
-        step = format(column.resolution, "f")
-        tests.append(("values that are no multiple of its resolution, and would be rounded", misfit(value, step)))
+    rounded = is_rounded(column)
+    if rounded is not None:
+        tests.append(("values that are no multiple of its resolution, and would be rounded", rounded))
     if column.values is not None:
         listed = exp.In(this=value.copy(), expressions=[exp.Literal.string(text) for text in column.values])
         tests.append(("values that are not in its list", exp.Not(this=listed)))

@@ -19,6 +19,7 @@ from dosimeter.engines.base import Engine
 from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
 from dosimeter.model import ADDITIVE, Contributions, FloatArray, IntArray, MeasureKind, Norm, QueryPlan, Scalar
 from dosimeter.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
+from dosimeter.unit_rows import BY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +86,7 @@ def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, ex
         inside=inside,
         people=read_integers(table.column(PEOPLE))[0],
         inputs=inputs,
-        attributes={name: _attribute(table.column(name)) for name in (attributes or {})},
+        attributes={name: _attribute(table.column(name), name) for name in (attributes or {})},
     )
 
 
@@ -133,12 +134,9 @@ def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tup
     return tuple(keys[at] for at in order), rank[index.reshape(-1)]
 
 
-def _attribute(column: pa.ChunkedArray) -> NDArray[np.generic]:
-    import pyarrow as pa
-
-    if pa.types.is_boolean(column.type):
-        return read_booleans(column)
-    return np.array(read_values(column), dtype=object)
+def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
+    """Return a ``--by`` column's values, or a FILTER's flags, which NULL does not meet."""
+    return np.array(read_values(column), dtype=object) if name == BY else read_booleans(column)
 
 
 # ---------------------------------------------------------------- contributions

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dosimeter.expression import column_tree, conjunction
 from dosimeter.model import ColumnType, MeasureKind, QueryPlan, Schema
 from dosimeter.unit_rows import (
+    BY,
     GROUP,
     UNIT,
     alias,
@@ -40,7 +41,6 @@ ROWS = "rows_total"
 MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
 LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
 LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where engines add fastest
-BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
 
 
 Near = Mapping[str, tuple[tuple[int, ...], ...]]  # of a field v…: the values around its quantile, in each group

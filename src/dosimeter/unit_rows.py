@@ -15,6 +15,7 @@ from dosimeter.model import Argument, Group, QueryPlan, Scalar
 
 UNIT = "unit"
 GROUP = "grp"
+BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
 
 
 def count_groups(plan: QueryPlan) -> int:

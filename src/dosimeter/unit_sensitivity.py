@@ -20,7 +20,6 @@ from dosimeter.errors import SourceUnreachable
 from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
 from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan, Scalar
 from dosimeter.unit_queries import (
-    BY,
     ENTRIES,
     MOST_COLUMNS,
     PEOPLE,
@@ -33,7 +32,7 @@ from dosimeter.unit_queries import (
     unit_fields,
     unit_profile_query,
 )
-from dosimeter.unit_rows import GROUP, count_groups
+from dosimeter.unit_rows import BY, GROUP, count_groups
 from dosimeter.unit_values import fractions_of, near_query, quantile_of
 
 if TYPE_CHECKING:

@@ -84,6 +84,24 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
     ).from_(per_unit.subquery("per_unit"))
 
 
+def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict[int, int]:
+    """Return how many individuals have each number of rows, fewest rows first. Rows of nobody are left out."""
+    per_unit = (
+        exp.select(exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
+        .from_(relation.copy())
+        .group_by(exp.Literal.number(1))
+    )
+    somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
+    query = (
+        exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
+        .from_(per_unit.subquery("per_unit"))
+        .where(somebody)
+        .group_by(exp.Literal.number(1))
+    )
+    found = engine.fetch(query).to_pylist()
+    return dict(sorted((int(row["n"]), int(row["people"])) for row in found))
+
+
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
     """Return how many row keys are NULL or repeated within one individual: those rows are told apart by their cells."""
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]

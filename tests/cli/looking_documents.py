@@ -20,6 +20,7 @@ HEAD = {
     "k": int,
     "sensitivity": float,
     "method": str,
+    "odd_cells": (dict, type(None)),
     "sensitivities": dict,
     "candidates": list,
     "notes": list,

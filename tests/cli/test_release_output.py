@@ -53,21 +53,30 @@ def test_the_json_of_find_and_release(shop: Shop) -> None:
 
 @pytest.mark.parametrize("json_option", [(), ("--json",)])
 def test_a_denial_says_nothing(shop: Shop, json_option: tuple[str, ...]) -> None:
-    """Too expensive, or a NaN in a measured column: the same two words, and status 1."""
-    shop.release(COUNT, "--epsilon", "0.5", "--policy", "budget:1")
+    """Too expensive, or above the cap of one query: the same two words, and status 1."""
+    shop.release(COUNT, "--epsilon", "0.2", "--policy", "budget:1", "--max-epsilon", "0.5")
     expensive = shop.release(COUNT, "--epsilon", "0.6", *json_option)
-    shop.write_data(weight="nan")
-    sql = "SELECT SUM(weight) FROM shop"
-    unusable = shop.release(sql, "--epsilon", "0.1", "--continue", *json_option)
-    shop.schema.write_text(SCHEMA.replace("individuals = 30", "individuals = 20"), encoding="utf-8")
-    crowded = shop.release(COUNT, "--epsilon", "0.1", "--continue", *json_option)
-    for status, out, _ in (expensive, unusable, crowded):
+    shop.release("SELECT COUNT(weight) FROM shop", "--epsilon", "0.5")
+    spent = shop.release("SELECT SUM(weight) FROM shop", "--epsilon", "0.4", *json_option)
+    for status, out, _ in (expensive, spent):
         assert status == 1
         assert out == ('{"status": "denied"}\n' if json_option else "Denied.\n")
-    assert expensive == unusable == crowded
+    assert expensive == spent
     (account,) = shop.books()
-    assert account["epsilon"] == 0.5
-    assert [entry["charge"] for entry in account["entries"]] == [0.5, 0.0, 0.0, 0.0]
+    assert account["epsilon"] == 0.7
+    assert [entry["charge"] for entry in account["entries"]] == [0.2, 0.0, 0.5, 0.0]
+    assert [entry["reason"] for entry in account["entries"]] == [None, "cap", None, "budget"]
+
+
+@pytest.mark.parametrize("json_option", [(), ("--json",)])
+def test_odd_data_are_answered(shop: Shop, json_option: tuple[str, ...]) -> None:
+    """A NaN in a measured column, and more people than declared: nobody learns of it from a denial."""
+    shop.write_data(weight="nan")
+    shop.schema.write_text(SCHEMA.replace("individuals = 30", "individuals = 20"), encoding="utf-8")
+    status, _, _ = shop.release(
+        "SELECT SUM(weight) FROM shop", "--epsilon", "0.1", "--policy", "budget:1", *json_option
+    )
+    assert status == 0
 
 
 def test_what_people_read(shop: Shop) -> None:

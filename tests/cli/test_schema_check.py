@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from command_line import Run
 
@@ -38,33 +39,64 @@ def check_visits(
     individuals: int = 3,
     most: int = 2,
     wards: Sequence[str] = ("0,4", "1,9"),
-) -> list[str]:
-    """What --check finds in these rows of (pid, vid, ward), and in the wards' (ward, beds)."""
+) -> dict[str, Any]:
+    """What --check says of these rows of (pid, vid, ward), and of the wards' (ward, beds)."""
     data, facts, beside = folder / "visits.csv", folder / "visits.toml", folder / "wards.csv"
     data.write_text("\n".join(["pid,vid,ward", *rows]) + "\n")
     beside.write_text("\n".join(["ward,beds", *wards]) + "\n")
     facts.write_text(VISITS.format(individuals=individuals, most=most, wards=beside))
     result = run("schema", data, "--check", facts, "--json")
     assert result.status == (1 if result.json["findings"] else 0)
-    return [finding["problem"] for finding in result.json["findings"]]
+    spoken = run("schema", data, "--check", facts)
+    assert spoken.status == result.status
+    assert all(finding["problem"] in spoken.out for finding in result.json["findings"])
+    assert all(remark["remark"] in spoken.out for remark in result.json["remarks"])
+    return result.json  # type: ignore[no-any-return]
+
+
+def find_problems(*args: Any, **options: Any) -> list[str]:
+    return [finding["problem"] for finding in check_visits(*args, **options)["findings"]]
+
+
+def find_remarks(*args: Any, **options: Any) -> list[str]:
+    """The remarks of a check that agrees."""
+    said = check_visits(*args, **options)
+    assert said["agrees"], said["findings"]
+    return [remark["remark"] for remark in said["remarks"]]
+
+
+ROWS = ["1,1,0", "1,2,0", "2,3,1", "2,4,1", "3,5,0"]
 
 
 def test_check_counts_individuals_and_not_their_rows(run: Run, tmp_path: Path) -> None:
-    rows = ["1,1,0", "1,2,0", "2,3,1", "2,4,1", "3,5,0"]
-    assert check_visits(run, tmp_path, rows) == []
-    assert check_visits(run, tmp_path, rows, individuals=2) == [
+    assert check_visits(run, tmp_path, ROWS) == {"agrees": True, "findings": [], "remarks": [], "odd_cells": {}}
+    assert find_problems(run, tmp_path, ROWS, individuals=2) == [
         "the data holds 3 individuals and the schema declares 2"
     ]
-    (found,) = check_visits(run, tmp_path, [*rows, "2,6,1", "2,7,1"])
-    assert "up to 4 rows" in found
-    (found,) = check_visits(run, tmp_path, [*rows, ",6,1"])
-    assert "is NULL in 1 rows" in found
-    (found,) = check_visits(run, tmp_path, [*rows, "2,3,1"])
-    assert "does not tell an individual's rows apart" in found
+
+
+def test_what_is_left_out_is_told_and_nothing_to_correct(run: Run, tmp_path: Path) -> None:
+    (cut,) = find_remarks(run, tmp_path, [*ROWS, "2,6,1", "2,7,1"])
+    assert "up to 4 rows" in cut
+    assert "2 of 7 rows (28.57 %) do not count" in cut
+    (nobody,) = find_remarks(run, tmp_path, [*ROWS, ",6,1", ",7,1"])
+    assert "the unit pid is NULL in 2 rows" in nobody
+    (alike,) = find_remarks(run, tmp_path, [*ROWS, "3,5,1"])
+    assert "the row key vid is NULL or repeated within an individual in 1 places" in alike
+
+
+def test_odd_cells_are_told_and_nothing_to_correct(run: Run, tmp_path: Path) -> None:
+    said = check_visits(run, tmp_path, [*ROWS, "3,6,maybe", "2,7,1.5"], most=3, wards=["0,4", "1,many", "2,9"])
+    assert said["agrees"]
+    assert said["odd_cells"] == {"ward": 2, "wards.beds": 1}
+    assert [(remark["column"], remark["remark"]) for remark in said["remarks"]] == [
+        ("ward", "2 cells are odd (no whole numbers of 64 bits) and count as NULL"),
+        ("wards.beds", "1 cell is odd (no whole numbers of 64 bits) and counts as NULL"),
+    ]
 
 
 def test_check_looks_at_the_tables_beside(run: Run, tmp_path: Path) -> None:
     rows = ["1,1,0", "2,2,1"]
-    assert check_visits(run, tmp_path, rows, wards=["0,4", "1,10", "2,11"]) == ["values above the upper bound: 2"]
-    (found,) = check_visits(run, tmp_path, rows, wards=["0,4", "1,9", "1,9"])
+    assert find_problems(run, tmp_path, rows, wards=["0,4", "1,10", "2,11"]) == ["values above the upper bound: 2"]
+    (found,) = find_problems(run, tmp_path, rows, wards=["0,4", "1,9", "1,9"])
     assert "is not unique" in found

@@ -14,6 +14,7 @@ from odd_meanings import (
     GROUPS_BY_KIND,
     MIN_ROWS,
     Aggregates,
+    Condition,
     Part,
     Subject,
     Term,
@@ -74,6 +75,11 @@ class Case:
     @property
     def odd(self) -> OddColumn:
         return find_column(self.source, self.column)
+
+    @property
+    def declared(self) -> tuple[OddColumn, ...]:
+        """The odd columns that the schema declares."""
+        return (self.odd,)
 
     @property
     def subject(self) -> Subject:
@@ -146,6 +152,38 @@ class Case:
             yield list(rows)
         else:
             yield from possible_rows(rows, mode.unit, mode.row_key, mode.m)
+
+
+@dataclass(frozen=True)
+class WideCase(Case):
+    """Every odd column of a source in one query: a few conditions on each, as FILTERs."""
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.mode}-{self.removed}"
+
+    @property
+    def declared(self) -> tuple[OddColumn, ...]:
+        return columns_of(self.source)
+
+    @property
+    def aggregates(self) -> Aggregates:
+        written, parts = [], list[Part]()
+        for column in self.declared:
+            subject = Subject(f"t.{column.name}", column.name, column.kind)
+            names = {">", "NOT >", "=", "IS NULL"} & set(list_conditions(column.kind))
+            for name in sorted(names):
+                test = find_condition(name, subject)
+                written.append(f"COUNT(*) FILTER (WHERE {test.sql})")
+                parts.append(_count_where(test))
+        return Aggregates(", ".join(written), tuple(parts))
+
+
+def _count_where(test: Condition) -> Part:
+    return lambda rows: Fraction(sum(test.holds(row) for row in rows))
+
+
+def make_wide(source: str, mode: str, removed: str) -> WideCase:
+    return WideCase(source, "huge", mode, removed, "none", "none", "none", "filtered")
 
 
 def find_column(source: str, name: str) -> OddColumn:

@@ -103,11 +103,11 @@ class Worlds:
 
     def open(self, case: Case, removed: str | None) -> tuple[Dataset, Ledger]:
         joined = case.join.split(",")[0]
-        key = (case.source, case.column, case.mode, joined, removed)
+        key = (case.source, tuple(column.name for column in case.declared), case.mode, joined, removed)
         if key not in self.datasets:
             rates = case.odd if joined == "rates" else None
             written = self.write(case.source, removed, MODES[case.mode].unit, rates)
-            facts = declare_facts(case.mode, joined, case.odd)
+            facts = declare_facts(case.mode, joined, case.odd, case.declared)
             for name, path in written.located.items():
                 if name in facts["tables"]:
                     facts["tables"][name]["source"] = path
@@ -164,11 +164,12 @@ def list_tables(population: Population, rates: OddColumn | None) -> Tables:
     return tables
 
 
-def declare_facts(mode_name: str, joined: str, odd: OddColumn) -> dict[str, Any]:
-    """Return the schema of a case: of the odd columns the one that it asks of, and the table that it joins."""
+def declare_facts(mode_name: str, joined: str, odd: OddColumn, declared: Sequence[OddColumn]) -> dict[str, Any]:
+    """Return the schema of a case: the odd columns that it asks of, and the table that it joins."""
     mode = MODES[mode_name]
     text, whole, small = {"type": "text"}, {"type": "integer"}, {"type": "integer", "bounds": [0, 9]}
-    columns = {"who": text, "z": small, "grp": {"type": "category", "values": list(GROUPS)}, odd.name: declare(odd)}
+    columns = {"who": text, "z": small, "grp": {"type": "category", "values": list(GROUPS)}}
+    columns |= {column.name: declare(column) for column in declared}
     if joined == "sites":
         columns["site"] = small
     if mode.row_key is None:

@@ -17,7 +17,7 @@ import duckdb
 import psycopg
 import pyarrow.parquet as pq
 import pytest
-from odd_cases import ALL_PAIRS, JOINS, MAIN_PAIRS, MODES, REMOVED, SPARK_PAIRS, Case, cover_pairs
+from odd_cases import ALL_PAIRS, JOINS, MAIN_PAIRS, MODES, REMOVED, SPARK_PAIRS, Case, cover_pairs, make_wide
 from odd_meanings import BUNDLES, GROUPS_BY_KIND, list_conditions
 from odd_sources import Written
 from odd_tables import CANNOT, FAMILIES, SOURCES, TEXTUAL, TYPED, build_rows, columns_of
@@ -40,8 +40,21 @@ def test_neighbours(worlds: Worlds, case: Case) -> None:
 
 
 @pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize("case", [mark(case) for case in IN_SPARK])
+@pytest.mark.parametrize(
+    "case", [mark(case, *([pytest.mark.long] if at % 5 else [])) for at, case in enumerate(IN_SPARK)]
+)
 def test_neighbours_in_spark(worlds: Worlds, case: Case) -> None:
+    check_neighbours(worlds, case)
+
+
+@pytest.mark.parametrize("case", [mark(make_wide(source, "person", "odd")) for source in OTHERS])
+def test_all_columns_at_once(worlds: Worlds, case: Case) -> None:
+    check_neighbours(worlds, case)
+
+
+@pytest.mark.usefixtures("spark_session")
+@pytest.mark.parametrize("case", [mark(make_wide(source, "person", "odd")) for source in SPARK])
+def test_all_columns_at_once_in_spark(worlds: Worlds, case: Case) -> None:
     check_neighbours(worlds, case)
 
 

@@ -132,7 +132,7 @@ def test_statistics_decide_nothing(tmp_path: Path, writer: str, kind: pa.DataTyp
 @pytest.mark.usefixtures("spark_session")
 def test_statistics_decide_nothing_in_spark(tmp_path: Path) -> None:
     paths = list(write_tables(tmp_path, write_pyarrow, pa.float64()))
-    asked = ["v > 250", "NOT v > 250", "v <> 500", "v NOT BETWEEN 1 AND 198"]
+    asked = ["v > 250", "NOT v > 250"]
     for path, values in list(zip(paths, TABLES.values(), strict=True))[:2]:
         with Dataset.open(path, schema=FACTS, table="nn", engine="spark") as dataset:
             found = {sql: count_in(dataset, sql) for sql in asked}
@@ -173,7 +173,12 @@ def test_repeated_keys_are_cut_alike(worlds: Worlds, source: str, column: str, m
 @pytest.mark.parametrize(
     ("source", "column", "mode"),
     [
-        pytest.param(source, column, mode, marks=[group_of(source), *([pytest.mark.long] if column != "ratio" else [])])
+        pytest.param(
+            source,
+            column,
+            mode,
+            marks=[group_of(source), *([pytest.mark.long] if (column, mode) != ("ratio", "person") else [])],
+        )
         for source in SPARK
         for column in COMMON_COLUMNS
         for mode in ("person", "odd units")

@@ -96,9 +96,7 @@ def test_risk(worlds: Worlds, case: Case) -> None:
 
 
 @pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize(
-    "case", [mark(case, *([pytest.mark.long] if at % 5 else [])) for at, case in enumerate(IN_SPARK)]
-)
+@pytest.mark.parametrize("case", [mark(case, *([pytest.mark.long] if at else [])) for at, case in enumerate(IN_SPARK)])
 def test_risk_in_spark(worlds: Worlds, case: Case) -> None:
     check_risk(worlds, case)
 
@@ -107,7 +105,7 @@ def sample(cases: Sequence[Case], every: int) -> list[Any]:
     return [mark(case, *([pytest.mark.long] if at % every else [])) for at, case in enumerate(cases)]
 
 
-@pytest.mark.parametrize("case", sample(CASES, 5))
+@pytest.mark.parametrize("case", sample(CASES, 7))
 def test_recomputing_agrees(worlds: Worlds, case: Case) -> None:
     """Really leaving out each record gives the closed form's sensitivities, on every kind of odd cell."""
     dataset, _ = worlds.open(case, None)

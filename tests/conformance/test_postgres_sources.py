@@ -118,8 +118,13 @@ def test_tables_are_found(database: str) -> None:
         at(database, None)
 
 
-def test_the_only_table_needs_no_name(postgres_url: str) -> None:
-    engine = at(postgres_url, None)
+def test_the_only_table_needs_no_name(postgres_server: str) -> None:
+    with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE lonely TEMPLATE template0 ENCODING 'UTF8'")
+    url = f"postgresql://postgres@/lonely?host={postgres_server}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE people (n int)")
+    engine = at(url, None)
     assert engine.default_table() == "people"
     engine.close()
 

@@ -325,8 +325,8 @@ def test_bounds_of_any_length(spark_session: Any) -> None:
     bound = Decimal("12345678901.0000000000000000000000000005")
     facts = {"table": "t", "columns": {"v": {"type": "decimal", "bounds": [Decimal(0), bound]}}}
     engine = open_spark(spark_session.sql("SELECT * FROM VALUES (12345678901D), (12345678902D) AS t(v)"))
-    findings = check_schema(engine, read_schema(facts))
-    assert [finding.problem for finding in findings] == ["values above the upper bound: 1"]
+    found = check_schema(engine, read_schema(facts))
+    assert [finding.problem for finding in found.findings] == ["values above the upper bound: 1"]
     engine.close()
 
 

@@ -177,6 +177,21 @@ def test_every_command_and_snippet_runs(
     assert not {name for name in left if not is_ignored(name)}, "add it to .gitignore: it may hold private data"
 
 
+@pytest.mark.parametrize("page", RUN, ids=name_page)
+def test_snippets_need_nothing_that_is_not_installed(page: Path) -> None:
+    """Whoever has run `make demo` has the dependencies of the package, and not those of its tests."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = {re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in project["dependencies"]}
+    known = installed | set(sys.stdlib_module_names) | {"dosimeter"}
+    for block in read_blocks(page):
+        if block.language == "python":
+            for node in ast.walk(ast.parse(block.text)):
+                names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                missing = {name.split(".")[0] for name in names} - known
+                assert not missing, f"{name_page(page)}:{block.line} needs {', '.join(missing)}"
+
+
 def is_ignored(name: str) -> bool:
     """Whether .gitignore keeps a file of this path out of the repository; later lines prevail."""
     ignored = False

@@ -106,6 +106,8 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def test_demo_tells_its_whole_story() -> None:
+    from test_web_trail import measure
+
     process, lines = start("serve", "--demo", "--port", "0")
     try:
         url = re.search(r"http://\S+", lines[0])
@@ -116,6 +118,8 @@ def test_demo_tells_its_whole_story() -> None:
             queue = carol.get("/queue").text
             waiting = list(dict.fromkeys(re.findall(r"/decide/(\w+)", queue)))
             assert len(waiting) == 4
+            for query in waiting:
+                measure(carol, query)
             assert all("Largest ε:" in read_text(carol.get(f"/decide/{query}").text) for query in waiting)
             assert anna.get("/queries").text.count("/queries/") >= 4
     finally:

@@ -22,6 +22,7 @@ from dosimeter.preference import parse_preference
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.ledger import Account
+    from dosimeter.schema_check import SchemaCheck
 
 Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
 Top = Annotated[int | None, typer.Option("--top", metavar="N", help="Also show the N most exposed records.")]
@@ -53,9 +54,9 @@ def schema(
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
-    from dosimeter.draft import COMMENT, draft_remarks, draft_schema
-    from dosimeter.schema import dump_schema, load_schema
+    from dosimeter.schema import load_schema
     from dosimeter.schema_check import check_schema
+    from dosimeter.written_draft import write_draft
 
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
@@ -65,31 +66,37 @@ def schema(
         check_replaceable(output)
     with Dataset.open(data, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null) as dataset:
         if facts is not None:
-            findings = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
+            found = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
             if json:
-                o.print_json({"agrees": not findings, "findings": [asdict(finding) for finding in findings]})
-            elif findings:
-                for finding in findings:
-                    typer.echo(f"{finding.column}: {finding.problem}" if finding.column else finding.problem)
+                o.print_json({"agrees": found.agrees, **asdict(found)})
             else:
-                typer.echo(f"{check} agrees with the data.")
-            return 1 if findings else 0
-        drafted, remarks = run_with_progress(
-            dataset.engine, "Reading", lambda _: (draft_schema(dataset.engine), draft_remarks(dataset.engine))
-        )
-    text = dump_schema(drafted, comment="\n".join((COMMENT, *remarks)))
+                _print_check(found, check)
+            return 0 if found.agrees else 1
+        draft = run_with_progress(dataset.engine, "Reading", lambda _: write_draft(dataset.engine))
     if output is not None:
         try:
-            output.write_text(text, encoding="utf-8")
+            output.write_text(draft.text, encoding="utf-8")
         except OSError:
             raise o.unwritable(output) from None
     if json:
-        o.print_json(describe_schema(text))
+        o.print_json(describe_schema(draft.text))
     elif output is None:
-        typer.echo(text, nl=False)
+        typer.echo(draft.text, nl=False)
     else:
         typer.echo(f"Wrote {output}. Replace what came from private data, then set reviewed = true.")
+        for remark in draft.remarks:
+            typer.echo(f"· {remark}")
     return 0
+
+
+def _print_check(found: SchemaCheck, path: Path | None) -> None:
+    """Say what disagrees, a line each, and below it what else there is to know."""
+    for finding in found.findings:
+        typer.echo(f"{finding.column}: {finding.problem}" if finding.column else finding.problem)
+    if found.agrees:
+        typer.echo(f"{path} agrees with the data.")
+    for remark in found.remarks:
+        typer.echo(f"· {remark.column}: {remark.remark}." if remark.column else f"· {remark.remark}.")
 
 
 def explain(

@@ -56,7 +56,14 @@ class Engine(Protocol):
         ...
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """The columns and the types they would have without a schema."""
+        """Return the columns and the types they would have without a schema.
+
+        Columns of a type that has no equivalent here (a time, a list, bytes …) are left out.
+        """
+        ...
+
+    def unread_columns(self) -> Mapping[str, str]:
+        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
         ...
 
     def impose(self, schema: Schema) -> None:
@@ -140,6 +147,9 @@ class EngineInFront:
 
     def describe(self) -> Mapping[str, ColumnType]:
         return self._engine.describe()
+
+    def unread_columns(self) -> Mapping[str, str]:
+        return self._engine.unread_columns()
 
     def impose(self, schema: Schema) -> None:
         self._engine.impose(schema)

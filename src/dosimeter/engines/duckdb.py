@@ -92,7 +92,8 @@ class DuckDBEngine:
         self.generation = 0
         self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
-        self._create_view(typed=True)
+        if self._reading:  # otherwise no query can be made of it, and drafting says so
+            self._create_view(typed=True)
 
     # ------------------------------------------------------------ opening
 
@@ -146,18 +147,22 @@ class DuckDBEngine:
     @classmethod
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
         connection = _connect()
+        unread: dict[str, str] = {}
         try:
-            connection.register(_SOURCE, table)
+            connection.register(_SOURCE, _without_zones(table))
             native = _describe(connection, _SOURCE)
         except duckdb.Error:
-            unread = [f"{field.name} ({field.type})" for field in table.schema if not _is_readable(connection, field)]
-            connection.close()
-            raise DataError(
-                f"The table has columns of types that DuckDB does not read: {', '.join(unread[:20])}. Cast them, or "
-                "leave them out."
-            ) from None
+            unread = {field.name: str(field.type) for field in table.schema if not _is_readable(connection, field)}
+            if not unread or len(unread) == len(table.schema):
+                connection.close()
+                listed = ", ".join(f"{name} ({kind})" for name, kind in list(unread.items())[:20])
+                raise DataError(
+                    f"The table has no column of a type that DuckDB reads: {listed}. Cast them first."
+                ) from None
+            connection.register(_SOURCE, _without_zones(table.drop_columns(list(unread))))
+            native = _describe(connection, _SOURCE)
         _lock(connection)
-        return cls(connection, options.table or "data", native, None, options, _digest_table(table))
+        return cls(connection, options.table or "data", native | unread, None, options, _digest_table(table))
 
     # ------------------------------------------------------------ what it is
 
@@ -165,7 +170,16 @@ class DuckDBEngine:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        return {name: guess_type(kind) for name, kind in self._native.items()}
+        """Return the columns and their types. Those of a type that has no equivalent (times, lists …) are left out."""
+        if self._form is not None:  # a CSV's cells are text in any case
+            return {name: guess_type(native) or ColumnType.TEXT for name, native in self._native.items()}
+        found = {name: guess_type(native) for name, native in self._native.items()}
+        return {name: kind for name, kind in found.items() if kind is not None}
+
+    def unread_columns(self) -> Mapping[str, str]:
+        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
+        described = self.describe()
+        return {name: native.split("(")[0] for name, native in self._native.items() if name not in described}
 
     def impose(self, schema: Schema) -> None:
         self._reading = match_columns(schema.columns, self._native, text=self._form is not None)
@@ -426,6 +440,21 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
         connection.close()
         raise OptionError(f"{path} has {len(names)} tables ({', '.join(names[:20]) or 'none'}). Name one with --table.")
     return names[0]
+
+
+def _without_zones(table: pa.Table) -> pa.Table:
+    """Return the table with zoned moments in seconds and milliseconds as moments in UTC.
+
+    DuckDB puts zoned ones into microseconds while it reads them, and fails where they do not fit.
+    """
+    import pyarrow as pa
+
+    for at, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None and field.type.unit in ("s", "ms"):
+            kind = pa.timestamp(field.type.unit)
+            chunks = [chunk.view(kind) for chunk in table.column(at).chunks]
+            table = table.set_column(at, pa.field(field.name, kind), pa.chunked_array(chunks, kind))
+    return table
 
 
 def _digest_table(table: pa.Table) -> str:

@@ -45,8 +45,10 @@ _FITS = {
     ColumnType.TEXT: {"VARCHAR", "ENUM", "UUID"},
     ColumnType.BOOLEAN: {"BOOLEAN"},
     ColumnType.DATE: {"DATE"},
-    ColumnType.TIMESTAMP: {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"},
+    ColumnType.TIMESTAMP: {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
+    | {"TIMESTAMPTZ_NS"},
 }
+_NOTHING = '"NULL"'  # the type of a column of which no cell is known: it can be of any type
 _LENGTHS = {"TIMESTAMP_S": len("9999-12-31 23:59:59"), "TIMESTAMP_MS": len("9999-12-31 23:59:59.999")}
 _ALSO_FITS = {ColumnType.INTEGER: _FLOATS | {"DECIMAL"}}  # whole numbers with gaps, which pandas keeps as floats
 _DAYS = (
@@ -55,12 +57,12 @@ _DAYS = (
 _CONVERSIONS = {(native, ColumnType.DATE): _DAYS for native in _FITS[ColumnType.TIMESTAMP]}
 
 
-def guess_type(native: str) -> ColumnType:
-    """Return the type a column has without a schema."""
-    for kind in (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE, ColumnType.TIMESTAMP):
-        if _bare(native) in _FITS[kind]:
-            return kind
-    return ColumnType.TEXT
+def guess_type(native: str) -> ColumnType | None:
+    """Return the type a column has without a schema; None for one that has no equivalent: a time, a list, bytes."""
+    if _bare(native) == _NOTHING:
+        return ColumnType.TEXT
+    kinds = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE, ColumnType.TIMESTAMP)
+    return next((kind for kind in (*kinds, ColumnType.TEXT) if _bare(native) in _FITS[kind]), None)
 
 
 def match_columns(
@@ -85,7 +87,12 @@ def match_columns(
                 f"Columns in the data: {', '.join(list(natives)[:20])}."
             )
         native = _bare(natives[found])
-        if not text and native not in _FITS[column.type] | _ALSO_FITS.get(column.type, set()):
+        if not text and guess_type(natives[found]) is None:
+            raise DataError(
+                f"Column {column.name} is {native} in the data, which has no equivalent here. Leave it out of the "
+                "schema, or read a view that casts it."
+            )
+        if not text and native not in _FITS[column.type] | _ALSO_FITS.get(column.type, set()) | {_NOTHING}:
             raise DataError(
                 f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
                 f"{_CONVERSIONS.get((native, column.type), '').format(column.name)}"
@@ -105,12 +112,16 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
     column = exp.column(exp.to_identifier(name, quoted=True))
     bare, target = _bare(native), _type(_NATIVE[kind])
     match kind:
+        case _ if bare == _NOTHING:
+            return exp.Cast(this=column, to=target)
         case ColumnType.INTEGER if bare in _FLOATS:
             double = _cast(column, "DOUBLE")
             test = exp.And(this=_is_finite(double), expression=is_whole(double, _type("DOUBLE")))
             return keep_if(test, exp.TryCast(this=double.copy(), to=target, safe=True))
         case ColumnType.INTEGER if bare == "DECIMAL":
-            whole = exp.EQ(this=column, expression=exp.Floor(this=column.copy()))
+            # Not FLOOR: its result is compared in a type that large values do not fit into.
+            part = exp.Paren(this=exp.Mod(this=column, expression=exp.Literal.number(1)))
+            whole = exp.EQ(this=part, expression=exp.Literal.number(0))
             return keep_if(whole, exp.TryCast(this=column.copy(), to=target, safe=True))
         case ColumnType.INTEGER if bare not in _SMALL_INTEGERS:
             return exp.TryCast(this=column, to=target, safe=True)
@@ -121,6 +132,10 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
             return keep_if(is_within(column, FIRST_DAY, LAST_DAY, target), column)
         case ColumnType.TIMESTAMP if bare == "TIMESTAMP_NS":  # which holds the years 1677 to 2262
             return keep_if(_is_finite(column), _cast(column, "TIMESTAMP"))
+        case ColumnType.TIMESTAMP if bare == "TIMESTAMPTZ_NS":  # which has no cast of its own, and no isfinite
+            since = exp.Anonymous(this="epoch_ns", expressions=[column])
+            moment = exp.Anonymous(this="make_timestamp_ns", expressions=[since])
+            return keep_if(_is_finite(moment), _cast(moment, "TIMESTAMP"))
         case ColumnType.TIMESTAMP:  # asked before the cast, which TIMESTAMP_S and _MS can fail in
             last = LAST_MOMENT[: _LENGTHS.get(bare)]
             return keep_if(is_within(column, FIRST_MOMENT, last, _type(bare)), _cast(column, "TIMESTAMP"))
@@ -134,8 +149,8 @@ def is_read_as(native: str, kind: ColumnType) -> bool:
 
 
 def _bare(native: str) -> str:
-    """Return a type's name without its parameters: an ENUM's full name lists its values."""
-    return native.split("(")[0]
+    """Return a type's name without its parameters: an ENUM's full name lists its values. Lists keep theirs."""
+    return native if native.endswith("]") else native.split("(")[0]
 
 
 def _is_finite(value: exp.Expression) -> exp.Expression:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot import exp
 
+from dosimeter.engines.duckdb_columns import guess_type, read_column
 from dosimeter.engines.duckdb_files import quote_identifier, quote_text
 from dosimeter.engines.identities import identify_rows
+from dosimeter.model import ColumnType
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,8 +25,9 @@ Name = tuple[str, str]  # schema and table, as DuckDB compares them: in lower ca
 
 def identify_relation(connection: duckdb.DuckDBPyConnection, relation: str) -> frozenset[str]:
     """Return the identity of a relation's content: one scan, which does not depend on the order of rows or columns."""
-    columns = sorted((str(row[0]) for row in connection.execute(f"DESCRIBE {relation}").fetchall()), key=str.lower)
-    row = " || ".join(_write_cell(name) for name in columns)
+    natives = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {relation}").fetchall()}
+    columns = sorted(natives, key=str.lower)
+    row = " || ".join(_write_cell(name, natives[name]) for name in columns)
     hashes = ", ".join(f"SUM(md5_number_{half}(dosimeter_row))" for half in ("lower", "upper"))
     ((count, *sums),) = connection.execute(
         f"SELECT COUNT(*), {hashes} FROM (SELECT {row} AS dosimeter_row FROM {relation}) AS dosimeter_rows"
@@ -32,9 +35,14 @@ def identify_relation(connection: duckdb.DuckDBPyConnection, relation: str) -> f
     return identify_rows(columns, int(count), sums)
 
 
-def _write_cell(name: str) -> str:
-    """Return SQL for one cell as a text that no other cell has: its length, then itself."""
-    cell = f"CAST({quote_identifier(name)} AS VARCHAR)"
+def _write_cell(name: str, native: str) -> str:
+    """Return SQL for one cell as a text that no other cell has: its length, then itself.
+
+    A moment is read as queries read it (N4): DuckDB cannot write every one that TIMESTAMP_S and _MS hold.
+    """
+    moment = guess_type(native) is ColumnType.TIMESTAMP
+    value = read_column(name, native, ColumnType.TIMESTAMP).sql(dialect="duckdb") if moment else quote_identifier(name)
+    cell = f"CAST({value} AS VARCHAR)"
     return f"COALESCE(CAST(LENGTH({cell}) AS VARCHAR) || ':' || {cell}, '-')"
 
 

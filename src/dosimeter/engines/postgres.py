@@ -118,6 +118,10 @@ class PostgresEngine:
         found = {name: attribute.column_type for name, attribute in self._attributes.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
+    def unread_columns(self) -> Mapping[str, str]:
+        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
+        return {name: found.written for name, found in self._attributes.items() if found.column_type is None}
+
     def impose(self, schema: Schema) -> None:
         self._reading = match_columns(schema.columns, self._attributes)
         self._declared = schema.tables

@@ -159,6 +159,12 @@ class SparkEngine:
         found = {name: _column_type(native) for name, native in self._native.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
+    def unread_columns(self) -> Mapping[str, str]:
+        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
+        if self._is_text:
+            return {}
+        return {name: native for name, native in self._native.items() if _column_type(native) is None}
+
     def _infer_types(self) -> dict[str, ColumnType]:
         """The types all cells of a CSV column can be read as, by the rules they are read by: one scan."""
         names = list(self._native)

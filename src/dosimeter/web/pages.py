@@ -29,6 +29,7 @@ from dosimeter.web.gate import Gate
 from dosimeter.web.keys import digest_key, make_key
 from dosimeter.web.models import Public, PublicVisitor
 from dosimeter.web.office import Desk, Office
+from dosimeter.web.tables import write_time
 
 SESSION_COOKIE = "dosimeter_session"
 ENTRY_COOKIE = "dosimeter_entry"
@@ -304,15 +305,16 @@ def _is_public(value: object) -> bool:
 
 
 def note_refusal(request: Request) -> None:
-    """Put on record that somebody asked for what is not theirs, once per session (or address) and kind of page."""
-    user = _find_quietly(request)
-    route = getattr(request.scope.get("route"), "path", "/…")
-    who = NOBODY if user is None else user.name
-    asked = f"{request.method} {route}"
-    office = get_office(request)
-    if office.is_first("refused", user.session if user is not None else find_address(request), asked):
-        detail = asked if user is not None else f"{asked}, from {find_address(request)}"
-        note(office.database, who, "was refused", detail=detail)
+    """Put on record that somebody asked for what is not theirs: once per session and kind of page.
+
+    Of those who are not signed in, whoever they are, once an hour: nobody can fill the log from many addresses.
+    """
+    user, office = _find_quietly(request), get_office(request)
+    asked = f"{request.method} {getattr(request.scope.get('route'), 'path', '/…')}"
+    if user is not None and office.is_first("refused", user.session, asked):
+        note(office.database, user.name, "was refused", detail=asked)
+    if user is None and office.is_first("refused", write_time()[:13], asked):
+        note(office.database, NOBODY, "was refused", detail=f"{asked}, from {find_address(request)}")
 
 
 def is_for_programs(request: Request) -> bool:

@@ -1,0 +1,169 @@
+"""Tell whose rows these are: which columns look as if they identify individuals, and whether their values repeat.
+
+Takes names and counts, or an engine to count with; gives the column that several rows of one individual share, if there
+is one. Counts decide, and no cell is read. For the controller: differential privacy protects whom the unit names, and a
+table of visits with ``unit = "row"`` protects visits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sqlglot import exp
+
+from dosimeter.engines.base import Engine
+from dosimeter.expression import column_tree
+from dosimeter.model import Column, ColumnType, Schema
+
+UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
+_NAMES = frozenset({"name", "names", "surname", "forename", "firstname", "lastname", "fullname"})
+_NUMBERS_OF_PEOPLE = frozenset({"email", "mail", "phone", "telephone", "ssn", "passport", "iban"})
+_PEOPLE = frozenset(
+    {"patient", "person", "people", "customer", "client", "user", "member", "subject", "participant", "respondent"}
+    | {"student", "pupil", "employee", "worker", "citizen", "resident", "donor", "insured", "individual"}
+)
+_PARTS_OF_NAMES = frozenset({"surname", "forename", "firstname", "lastname", "first", "last", "given", "family"})
+_KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
+MOST_ROWS_EACH = 100  # with more rows to a value it is rather a place or a kind than an individual
+FEWEST_VALUES = 50
+FEWEST_PEOPLE = 10  # with fewer, a word such as citizen is rather a yes or no
+
+
+class Evidence(IntEnum):
+    """How much a column's name says that its values are individuals."""
+
+    NONE = 0
+    KEY = 1  # visit_id, code: individuals of some kind, or text that has many values
+    NAME = 2  # name, address: of people, but several may share one
+    PERSON = 3  # patient_id, subject, e-mail: one for each
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCounts:
+    """How many cells of a column hold a value, and how many different ones there are."""
+
+    present: int
+    distinct: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedOwner:
+    """A column that identifies individuals and repeats: several rows may belong to one of them."""
+
+    name: str
+    values: int
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.name} identifies people and repeats: {self.values:,} values in {self.rows:,} rows"
+
+
+def split_words(name: str) -> list[str]:
+    """Return the words of a column's name in lower case: patientId, patient_id and "Patient ID" have the same."""
+    parted = re.sub(r"(?<=[^\W\dA-Z_])(?=[A-Z])", "_", name)
+    return [word.lower() for word in re.findall(r"[^\W\d_]+", parted)]
+
+
+def names_people(name: str) -> bool:
+    """Tell whether a column's name says that it identifies people: name, e-mail, phone, …, as a word of it."""
+    return not (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}).isdisjoint(split_words(name))
+
+
+def is_key(name: str) -> bool:
+    """Tell whether a column's name ends like that of a key: visit_id, caseno, lab number."""
+    words = split_words(name)
+    if words in (["no"], ["code"], ["number"], ["key"]):
+        return False  # nitrogen monoxide, a kind, how many
+    return bool(words) and (words[-1] in _KEYS or name.lower().endswith(("id", "key", "number")))
+
+
+def weigh_name(name: str) -> Evidence:
+    """Return how much a column's name says that its values are individuals."""
+    words = set(split_words(name))
+    person = not words.isdisjoint(_PEOPLE)
+    if words & _NUMBERS_OF_PEOPLE or words & {"pid", "uid"} or (person and (len(words) == 1 or is_key(name))):
+        return Evidence.PERSON
+    if not words.isdisjoint(_PARTS_OF_NAMES):
+        return Evidence.NONE  # many people have one first name
+    if words & _NAMES or "address" in words:
+        return Evidence.NAME if person or len(words) == 1 or "full" in words else Evidence.KEY
+    return Evidence.KEY if is_key(name) else Evidence.NONE
+
+
+def find_repeated_owner(
+    columns: Iterable[Column], counts: Mapping[str, ColumnCounts], rows: int
+) -> RepeatedOwner | None:
+    """Return the column whose values are most likely individuals with several rows; None where each row is one.
+
+    columns: those that may be taken into account, with the types and marks they have or would have.
+    counts: of the same columns.
+    rows: how many there are.
+    """
+    weighed = {column.name: _weigh(column) for column in columns if column.type in UNIT_TYPES}
+    unique = {weight for name, weight in weighed.items() if weight and counts[name].distinct == rows > 1}
+    if Evidence.PERSON in unique:
+        return None
+    candidates = [name for name, weight in weighed.items() if _repeats(name, weight, counts[name], rows, unique)]
+    if not candidates:
+        return None
+    best = max(candidates, key=lambda name: (weighed[name], is_key(name), counts[name].distinct))
+    return RepeatedOwner(best, counts[best].distinct, counts[best].present)
+
+
+def _weigh(column: Column) -> Evidence:
+    """Return the evidence of a column: at least that of a key where it is marked as identifying."""
+    weight = weigh_name(column.name)
+    marked = column.identifying and set(split_words(column.name)).isdisjoint(_PARTS_OF_NAMES)
+    return max(weight, Evidence.KEY) if marked else weight
+
+
+def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, unique: set[Evidence]) -> bool:
+    """Tell whether a column repeats as it would if its values were individuals with several rows each."""
+    if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
+        return False
+    if weight is Evidence.PERSON:
+        return counts.distinct >= FEWEST_PEOPLE or is_key(name)
+    if 10 * counts.present < 9 * rows or counts.present > MOST_ROWS_EACH * counts.distinct:
+        return False
+    if weight is Evidence.NAME:  # where rows have numbers of their own, a few equal names are namesakes
+        return not unique or 2 * counts.distinct < counts.present
+    if not is_key(name) and 2 * counts.distinct > counts.present:
+        return False  # text with many values, of which a few repeat: titles, remarks
+    return counts.distinct > FEWEST_VALUES
+
+
+def count_values(engine: Engine, relation: exp.Expression, names: Iterable[str]) -> tuple[int, dict[str, ColumnCounts]]:
+    """Count the rows, and the cells and different values of these columns, in one scan."""
+    wanted = list(names)
+    items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
+    for at, name in enumerate(wanted):
+        column = column_tree(name)
+        items.append(exp.alias_(exp.Count(this=column), f"present{at}"))
+        items.append(exp.alias_(exp.Count(this=exp.Distinct(expressions=[column.copy()])), f"distinct{at}"))
+    row = engine.fetch(exp.select(*items).from_(relation.copy())).to_pylist()[0]
+    counts = {name: ColumnCounts(int(row[f"present{at}"]), int(row[f"distinct{at}"])) for at, name in enumerate(wanted)}
+    return int(row["rows"]), counts
+
+
+def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | None:
+    """Return the identifying column that repeats although the schema says that each row is an individual.
+
+    Costs one scan of the columns that the schema marks as identifying, and nothing where there is none.
+    """
+    marked = [column for column in schema.columns.values() if column.identifying and column.type in UNIT_TYPES]
+    if schema.unit != "row" or not marked:
+        return None
+    rows, counts = count_values(engine, engine.relation(), [column.name for column in marked])
+    return find_repeated_owner(marked, counts, rows)
+
+
+def warn_of_owner(owner: RepeatedOwner) -> str:
+    """Say what a unit of "row" would promise where rows share an individual, and what to change."""
+    return (
+        f'The schema says unit = "row", but {owner}. If one person can have several rows, what is promised holds for '
+        f'rows and not for people: set unit = "{owner.name}" with max_rows_per_unit and row_key (dosimeter schema '
+        "drafts them)."
+    )

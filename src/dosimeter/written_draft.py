@@ -1,0 +1,155 @@
+"""Write a draft of a schema as a file for the controller to go through. Reads private data.
+
+What is drafted, the tool accepts: a written draft loads, and ``--check`` agrees with it. And it is safe to follow:
+where a column that identifies people repeats, the draft protects those people, and not their rows.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dosimeter.draft import (
+    COMMENT,
+    TableFacts,
+    draft_remarks,
+    draft_with_facts,
+    impose_draft,
+    odd_remarks,
+    unread_remarks,
+)
+from dosimeter.engines.base import Engine
+from dosimeter.expression import column_tree
+from dosimeter.model import ColumnType, Schema
+from dosimeter.numerals import format_percent
+from dosimeter.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key
+from dosimeter.schema import dump_schema
+from dosimeter.units import count_rows_each
+
+_WIDTH = 110
+_MOST_TRIED = 8  # columns that are tried as a row key, each with a query
+_ALL_THEIR_ROWS = 95  # of how many individuals in a hundred all rows should count
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDraft:
+    """A drafted schema, its TOML with comments, and the remarks among these that a screen should show too."""
+
+    schema: Schema
+    text: str
+    remarks: tuple[str, ...]
+
+
+def write_draft(engine: Engine) -> WrittenDraft:
+    """Draft a schema from the data, with everything the controller has to decide as comments."""
+    drafted, facts = draft_with_facts(engine)
+    schema, odd = impose_draft(engine, drafted)
+    remarks = [*unread_remarks(engine), *odd_remarks(engine, schema, odd), *draft_remarks(engine)]
+    comments: Mapping[str, str] = {}
+    owner = find_repeated_owner(schema.columns.values(), _read_counts(facts), facts.rows)
+    if owner is not None:
+        schema, comments = _propose_unit(engine, schema, facts, owner)
+        remarks.insert(0, f'{owner}. The draft says unit = "{owner.name}": answer the questions there.')
+    text = dump_schema(
+        schema,
+        comment="\n".join((COMMENT, *remarks)),
+        comments={name: textwrap.fill(words, _WIDTH) for name, words in comments.items()},
+    )
+    return WrittenDraft(schema, text, tuple(remarks))
+
+
+def _read_counts(facts: TableFacts) -> dict[str, ColumnCounts]:
+    return {name: ColumnCounts(found.present, found.distinct) for name, found in facts.columns.items()}
+
+
+# ---------------------------------------------------------------- individuals with many rows
+
+
+def _propose_unit(
+    engine: Engine, schema: Schema, facts: TableFacts, owner: RepeatedOwner
+) -> tuple[Schema, dict[str, str]]:
+    """Return the draft with this column as its unit, and comments that ask what only the controller can know."""
+    each = count_rows_each(engine, owner.name, engine.relation())
+    row_key = _find_row_key(engine, schema, facts, owner, max(each))
+    most = 1 if row_key is None else propose_bound(each)
+    rows = sum(number * people for number, people in each.items())
+    cut = sum((number - most) * people for number, people in each.items() if number > most)
+    column = schema.columns[owner.name]
+    kind = ColumnType.TEXT if column.type is ColumnType.CATEGORY else column.type
+    marked = replace(column, type=kind, bounds=None, values=None, identifying=True)
+    proposed = replace(
+        schema,
+        columns={**schema.columns, owner.name: marked},
+        individuals=sum(each.values()),
+        unit=owner.name,
+        max_rows_per_unit=most,
+        row_key=row_key,
+    )
+    share = f"{cut:,} of {rows:,} rows ({format_percent(cut / rows)}) would not count"
+    bound = (
+        f"How many rows of one individual should count? This number was read off the data: with it {share}. Every "
+        "answer gets noise for it, so choose it from what is publicly known."
+    )
+    if row_key is None:
+        bound = (
+            "No column tells the rows of one individual apart. Is there one, or can one be added? Name it with "
+            f'row_key = "…" and raise this number. As it is, one row of each counts: {share}.'
+        )
+    comments = {
+        "unit": (
+            f"Whose privacy is to be protected? {owner}. If every row is another individual all the same, write "
+            'unit = "row" and leave out max_rows_per_unit and row_key.'
+        ),
+        "max_rows_per_unit": bound,
+        "row_key": "The column that tells the rows of one individual apart: no value repeats within one.",
+    }
+    return proposed, comments
+
+
+def propose_bound(each: Mapping[int, int]) -> int:
+    """Return a round number of rows that is enough for nearly all individuals.
+
+    each: how many individuals have each number of rows.
+    """
+    people, covered = sum(each.values()), 0
+    enough = max(each)
+    for number, having in sorted(each.items()):
+        covered += having
+        if 100 * covered >= _ALL_THEIR_ROWS * people:
+            enough = number
+            break
+    power = int("1".ljust(len(str(enough)), "0"))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= enough)
+
+
+def _find_row_key(
+    engine: Engine, schema: Schema, facts: TableFacts, owner: RepeatedOwner, most_rows: int
+) -> str | None:
+    """Return a column without gaps that is unique within each individual: one that is unique anyway, if possible."""
+    found = {
+        name: facts.columns[name]
+        for name, column in schema.columns.items()
+        if name != owner.name and column.type in UNIT_TYPES and facts.columns[name].present == facts.rows
+    }
+    tried = sorted(
+        found, key=lambda name: (-(found[name].distinct == facts.rows), -is_key(name), -found[name].distinct)
+    )
+    for name in tried[:_MOST_TRIED]:
+        if found[name].distinct == facts.rows:
+            return name
+        if found[name].distinct >= most_rows and _is_unique_within(engine, owner.name, name):
+            return name
+    return None
+
+
+def _is_unique_within(engine: Engine, unit: str, name: str) -> bool:
+    keys = [exp.alias_(column_tree(unit), "owner"), exp.alias_(column_tree(name), "place")]
+    pairs = exp.select(*keys, exp.alias_(exp.Count(this=exp.Star()), "n")).from_(engine.relation())
+    pairs = pairs.group_by(exp.Literal.number(1), exp.Literal.number(2)).where(
+        exp.Not(this=exp.Is(this=column_tree(unit), expression=exp.Null()))
+    )
+    most = exp.select(exp.alias_(exp.Max(this=exp.column("n")), "most")).from_(pairs.subquery("pairs"))
+    return int(engine.fetch(most).to_pylist()[0]["most"] or 0) <= 1
