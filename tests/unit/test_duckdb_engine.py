@@ -369,7 +369,8 @@ def test_files_of_different_columns(tmp_path: Path) -> None:
 def test_wrong_type_in_a_typed_source(values: list[Any], kind: ColumnType, tmp_path: Path) -> None:
     name = "age"
     table = pa.table({name: values})
-    assert "Change one" in fail(table, only(name, kind)) or SECRET in str(table.schema)
+    message = fail(table, only(name, kind))
+    assert "Change one" in message or "no equivalent here" in message
     pq.write_table(table, tmp_path / "people.parquet")
     assert "age" in fail(str(tmp_path / "people.parquet"), only(name, kind))
 
