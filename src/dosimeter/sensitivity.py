@@ -136,7 +136,11 @@ def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tup
 
 def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
     """Return a ``--by`` column's values, or a FILTER's flags, which NULL does not meet."""
-    return np.array(read_values(column), dtype=object) if name == BY else read_booleans(column)
+    import pyarrow as pa
+
+    if name != BY and pa.types.is_boolean(column.type):
+        return read_booleans(column)
+    return np.array(read_values(column), dtype=object)
 
 
 # ---------------------------------------------------------------- contributions
