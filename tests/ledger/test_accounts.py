@@ -58,6 +58,7 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
                     "delta": 0.0,
                     "policy": "budget:2",
                     "algorithm": "fixed",
+                    "notes": [],
                     "stopped": None,
                     "overlaps": [],
                     "continuations": [],
