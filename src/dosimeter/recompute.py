@@ -360,7 +360,7 @@ def _serve(connection: Connection) -> None:
         while True:
             first, last = connection.recv()
             connection.send(bench.leave_out(whole, first, last))
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionError):  # closed, whether or not it still had something to tell
         return
     except DosimeterError as error:
         connection.send(_Failure(str(error)))
