@@ -125,7 +125,7 @@ GAPS = [
         "spark",
         "Without a schema, CSV columns of days with short years (24-01-05) or of moments with a zone are text; DuckDB "
         "takes them for dates and moments.",
-        "DuckDB's sniffer does so while nothing is declared. With a schema both refuse them.",
+        "DuckDB's sniffer does so while nothing is declared. With a schema they are NULL on both.",
         draft_short_years,
     ),
 ]
