@@ -17,7 +17,7 @@ from dosimeter.errors import LedgerError
 from dosimeter.ledger import Entry
 from dosimeter.look import Look
 from dosimeter.model import FloatArray, IntArray, Mechanism, QueryPlan, RDRs
-from dosimeter.risk import ex_post, per_row_norms, summarise_rdr
+from dosimeter.risk import ex_post, summarise_rdr
 
 if TYPE_CHECKING:
     from dosimeter.controller import Dataset
@@ -106,7 +106,7 @@ def ex_post_risk(dataset: Dataset, entry: Entry, sql: str | None = None) -> Afte
     scale = risk.noise_scale(epsilon)
     residual = _find_residual(plan, risk.measured(), entry, risk.mechanism)
     rdr, losses = ex_post(risk.contributions, residual, risk.mechanism, scale)
-    sensitivities = per_row_norms(risk.contributions, risk.mechanism.norm)
+    sensitivities = risk.contributions.norms(risk.mechanism.norm)
     inhabited = np.flatnonzero(risk.contributions.people > 0)
     order = inhabited[np.lexsort((-sensitivities[inhabited], -losses[inhabited]))]
     return Aftermath(

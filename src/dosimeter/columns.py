@@ -6,6 +6,7 @@ on days that engines know and Python does not, quoting them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,18 @@ from dosimeter.model import IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from sqlglot import exp
+
+    from dosimeter.engines.base import Engine
+
+
+def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a query as Python values, its columns called by other names if given."""
+    table: pa.Table = engine.fetch(query)
+    if names is not None:
+        table = table.rename_columns(list(names))
+    columns = [read_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]:

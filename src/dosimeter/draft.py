@@ -1,4 +1,4 @@
-"""Draft a schema from the data, and compare a schema with the data. For the controller: both read private data.
+"""Draft a schema from the data. For the controller: a draft reads private data.
 
 A draft is never reviewed: its bounds and values came from the people in the table and have to be replaced by what
 is publicly known before anything is released.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
-from dosimeter.columns import read_values
+from dosimeter.columns import fetch_rows
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
 from dosimeter.expression import as_double, column_tree
@@ -82,16 +82,6 @@ def _describe(engine: Engine) -> Mapping[str, ColumnType]:
 
 def _bare_column(name: str, kind: ColumnType) -> Column:
     return Column(name, kind, identifying=names_people(name))
-
-
-def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The rows of a query as Python values, its columns called by other names if given. Engines know days that
-    Python does not."""
-    table: pa.Table = engine.fetch(query)
-    if names is not None:
-        table = table.rename_columns(list(names))
-    columns = [read_values(column) for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
 from dosimeter.joining import JoinedEngine
 from dosimeter.model import Contributions, Norm, QueryPlan, Schema
-from dosimeter.risk import per_row_norms
 from dosimeter.sensitivity import (
     Measured,
     Profile,
@@ -65,7 +64,7 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
     """Nobody moves the numbers by more than Δ. Were it not so, the schema or the engine would not be what they say."""
     if plan.hand_sensitivity is not None or not plan.declared:
         return
-    most = float(per_row_norms(contributions, norm).max(initial=0.0))
+    most = float(contributions.norms(norm).max(initial=0.0))
     if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):
         raise DataError(
             "An individual moves the answer by more than the schema allows for. Check max_rows_per_unit, the row_key "

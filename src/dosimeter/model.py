@@ -334,8 +334,23 @@ class Contributions:
     def n(self) -> int:
         return int(self.people.sum())
 
+    def norms(self, norm: Norm) -> FloatArray:
+        """N1: ‖c‖₁ or ‖c‖₂ of each row: the PIS of everybody in that row."""
+        if norm == 1:
+            return sum_rows(np.abs(self.changes), self.starts)
+        return np.sqrt(sum_rows(np.square(self.changes), self.starts))
+
     def __repr__(self) -> str:
         return f"Contributions(n={self.n}, redacted)"
+
+
+def sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
+    """Sum each row's entries. ``reduceat`` gives an empty row its successor's entry: such rows are left out."""
+    sums = np.zeros(len(starts) - 1)
+    filled = np.flatnonzero(np.diff(starts))
+    if len(filled):
+        sums[filled] = np.add.reduceat(per_entry[: starts[-1]], starts[filled])
+    return sums
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dosimeter.draft import fetch_rows
+from dosimeter.columns import fetch_rows
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError
 from dosimeter.expression import conjunction, wrap
 from dosimeter.model import Contributions, FloatArray, MeasureKind, Norm, QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
 from dosimeter.queries import PEOPLE, held_values_query, input_column, people_query
-from dosimeter.risk import per_row_norms
 from dosimeter.sensitivity import Measured, Profile
 from dosimeter.unit_queries import units_query
 from dosimeter.unit_rows import is_declared
@@ -48,7 +47,7 @@ def find_people(
     identifying = [name for name, column in plan.schema.columns.items() if column.identifying]
     masked = [] if reveal else identifying
     shown = _shown_columns(plan, columns, identifying)
-    norms = per_row_norms(contributions, norm)[: len(profile.people)]
+    norms = contributions.norms(norm)[: len(profile.people)]
     found: list[dict[str, Any]] = []
     undeclared_seen = False
     for row in _most_exposed_first(profile, norms):
@@ -95,7 +94,7 @@ def find_units(
 ) -> list[dict[str, Any]]:
     """The most exposed individuals where each has several rows: those who contribute the same are grouped."""
     plan = profile.plan
-    norms = per_row_norms(contributions, norm)[: len(profile.people)]
+    norms = contributions.norms(norm)[: len(profile.people)]
     found: list[dict[str, Any]] = []
     for row in _most_exposed_units(profile, norms, count):
         shown: Any = MASK

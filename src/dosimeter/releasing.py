@@ -39,7 +39,6 @@ from dosimeter.model import Mechanism, QueryPlan, Schema
 from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
 from dosimeter.preference import Preference, PreferenceFunction, parse_preference
 from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
-from dosimeter.risk import per_row_norms
 from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.schema import digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
@@ -454,7 +453,7 @@ def selection_problem(prepared: Prepared, risk: Risk) -> SelectionProblem:
         k=risk.k,
         sensitivity=risk.sensitivity,
         mechanism=prepared.mechanism,
-        values=per_row_norms(risk.contributions, prepared.mechanism.norm),
+        values=risk.contributions.norms(prepared.mechanism.norm),
         counts=risk.contributions.people,
         candidates=prepared.candidates,
         threshold=prepared.order.variance,

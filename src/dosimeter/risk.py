@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanism import zcdp_epsilon
-from dosimeter.model import Contributions, FloatArray, Indicator, IntArray, Mechanism, Norm, RDRs, Sensitivities
+from dosimeter.model import (
+    Contributions,
+    FloatArray,
+    Indicator,
+    IntArray,
+    Mechanism,
+    Norm,
+    RDRs,
+    Sensitivities,
+    sum_rows,
+)
 
 _DUST = 1e-12
 """Norms that had to be rounded while they were added up count as equal within this relative distance."""
@@ -40,13 +50,6 @@ _OWN_EPSILON_NODES = 2**14
 # ---------------------------------------------------------------- per-instance sensitivities
 
 
-def per_row_norms(contributions: Contributions, norm: Norm) -> FloatArray:
-    """N1: ‖c‖₁ or ‖c‖₂ of each row of the Contributions: the PIS of everybody in that row."""
-    if norm == 1:
-        return _sum_rows(np.abs(contributions.changes), contributions.starts)
-    return np.sqrt(_sum_rows(np.square(contributions.changes), contributions.starts))
-
-
 def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_vectors: bool) -> Sensitivities:
     """Merge rows into classes of equal PIS and attributes (and equal vectors, C9), ascending by PIS, people added up.
 
@@ -56,7 +59,7 @@ def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_ve
     Vectors are merged only when they are equal in every cell.
     """
     rows = _normalise_rows(contributions)
-    norms = per_row_norms(rows, norm)
+    norms = rows.norms(norm)
     values, pis_codes = _merge_dust(norms, exact=_norms_are_exact(rows, norm))
     codes = pis_codes
     if keep_vectors:
@@ -78,15 +81,6 @@ def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_ve
         vectors=_take_rows(rows, first, counts) if keep_vectors else None,
         attributes=attributes,
     )
-
-
-def _sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
-    """Sums over each row's entries. ``reduceat`` gives an empty row its successor's entry: such rows are left out."""
-    sums = np.zeros(len(starts) - 1)
-    filled = np.flatnonzero(np.diff(starts))
-    if len(filled):
-        sums[filled] = np.add.reduceat(per_entry[: starts[-1]], starts[filled])
-    return sums
 
 
 def _rows_of_entries(contributions: Contributions) -> IntArray:
@@ -135,7 +129,7 @@ def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
         return True
     if not np.array_equal(rows.changes, np.rint(rows.changes)):
         return False
-    return bool(_sum_rows(np.abs(rows.changes) ** norm, rows.starts).max() < _EXACT_INTEGERS)
+    return bool(sum_rows(np.abs(rows.changes) ** norm, rows.starts).max() < _EXACT_INTEGERS)
 
 
 def _merge_dust(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArray]:
@@ -238,7 +232,7 @@ def _expect_laplace(sensitivities: Sensitivities, scale: float, grids: FloatArra
     everywhere = k // len(grids) * float(mean_noise.sum())
     if vectors is not None:
         per_entry = mean_noise[vectors.cells % len(grids)] * np.expm1(-np.abs(vectors.changes) / scale)
-        covered = _sum_rows(per_entry, vectors.starts)
+        covered = sum_rows(per_entry, vectors.starts)
     elif np.all(grids == grids[0]):
         covered = mean_noise[0] * np.expm1(-sensitivities.values / scale)
     else:
@@ -336,13 +330,13 @@ def ex_post(
     without = here + rows.changes  # o − q(x₋ᵢ) = residual + c_i
     if mechanism.kind == "laplace":
         mass, moved = np.abs(residual), np.abs(without)
-        difference = _sum_rows(moved - np.abs(here), rows.starts)
+        difference = sum_rows(moved - np.abs(here), rows.starts)
         unit = scale
     else:
         mass, moved = np.square(residual), np.square(without)
-        difference = _sum_rows(rows.changes * (here + without), rows.starts)  # (r + c)² − r² without cancelling
+        difference = sum_rows(rows.changes * (here + without), rows.starts)  # (r + c)² − r² without cancelling
         unit = 2.0 * scale * scale
-    total = _sum_untouched(rows, mass) + _sum_rows(moved, rows.starts)
+    total = _sum_untouched(rows, mass) + sum_rows(moved, rows.starts)
     output_rdr = total if mechanism.kind == "laplace" else np.sqrt(total)  # R1
     loss = np.zeros_like(difference)
     with np.errstate(divide="ignore"):  # no noise at all: an infinite loss for whoever moved the answer
@@ -361,7 +355,7 @@ def _sum_untouched(rows: Contributions, mass: FloatArray) -> FloatArray:
     previous = np.append(-1, rows.cells[:-1])
     filled = np.flatnonzero(np.diff(rows.starts))
     previous[rows.starts[filled]] = -1
-    sums = _sum_rows(before[rows.cells] - before[previous + 1], rows.starts)
+    sums = sum_rows(before[rows.cells] - before[previous + 1], rows.starts)
     last = np.full(len(rows.people), -1)
     last[filled] = rows.cells[rows.starts[filled + 1] - 1]
     sums += after[last + 1]
@@ -425,7 +419,7 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
     rows = _normalise_rows(_merge_attributes(contributions))
     if rows.n < 2:
         return 0.0, True
-    norms = per_row_norms(rows, norm)
+    norms = rows.norms(norm)
     clusters = _split_clusters(rows)
     reach = [float(norms[members].max()) for members in clusters]
     if np.any(norms == 0.0):
@@ -474,7 +468,7 @@ def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int)
     Distances up to ``floor`` are of no interest: if there are no larger ones, any number up to it may come back.
     ``work`` limits the pairs × cells that are compared one by one.
     """
-    norms = per_row_norms(cluster, norm)
+    norms = cluster.norms(norm)
     triangle = _add_largest_two(norms, norm=1)
     cells, columns = np.unique(cluster.cells, return_inverse=True)
     width = len(cells)

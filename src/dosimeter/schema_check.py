@@ -14,7 +14,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.draft import count_if, describe_odd_cells, fetch_rows, is_rounded
+from dosimeter.columns import fetch_rows
+from dosimeter.draft import count_if, describe_odd_cells, is_rounded
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.expression import column_tree

@@ -18,7 +18,6 @@ from odd_tables import Row
 from odd_worlds import OTHERS, SPARK, Worlds, distance, explain, mark, open_worlds, populate
 
 from dosimeter.assessment import Risk
-from dosimeter.risk import per_row_norms
 
 CASES = cover_pairs(OTHERS, (("source", "kind"), ("kind", "bundle"), ("kind", "mode"), ("kind", "join")), seed=11)
 MORE = cover_pairs(OTHERS, (("source", "column"), ("column", "mode"), ("column", "join"), ("kind", "where")), seed=12)
@@ -57,7 +56,7 @@ def neighbours(case: Case, rows: Sequence[Row], labs: Sequence[Row]) -> Iterator
 
 
 def sizes(risk: Risk) -> list[float]:
-    norms = per_row_norms(risk.contributions, risk.mechanism.norm)
+    norms = risk.contributions.norms(risk.mechanism.norm)
     return sorted(size for size in np.repeat(norms, risk.contributions.people).tolist() if size > 1e-9)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, numbers, sparse_rows
 
-from dosimeter.risk import ex_post, own_epsilon, per_row_norms
+from dosimeter.risk import ex_post, own_epsilon
 
 
 def log_pmf(mechanism, z, scale):
@@ -69,7 +69,7 @@ def test_loss_never_exceeds_the_own_guarantee_under_laplace():
     rows = [{cell: float(rng.integers(-4, 5)) for cell in rng.choice(5, 2, replace=False)} for _ in range(50)]
     contributions = make_contributions(rows, k=5)
     _, loss = ex_post(contributions, rng.integers(-9, 9, 5).astype(float), LAPLACE, 8.0)
-    own = own_epsilon(per_row_norms(contributions, 1), LAPLACE, sensitivity=8.0, scale=8.0, epsilon=1.0)
+    own = own_epsilon(contributions.norms(1), LAPLACE, sensitivity=8.0, scale=8.0, epsilon=1.0)
     assert np.all(np.abs(loss) <= own)
 
 

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from influence_tables import length, list_rows, make_contributions, sparse_rows
 
 from dosimeter.model import Contributions
-from dosimeter.risk import per_row_norms, summarise_sensitivities
+from dosimeter.risk import summarise_sensitivities
 
 
 @given(sparse_rows(), st.sampled_from([1, 2]))
 def test_norms_are_those_of_each_row(drawn, norm):
     k, rows = drawn
     rows = [{}, *rows, {}]
-    got = per_row_norms(make_contributions(rows, k=k), norm)
+    got = make_contributions(rows, k=k).norms(norm)
     assert got == pytest.approx([length(row.values(), norm) for row in rows], rel=1e-13)
 
 
 def test_norms_of_nobody_who_moves_anything():
-    assert per_row_norms(make_contributions([{}, {}], k=3), 1).tolist() == [0.0, 0.0]
+    assert make_contributions([{}, {}], k=3).norms(1).tolist() == [0.0, 0.0]
 
 
 @given(sparse_rows(values=st.integers(-3, 3).map(float)), st.sampled_from([1, 2]), st.booleans(), st.data())
@@ -59,7 +59,7 @@ def test_classes_are_those_of_people_counted_one_by_one(drawn, norm, keep_vector
     assert (got.vectors is None) != keep_vectors
     if keep_vectors:
         assert got.vectors.people.tolist() == got.counts.tolist()
-        assert per_row_norms(got.vectors, norm) == pytest.approx(got.values, rel=1e-13)
+        assert got.vectors.norms(norm) == pytest.approx(got.values, rel=1e-13)
         assert got.vectors.attributes["race"].tolist() == got.attributes["race"].tolist()
 
 
@@ -76,7 +76,7 @@ def test_classes_do_not_depend_on_the_order_of_rows_and_cells(drawn, random):
 def test_a_sum_written_differently_by_rounding_is_one_class():
     rows = [{0: 0.1, 1: 0.2, 2: 0.3}, {0: 0.3, 1: 0.2, 2: 0.1}, {0: 0.6}, {1: 0.7}]
     contributions = make_contributions(rows, k=3, people=[2, 3, 5, 7])
-    assert len(set(per_row_norms(contributions, 1).tolist())) > 2  # floats alone would split it
+    assert len(set(contributions.norms(1).tolist())) > 2  # floats alone would split it
     got = summarise_sensitivities(contributions, 1, keep_vectors=False)
     assert got.values.tolist() == pytest.approx([0.6, 0.7], rel=1e-15)
     assert got.counts.tolist() == [10, 7]

@@ -14,7 +14,6 @@ from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.influence import measure_influence
 from dosimeter.model import Contributions
-from dosimeter.risk import per_row_norms
 
 VISITS: dict[str, Any] = {
     "table": "visits",
@@ -125,5 +124,5 @@ def vectors(rows: Contributions) -> dict[tuple[tuple[int, float], ...], int]:
         pairs = zip(rows.cells[part].tolist(), np.round(rows.changes[part], 9).tolist(), strict=True)
         key = tuple(sorted((cell, change) for cell, change in pairs if change))
         counts[key] = counts.get(key, 0) + people
-    assert per_row_norms(rows, 1).max() > 0
+    assert rows.norms(1).max() > 0
     return {key: people for key, people in counts.items() if people}

@@ -22,7 +22,7 @@ from dosimeter.ledger import Entry
 from dosimeter.mechanism import noise_scale
 from dosimeter.model import FloatArray, IntArray, QueryPlan
 from dosimeter.plan import plan_query
-from dosimeter.risk import own_epsilon, per_row_norms
+from dosimeter.risk import own_epsilon
 from dosimeter.sensitivity import find_contributions, measure_profile
 from dosimeter.web.jobs import Meter
 
@@ -123,7 +123,7 @@ def _own_guarantees(
     attributes = {f"x{at}": column_tree(name) for at, name in enumerate(columns)}
     profile = measure_profile(plan, dataset.engine_for(plan), attributes)
     contributions = find_contributions(profile, dataset.n, mechanism.norm)
-    norms = per_row_norms(contributions, mechanism.norm)[: len(profile.people)]
+    norms = contributions.norms(mechanism.norm)[: len(profile.people)]
     sensitivity = plan.sensitivity(mechanism.norm)
     epsilon = float(entry.epsilon)
     own = own_epsilon(
