@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from dosimeter.controller import Dataset
     from dosimeter.errors import DosimeterError
     from dosimeter.ledger import Ledger
-    from dosimeter.model import Choice, Schema
+    from dosimeter.model import Choice
     from dosimeter.releasing import Answer
+    from dosimeter.schema import Schema
 
 _HOMES = {
     "Answer": "dosimeter.releasing",
@@ -34,7 +35,7 @@ _HOMES = {
     "Risk": "dosimeter.assessment",
     "Choice": "dosimeter.model",
     "Client": "dosimeter.client",
-    "Schema": "dosimeter.model",
+    "Schema": "dosimeter.schema",
     "DosimeterError": "dosimeter.errors",
     "Ledger": "dosimeter.ledger",
 }

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Entry
 from dosimeter.look import Look
-from dosimeter.model import FloatArray, IntArray, Mechanism, QueryPlan, RDRs
+from dosimeter.model import Mechanism, QueryPlan, RDRs
 from dosimeter.risk import ex_post, summarise_rdr
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.expression import Scope, check_condition, check_expression, clause_of, expect_only, read_number, refusal
 from dosimeter.grid import Gridded, put_on_grid
-from dosimeter.model import Argument, Estimate, EstimateKind, Measure, MeasureKind, Schema
+from dosimeter.model import Argument, Estimate, EstimateKind, Measure, MeasureKind
+from dosimeter.schema import Schema
 from dosimeter.totality import make_total
 
 _NAMES: dict[type[exp.Expression], str] = {

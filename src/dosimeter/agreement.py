@@ -22,8 +22,8 @@ from dosimeter.ledger import (
     check_apart,
     refuse_stopped,
 )
-from dosimeter.model import Schema
 from dosimeter.plan_identity import digest_measured
+from dosimeter.schema import Schema
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:

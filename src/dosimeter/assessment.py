@@ -32,7 +32,6 @@ from dosimeter.mechanism import noise_scale
 from dosimeter.model import (
     Candidate,
     Choice,
-    ColumnType,
     Contributions,
     Estimate,
     EstimateKind,
@@ -58,6 +57,7 @@ from dosimeter.risk import (
     summarise_sensitivities,
     weighted_quantile,
 )
+from dosimeter.schema import ColumnType
 from dosimeter.sensitivity import Measured, Profile
 from dosimeter.sources import find_column, list_unit_columns, scope_of
 from dosimeter.unit_sensitivity import UnitProfile

@@ -14,18 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
 from dosimeter.mechanism import epsilon_for_scale, noise_scale
-from dosimeter.model import (
-    Candidate,
-    FloatArray,
-    Indicator,
-    MeasureKind,
-    Mechanism,
-    RDRs,
-    Sensitivities,
-    paper_candidates,
-)
+from dosimeter.model import Candidate, Indicator, MeasureKind, Mechanism, RDRs, Sensitivities, paper_candidates
 from dosimeter.preference import Aggregate, Preference, Verdict
 from dosimeter.risk import compute_rdr, own_epsilon, summarise_rdr, weighted_quantile
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.arrays import IntArray
 from dosimeter.errors import DataError
-from dosimeter.model import IntArray
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,10 +18,10 @@ from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
 from dosimeter.look import Look, Method
-from dosimeter.model import Calibration, ColumnType, Indicator, Mechanism, QueryPlan, Schema
+from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan
 from dosimeter.plan import Groups, PlanOptions, plan_query
 from dosimeter.row_owners import RepeatedOwner, count_values, find_repeated_owner, weigh_name
-from dosimeter.schema import load_schema, read_schema
+from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 from dosimeter.sensitivity import Profile
 
 if TYPE_CHECKING:

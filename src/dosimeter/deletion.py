@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines.base import ReadOptions
 from dosimeter.expression import column_tree
-from dosimeter.model import Column, ColumnType, FloatArray, IntArray, Scalar, Schema
+from dosimeter.schema import Column, ColumnType, Scalar, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

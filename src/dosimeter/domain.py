@@ -14,7 +14,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.evaluation import compile_tree, evaluate
 from dosimeter.expression import Checked, Type, clause_of
-from dosimeter.model import Column, ColumnType, Scalar, Schema
+from dosimeter.schema import Column, ColumnType, Scalar, Schema
 
 MAX_POINTS = 1_000_000
 

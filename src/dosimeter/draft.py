@@ -19,8 +19,8 @@ from dosimeter.columns import fetch_rows
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
 from dosimeter.expression import as_double, column_tree
-from dosimeter.model import Column, ColumnType, Schema
 from dosimeter.row_owners import names_people
+from dosimeter.schema import Column, ColumnType, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dosimeter.errors import QueryError
-from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.totality import make_total
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError
 from dosimeter.joining import JoinedEngine
-from dosimeter.model import Contributions, Norm, QueryPlan, Schema
+from dosimeter.model import Contributions, Norm, QueryPlan
+from dosimeter.schema import Schema
 from dosimeter.sensitivity import (
     Measured,
     Profile,

@@ -14,7 +14,8 @@ from sqlglot import exp
 from dosimeter.engines.base import Engine, EngineInFront
 from dosimeter.errors import SchemaError
 from dosimeter.expression import column_tree, conjunction
-from dosimeter.model import JoinTable, QueryPlan, Schema
+from dosimeter.model import QueryPlan
+from dosimeter.schema import JoinTable, Schema
 from dosimeter.sources import joined_relation
 from dosimeter.units import BoundedEngine, bounded_relation, find_facts
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.model import FloatArray, IntArray, Measure, MeasureKind, QueryPlan
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.model import Measure, MeasureKind, QueryPlan
 
 _FITS = 2**62  # two numbers below it can be added in 64 bits
 

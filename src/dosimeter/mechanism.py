@@ -20,8 +20,9 @@ from statistics import NormalDist
 
 import numpy as np
 
+from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
-from dosimeter.model import FloatArray, Mechanism
+from dosimeter.model import Mechanism
 
 _UNIT = 2.0**-53
 _ROUNDING = 8 * _UNIT

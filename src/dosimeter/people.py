@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dosimeter.arrays import FloatArray
 from dosimeter.columns import fetch_rows
 from dosimeter.engines.base import Engine
 from dosimeter.errors import OptionError
 from dosimeter.expression import conjunction, wrap
-from dosimeter.model import Contributions, FloatArray, MeasureKind, Norm, QueryPlan
+from dosimeter.model import Contributions, MeasureKind, Norm, QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
 from dosimeter.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.sensitivity import Measured, Profile

@@ -40,8 +40,8 @@ from dosimeter.expression import (
     wrap,
 )
 from dosimeter.inline import inline_subqueries
-from dosimeter.model import Group, Ordering, Output, QueryPlan, Schema
-from dosimeter.schema import digest_schema
+from dosimeter.model import Group, Ordering, Output, QueryPlan
+from dosimeter.schema import Schema, digest_schema
 from dosimeter.singling_out import find_singled_out
 from dosimeter.sources import list_identifying, resolve_joins
 from dosimeter.totality import make_total

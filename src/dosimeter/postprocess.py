@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dosimeter.arrays import FloatArray
 from dosimeter.evaluation import evaluate
 from dosimeter.mechanism import error_quantile, noise_quantiles
-from dosimeter.model import Estimate, EstimateKind, FloatArray, Mechanism, QueryPlan, Scalar
+from dosimeter.model import Estimate, EstimateKind, Mechanism, QueryPlan
+from dosimeter.schema import Scalar
 
 Numbers = Sequence[Sequence[Fraction]]
 _Kept = tuple[int, dict[str, Any]]  # where a group stands among all, and what is known of it

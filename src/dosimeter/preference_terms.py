@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
-from dosimeter.model import FloatArray, IntArray, RDRs
+from dosimeter.model import RDRs
 from dosimeter.risk import weighted_quantile
 
 PreferenceFunction = Callable[[FloatArray, IntArray], object]

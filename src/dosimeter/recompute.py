@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from sqlglot import exp
 
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.deletion import (
     DeletionTable,
     Effects,
@@ -35,7 +36,7 @@ from dosimeter.deletion import (
 from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.expression import as_double, column_tree
-from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan
+from dosimeter.model import Contributions, Measure, MeasureKind, Norm, QueryPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -35,12 +35,12 @@ from dosimeter.ledger import (
 )
 from dosimeter.look import Look
 from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism, QueryPlan, Schema
+from dosimeter.model import Mechanism, QueryPlan
 from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
 from dosimeter.preference import Preference, PreferenceFunction, parse_preference
 from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
 from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
-from dosimeter.schema import digest_schema
+from dosimeter.schema import Schema, digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
 from dosimeter.sensitivity import Measured
 

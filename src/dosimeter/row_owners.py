@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dosimeter.engines.base import Engine
 from dosimeter.expression import column_tree
-from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.schema import Column, ColumnType, Schema
 
 UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
 _NAMES = frozenset({"name", "names", "surname", "forename", "firstname", "lastname", "fullname"})

@@ -20,9 +20,9 @@ from dosimeter.engines.base import Engine
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.expression import column_tree
 from dosimeter.joining import require_unique, unit_schema
-from dosimeter.model import Column, JoinTable, Schema
 from dosimeter.numerals import format_percent
 from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
+from dosimeter.schema import Column, JoinTable, Schema
 from dosimeter.units import count_alike, count_rows_each, find_facts
 
 

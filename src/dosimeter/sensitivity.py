@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.columns import read_booleans, read_codes, read_integers, read_values
 from dosimeter.engines.base import Engine
 from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
-from dosimeter.model import ADDITIVE, Contributions, FloatArray, IntArray, MeasureKind, Norm, QueryPlan, Scalar
+from dosimeter.model import ADDITIVE, Contributions, MeasureKind, Norm, QueryPlan
 from dosimeter.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
+from dosimeter.schema import Scalar
 from dosimeter.unit_rows import BY
 
 if TYPE_CHECKING:

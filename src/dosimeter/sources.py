@@ -22,7 +22,8 @@ from dosimeter.expression import (
     flatten_connector,
     refusal,
 )
-from dosimeter.model import Column, Join, JoinTable, QueryPlan, Schema
+from dosimeter.model import Join, QueryPlan
+from dosimeter.schema import Column, JoinTable, Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from decimal import Decimal
 import numpy as np
 from sqlglot import exp
 
+from dosimeter.arrays import FloatArray
 from dosimeter.errors import QueryError
 from dosimeter.expression import (
     NUMERIC,
@@ -27,8 +28,9 @@ from dosimeter.expression import (
     refusal,
     wrap,
 )
-from dosimeter.model import FloatArray, Group, Norm, Schema
+from dosimeter.model import Group, Norm
 from dosimeter.plan import PlanOptions, check_shape, parse_select, resolve_table
+from dosimeter.schema import Schema
 
 _OF_ONE_NUMBER = (
     exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance,

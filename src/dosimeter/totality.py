@@ -13,7 +13,7 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.model import ColumnType, Schema
+from dosimeter.schema import ColumnType, Schema
 
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs)
 _HUGE, _TINY = "1e100", "1e-100"

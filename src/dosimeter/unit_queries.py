@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dosimeter.expression import column_tree, conjunction
-from dosimeter.model import ColumnType, MeasureKind, QueryPlan, Schema
+from dosimeter.model import MeasureKind, QueryPlan
+from dosimeter.schema import ColumnType, Schema
 from dosimeter.unit_rows import (
     BY,
     GROUP,

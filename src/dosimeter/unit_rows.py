@@ -11,7 +11,8 @@ from datetime import date, datetime
 from sqlglot import exp
 
 from dosimeter.expression import as_bigint, column_tree, conjunction, wrap
-from dosimeter.model import Argument, Group, QueryPlan, Scalar
+from dosimeter.model import Argument, Group, QueryPlan
+from dosimeter.schema import Scalar
 
 UNIT = "unit"
 GROUP = "grp"

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines.base import Engine
 from dosimeter.errors import SourceUnreachable
 from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
-from dosimeter.model import Contributions, FloatArray, IntArray, Measure, MeasureKind, Norm, QueryPlan, Scalar
+from dosimeter.model import Contributions, Measure, MeasureKind, Norm, QueryPlan
+from dosimeter.schema import Scalar
 from dosimeter.unit_queries import (
     ENTRIES,
     MOST_COLUMNS,

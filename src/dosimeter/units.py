@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dosimeter.engines.base import Engine, EngineInFront
 from dosimeter.expression import column_tree, disjunction
-from dosimeter.model import Schema
+from dosimeter.schema import Schema
 
 UNIT = "unit"
 RANK = "dosimeter_rank"

@@ -23,10 +23,9 @@ from dosimeter.draft import (
 )
 from dosimeter.engines.base import Engine
 from dosimeter.expression import column_tree
-from dosimeter.model import ColumnType, Schema
 from dosimeter.numerals import format_percent
 from dosimeter.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key
-from dosimeter.schema import dump_schema
+from dosimeter.schema import ColumnType, Schema, dump_schema
 from dosimeter.units import count_rows_each
 
 _WIDTH = 110

@@ -18,7 +18,7 @@ from command_line import Run
 from looking_documents import SUM, check_shape
 
 from dosimeter.controller import Dataset
-from dosimeter.schema import load_schema
+from dosimeter.schema.toml import load_schema
 
 # ---------------------------------------------------------------- where SQL and data come from
 

@@ -25,8 +25,8 @@ from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.postgres import open_postgres
 from dosimeter.engines.spark import find_session, open_spark
 from dosimeter.errors import OptionError
-from dosimeter.model import Schema
-from dosimeter.schema import read_schema
+from dosimeter.schema.facts import Schema
+from dosimeter.schema.toml import read_schema
 
 ROWS = 240
 NAMES = [

@@ -20,8 +20,8 @@ from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.cells import read_cell
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import open_spark
-from dosimeter.model import ColumnType
-from dosimeter.schema import read_schema
+from dosimeter.schema.facts import ColumnType
+from dosimeter.schema.toml import read_schema
 
 pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]
 OPENERS: list[Callable[..., Engine]] = [open_duckdb, open_spark]

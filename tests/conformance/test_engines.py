@@ -15,9 +15,10 @@ from dosimeter.controller import Dataset
 from dosimeter.draft import draft_remarks, draft_schema
 from dosimeter.engines.base import Engine
 from dosimeter.ledger import Ledger
-from dosimeter.model import Contributions, Schema
+from dosimeter.model import Contributions
 from dosimeter.plan import plan_query
-from dosimeter.schema import parse_schema
+from dosimeter.schema.facts import Schema
+from dosimeter.schema.toml import parse_schema
 from dosimeter.schema_check import check_schema
 from dosimeter.sensitivity import measure_answer
 from dosimeter.written_draft import write_draft

@@ -22,7 +22,7 @@ from dosimeter.controller import Dataset
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import open_spark
 from dosimeter.errors import DataError, QueryError
-from dosimeter.schema import read_schema
+from dosimeter.schema.toml import read_schema
 from dosimeter.sensitivity import count_individuals
 
 pytestmark = pytest.mark.xdist_group("conformance")

@@ -26,10 +26,10 @@ from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import SparkEngine, open_spark
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, QueryError
-from dosimeter.model import Schema
 from dosimeter.plan import plan_query
 from dosimeter.queries import count_query
-from dosimeter.schema import read_schema
+from dosimeter.schema.facts import Schema
+from dosimeter.schema.toml import read_schema
 from dosimeter.schema_check import check_schema
 from dosimeter.sensitivity import count_individuals, measure_answer
 

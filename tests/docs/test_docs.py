@@ -480,7 +480,7 @@ def test_the_readme_names_every_engine() -> None:
 
 
 def test_the_readme_tells_whether_individuals_may_have_several_rows() -> None:
-    from dosimeter.schema import parse_schema
+    from dosimeter.schema.toml import parse_schema
 
     text = (PACKAGE / "data" / "clinic.toml").read_text(encoding="utf-8")
     several = parse_schema(text.replace('unit = "row"', 'unit = "patient_id"\nmax_rows_per_unit = 3\nrow_key = "name"'))

@@ -23,8 +23,8 @@ from sqlglot import exp
 
 from dosimeter import aggregates, expression, grid, inline, plan
 from dosimeter.errors import QueryError
-from dosimeter.model import Schema
-from dosimeter.schema import parse_schema
+from dosimeter.schema.facts import Schema
+from dosimeter.schema.toml import parse_schema
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 PAGE = (GUIDES / "sql.md").read_text(encoding="utf-8")

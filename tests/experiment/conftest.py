@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +14,6 @@ for library in ("fastapi", "uvicorn", "jinja2", "httpx"):
 from study_site import LiveServer, StudySite, make_people  # noqa: E402 - needs what may be missing
 
 from dosimeter.experiment.instrument import Instrument, build_instrument  # noqa: E402
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture(scope="session")

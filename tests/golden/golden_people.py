@@ -7,9 +7,10 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dosimeter.model import Column, ColumnType, QueryPlan, Schema
+from dosimeter.model import QueryPlan
 from dosimeter.plan import PlanOptions
 from dosimeter.queries import PEOPLE, answer_query, people_query, profile_query
+from dosimeter.schema.facts import Column, ColumnType, Schema
 
 SEEN = (datetime.fromisoformat("2024-01-01"), datetime.fromisoformat("2024-03-31T12:00:00"))
 SCHEMA = Schema(

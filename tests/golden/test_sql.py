@@ -12,8 +12,9 @@ from golden_people import FLOOR, HAND, SCHEMA, expect_harmless
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.model import Column, ColumnType, QueryPlan, Schema
+from dosimeter.model import QueryPlan
 from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.schema.facts import Column, ColumnType, Schema
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from dosimeter.errors import QueryError
-from dosimeter.model import Column, ColumnType, Schema
 from dosimeter.plan import plan_query
+from dosimeter.schema.facts import Column, ColumnType, Schema
 
 SCHEMA = Schema(
     table="t",

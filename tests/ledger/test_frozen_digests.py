@@ -15,7 +15,7 @@ from dosimeter.agreement import digest_request
 from dosimeter.controller import Dataset
 from dosimeter.look import Look
 from dosimeter.releasing import ReleaseOrder, prepare_release
-from dosimeter.schema import digest_schema, load_schema
+from dosimeter.schema.toml import digest_schema, load_schema
 
 CLINIC = Path(__file__).parents[2] / "src" / "dosimeter" / "data" / "clinic.toml"
 TEXT = 'age,ward,cost\n34,eyes,12.50\n,burns,0\n71,"hands, feet",99.99\n'

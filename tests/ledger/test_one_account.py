@@ -22,7 +22,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.identities import identify_files
 from dosimeter.errors import LedgerError, SchemaError
-from dosimeter.schema import digest_schema, dump_schema, parse_schema, read_schema
+from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
 
 Way = tuple[Any, dict[str, Any], dict[str, Any]]  # a source, what its schema says otherwise, and how it is opened
 

@@ -24,7 +24,7 @@ from dosimeter.accounting import Charge
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Reservation
-from dosimeter.schema import parse_schema
+from dosimeter.schema.toml import parse_schema
 
 FOLDER = Path(__file__).with_name("version_0_1_0")
 HEAD = "cfd87c13182f4b4776302c31deb43bf8ced0a57c1f7876a304be0e7f1d0a095e"

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dosimeter.model import Column, ColumnType, Schema
 from dosimeter.plan import PlanOptions
+from dosimeter.schema.facts import Column, ColumnType, Schema
 
 Row = dict[str, Any]
 Value = Callable[[Row], Any]

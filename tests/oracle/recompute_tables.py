@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dosimeter.arrays import FloatArray
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
-from dosimeter.model import Contributions, FloatArray, Norm, QueryPlan, Schema
+from dosimeter.model import Contributions, Norm, QueryPlan
 from dosimeter.recompute import recompute_contributions
-from dosimeter.schema import read_schema
+from dosimeter.schema.facts import Schema
+from dosimeter.schema.toml import read_schema
 from dosimeter.sensitivity import find_contributions, measure_profile
 
 

@@ -38,7 +38,7 @@ from unit_oracle import (
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DosimeterError, QueryError, SchemaError
 from dosimeter.plan import plan_query
-from dosimeter.schema import dump_schema, parse_schema, read_schema
+from dosimeter.schema.toml import dump_schema, parse_schema, read_schema
 
 EXAMPLES = settings().max_examples
 WARDS, REGIONS = ("A", "B"), ("north", "south")

@@ -15,7 +15,7 @@ import pytest
 
 from dosimeter import Dataset
 from dosimeter.errors import SchemaError
-from dosimeter.schema import dump_schema, parse_schema, read_schema
+from dosimeter.schema.toml import dump_schema, parse_schema, read_schema
 
 MOST = 3
 SEXES = ("f", "m")

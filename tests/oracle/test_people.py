@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, note, settings
 from query_meanings import ARROW, CITIES, SCHEMA, SLOTS, TABLES, Query, Row, queries
 
 from dosimeter import Dataset
-from dosimeter.model import Column, ColumnType
+from dosimeter.schema.facts import Column, ColumnType
 
 NUMBERED = replace(SCHEMA, columns={**SCHEMA.columns, "id": Column("id", ColumnType.INTEGER, identifying=True)})
 

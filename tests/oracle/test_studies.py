@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from recompute_tables import STUDY_SCHEMA, Rows, assert_same, open_rows
 
+from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.model import FloatArray
 from dosimeter.recompute import recompute_study
 from dosimeter.study import plan_study
 

@@ -21,7 +21,7 @@ import pytest
 import dosimeter
 from dosimeter import Choice, Dataset, DosimeterError, Risk, Schema
 from dosimeter.errors import DataError, OptionError, PreferenceError, QueryError, SchemaError
-from dosimeter.model import ColumnType
+from dosimeter.schema.facts import ColumnType
 
 SUM = "SELECT SUM(age) FROM data"
 COLUMNS: dict[str, list[Any]] = {

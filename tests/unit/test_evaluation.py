@@ -18,7 +18,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.evaluation import evaluate
 from dosimeter.expression import Scope, Type, check_expression
-from dosimeter.model import Column, ColumnType, Schema
+from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.totality import make_total
 
 SCHEMA = Schema(

@@ -11,7 +11,7 @@ import pytest
 from dosimeter.errors import QueryError
 from dosimeter.inline import inline_subqueries
 from dosimeter.plan import parse_select, plan_query
-from dosimeter.schema import read_schema
+from dosimeter.schema.toml import read_schema
 
 TABLES = """
     CREATE TABLE visits AS SELECT * FROM (VALUES

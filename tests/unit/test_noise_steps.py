@@ -17,7 +17,7 @@ from dosimeter import Dataset
 from dosimeter.model import Mechanism, QueryPlan
 from dosimeter.plan import plan_query
 from dosimeter.release import _rounding, calibrate_plan
-from dosimeter.schema import read_schema
+from dosimeter.schema.toml import read_schema
 
 
 def test_a_grid_of_decimals_costs_no_extra_step(stays: Dataset) -> None:

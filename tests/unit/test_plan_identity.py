@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dosimeter.plan import plan_query
 from dosimeter.plan_identity import digest_measured
-from dosimeter.schema import read_schema
+from dosimeter.schema.toml import read_schema
 
 SCHEMA = read_schema(
     {

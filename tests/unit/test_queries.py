@@ -14,10 +14,11 @@ from sqlglot import exp
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.expression import column_tree
-from dosimeter.model import Column, ColumnType, Contributions, Norm, QueryPlan, Schema
+from dosimeter.model import Contributions, Norm, QueryPlan
 from dosimeter.plan import PlanOptions, plan_query
 from dosimeter.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
-from dosimeter.schema import read_schema
+from dosimeter.schema.facts import Column, ColumnType, Schema
+from dosimeter.schema.toml import read_schema
 from dosimeter.sensitivity import count_individuals, find_contributions, measure_answer, measure_profile
 
 PEOPLE_COUNT = 20_000

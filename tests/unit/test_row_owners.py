@@ -14,7 +14,6 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.model import Column, ColumnType
 from dosimeter.row_owners import (
     ColumnCounts,
     Evidence,
@@ -24,7 +23,8 @@ from dosimeter.row_owners import (
     names_people,
     weigh_name,
 )
-from dosimeter.schema import parse_schema, read_schema
+from dosimeter.schema.facts import Column, ColumnType
+from dosimeter.schema.toml import parse_schema, read_schema
 from dosimeter.schema_check import check_schema
 from dosimeter.written_draft import WrittenDraft, propose_bound, write_draft
 

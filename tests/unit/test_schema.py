@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import SchemaError
-from dosimeter.model import Column, ColumnType, Schema
-from dosimeter.schema import digest_schema, dump_schema, load_schema, parse_schema, read_schema
+from dosimeter.schema.facts import Column, ColumnType, Schema
+from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, parse_schema, read_schema
 
 EXAMPLE = """
 # What is publicly known.

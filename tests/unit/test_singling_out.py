@@ -10,7 +10,7 @@ import pytest
 from dosimeter.cli import main
 from dosimeter.explain import explain_plan
 from dosimeter.plan import plan_query
-from dosimeter.schema import parse_schema
+from dosimeter.schema.toml import parse_schema
 
 VISITS = parse_schema(
     """

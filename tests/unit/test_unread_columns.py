@@ -15,8 +15,8 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.errors import DataError
-from dosimeter.model import ColumnType
-from dosimeter.schema import parse_schema
+from dosimeter.schema.facts import ColumnType
+from dosimeter.schema.toml import parse_schema
 from dosimeter.schema_check import check_schema
 from dosimeter.written_draft import write_draft
 

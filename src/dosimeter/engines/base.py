@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
-from dosimeter.model import ColumnType, JoinTable, Schema
+from dosimeter.schema import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

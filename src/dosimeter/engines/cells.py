@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.model import ColumnType
+from dosimeter.schema import ColumnType
 
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
 FIRST_DAY, LAST_DAY = FIRST_MOMENT[:10], LAST_MOMENT[:10]

@@ -43,7 +43,7 @@ from dosimeter.engines.duckdb_identities import identify_relation, identify_stor
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
-from dosimeter.model import ColumnType, JoinTable, Schema
+from dosimeter.schema import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from dosimeter.engines.cells import (
     read_cell,
 )
 from dosimeter.errors import DataError
-from dosimeter.model import Column, ColumnType
+from dosimeter.schema import Column, ColumnType
 
 _NATIVE = {
     ColumnType.INTEGER: "BIGINT",

@@ -15,7 +15,7 @@ from sqlglot import exp
 from dosimeter.engines.duckdb_columns import guess_type, read_column
 from dosimeter.engines.duckdb_files import quote_identifier, quote_text
 from dosimeter.engines.identities import identify_rows
-from dosimeter.model import ColumnType
+from dosimeter.schema import ColumnType
 
 if TYPE_CHECKING:
     import duckdb

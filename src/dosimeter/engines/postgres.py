@@ -33,7 +33,7 @@ from dosimeter.engines.postgres_catalogue import (
 )
 from dosimeter.engines.postgres_identities import identify_relation, name_address, name_system
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
-from dosimeter.model import ColumnType, JoinTable, Schema
+from dosimeter.schema import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import psycopg

@@ -24,7 +24,7 @@ from dosimeter.engines.cells import (
 )
 from dosimeter.engines.files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
-from dosimeter.model import Column, ColumnType
+from dosimeter.schema import Column, ColumnType
 
 if TYPE_CHECKING:
     import psycopg

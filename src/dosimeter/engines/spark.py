@@ -41,7 +41,7 @@ from dosimeter.engines.spark_files import (
 )
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, held_cells, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
-from dosimeter.model import Column, ColumnType, JoinTable, Schema
+from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from dosimeter.engines.cells import (
     read_cell,
 )
 from dosimeter.errors import QueryError
-from dosimeter.model import ColumnType
+from dosimeter.schema import ColumnType
 
 INFERRED = (ColumnType.BOOLEAN, ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 _NATIVE = {

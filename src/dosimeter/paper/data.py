@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.model import Schema
-from dosimeter.schema import read_schema
+from dosimeter.schema import Schema, read_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dosimeter.model import FloatArray, paper_candidates
+from dosimeter.arrays import FloatArray
+from dosimeter.model import paper_candidates
 from dosimeter.noise import draw_discrete_laplace
 from dosimeter.numerals import TextTable, format_epsilon, format_percent
 from dosimeter.paper.queries import AVERAGE, EPSILON_SVT, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName

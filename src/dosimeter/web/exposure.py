@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from dosimeter.aftermath import recall_look
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, SchemaError
 from dosimeter.expression import column_tree
 from dosimeter.ledger import Entry
 from dosimeter.mechanism import noise_scale
-from dosimeter.model import FloatArray, IntArray, QueryPlan
+from dosimeter.model import QueryPlan
 from dosimeter.plan import plan_query
 from dosimeter.risk import own_epsilon
 from dosimeter.sensitivity import find_contributions, measure_profile

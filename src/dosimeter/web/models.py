@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping
 
 from dosimeter.ledger import Algorithm, Entry
-from dosimeter.model import Column, Schema
 from dosimeter.releasing import hand_out
+from dosimeter.schema import Column, Schema
 
 Priority = Literal["low", "normal", "high"]
 Noise = Literal["laplace", "gaussian"]

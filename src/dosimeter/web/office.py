@@ -18,9 +18,9 @@ from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
 from dosimeter.look import Look
-from dosimeter.model import Schema
 from dosimeter.plan_identity import digest_measured
 from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
+from dosimeter.schema import Schema
 from dosimeter.web.database import Database
 from dosimeter.web.jobs import Bench
 from dosimeter.web.models import PublicDataset, show_dataset

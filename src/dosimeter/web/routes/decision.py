@@ -18,10 +18,11 @@ from pydantic import BaseModel, ConfigDict
 from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
-from dosimeter.model import Choice, Schema
+from dosimeter.model import Choice
 from dosimeter.plan_identity import digest_measured
 from dosimeter.preference import Preference, parse_preference
 from dosimeter.releasing import Prepared
+from dosimeter.schema import Schema
 from dosimeter.web.audit import note
 from dosimeter.web.auth import User
 from dosimeter.web.conditions import admit_condition

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dosimeter.errors import SchemaError
-from dosimeter.model import Column, ColumnType, JoinTable, Schema
+from dosimeter.schema.facts import Column, ColumnType, JoinTable, Schema
 
 _TOP = {"table", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}

@@ -1,0 +1,19 @@
+"""The public facts of a table: the values that hold them, and their TOML.
+
+Takes a TOML file, its text or a mapping; gives a frozen Schema, checked once. Never reads the data.
+"""
+
+from dosimeter.schema.facts import Column, ColumnType, JoinTable, Scalar, Schema
+from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, read_schema
+
+__all__ = [
+    "Column",
+    "ColumnType",
+    "JoinTable",
+    "Scalar",
+    "Schema",
+    "digest_schema",
+    "dump_schema",
+    "load_schema",
+    "read_schema",
+]
