@@ -27,7 +27,7 @@ from dosimeter.schema import Schema
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
-    from dosimeter.engines.base import Engine
+    from dosimeter.engines import Engine
     from dosimeter.releasing import Prepared
 
 

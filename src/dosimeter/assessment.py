@@ -23,7 +23,7 @@ from dosimeter.choose import (
     write_notes,
 )
 from dosimeter.draft import tells_apart
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.explain import list_conditions
 from dosimeter.expression import check_condition, column_tree, note_unlisted

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.choose import parse_candidates
 from dosimeter.draft import bare_schema, draft_schema, impose_draft
-from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
-from dosimeter.engines.cells import FORMS
-from dosimeter.engines.opening import open_engine, read_frames
+from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
 from dosimeter.look import Look, Method

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines import ReadOptions
 from dosimeter.expression import column_tree
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
 
@@ -95,7 +95,7 @@ class DeletionTable:
     def __init__(self, job: Job, rows: Rows) -> None:
         import pyarrow as pa
 
-        from dosimeter.engines.duckdb import open_duckdb
+        from dosimeter.engines import open_duckdb
 
         self._job = job
         expanded = np.repeat(np.arange(len(rows.times)), rows.times)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
-from dosimeter.columns import fetch_rows
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError
 from dosimeter.expression import as_double, column_tree
 from dosimeter.row_owners import names_people

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine
 from dosimeter.errors import DataError
 from dosimeter.joining import JoinedEngine
 from dosimeter.model import Contributions, Norm, QueryPlan

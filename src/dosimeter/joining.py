@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine, EngineInFront
+from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
 from dosimeter.expression import column_tree, conjunction
 from dosimeter.model import QueryPlan

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
-from dosimeter.columns import fetch_rows
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import OptionError
 from dosimeter.expression import conjunction, wrap
 from dosimeter.model import Contributions, MeasureKind, Norm, QueryPlan

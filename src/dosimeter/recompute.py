@@ -33,7 +33,7 @@ from dosimeter.deletion import (
     named,
     whole_number,
 )
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.expression import as_double, column_tree
 from dosimeter.model import Contributions, Measure, MeasureKind, Norm, QueryPlan

@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine
 from dosimeter.expression import column_tree
 from dosimeter.schema import Column, ColumnType, Schema
 

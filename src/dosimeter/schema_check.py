@@ -14,9 +14,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.columns import fetch_rows
 from dosimeter.draft import count_if, describe_odd_cells, is_rounded
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.expression import column_tree
 from dosimeter.joining import require_unique, unit_schema

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.columns import read_booleans, read_codes, read_integers, read_values
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
 from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
 from dosimeter.model import ADDITIVE, Contributions, MeasureKind, Norm, QueryPlan
 from dosimeter.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query

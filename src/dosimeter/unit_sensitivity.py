@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine
 from dosimeter.errors import SourceUnreachable
 from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
 from dosimeter.model import Contributions, Measure, MeasureKind, Norm, QueryPlan

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine, EngineInFront
+from dosimeter.engines import Engine, EngineInFront
 from dosimeter.expression import column_tree, disjunction
 from dosimeter.schema import Schema
 

@@ -21,7 +21,7 @@ from dosimeter.draft import (
     odd_remarks,
     unread_remarks,
 )
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine
 from dosimeter.expression import column_tree
 from dosimeter.numerals import format_percent
 from dosimeter.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from dosimeter.engines.base import Engine
+from dosimeter.engines import Engine
 from dosimeter.errors import Interrupted
 
 Result = TypeVar("Result")

@@ -1,1 +1,27 @@
-"""Engines run the plan's SQL trees where the data lives and give Arrow tables. One file per engine."""
+"""Engines run trees of SQL where the data are and give Arrow tables: DuckDB, PostgreSQL, Spark.
+
+Takes a source and trees that the planner wrote; gives Arrow tables, and their columns as arrays. Never runs the text
+of an analyst, never draws noise. ``base`` is the protocol; one file per engine, and what it needs, beside it.
+"""
+
+from dosimeter.engines.arrays import fetch_rows, read_booleans, read_codes, read_integers, read_values
+from dosimeter.engines.base import ClosableEngine, Engine, EngineInFront, ReadOptions
+from dosimeter.engines.cells import FORMS
+from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.opening import open_engine, read_frames
+
+__all__ = [
+    "FORMS",
+    "ClosableEngine",
+    "Engine",
+    "EngineInFront",
+    "ReadOptions",
+    "fetch_rows",
+    "open_duckdb",
+    "open_engine",
+    "read_booleans",
+    "read_codes",
+    "read_frames",
+    "read_integers",
+    "read_values",
+]
