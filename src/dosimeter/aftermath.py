@@ -17,7 +17,8 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Entry
 from dosimeter.look import Look
-from dosimeter.model import Mechanism, QueryPlan, RDRs
+from dosimeter.mechanisms import Mechanism
+from dosimeter.model import QueryPlan, RDRs
 from dosimeter.risk import ex_post, summarise_rdr
 
 if TYPE_CHECKING:

@@ -28,17 +28,15 @@ from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.explain import list_conditions
 from dosimeter.expression import check_condition, column_tree, note_unlisted
 from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
-from dosimeter.mechanism import noise_scale
+from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
 from dosimeter.model import (
     Candidate,
     Choice,
     Contributions,
     Estimate,
     EstimateKind,
-    Indicator,
     Measure,
     MeasureKind,
-    Mechanism,
     Output,
     QueryPlan,
     RDRs,

@@ -16,8 +16,8 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
-from dosimeter.mechanism import epsilon_for_scale, noise_scale
-from dosimeter.model import Candidate, Indicator, MeasureKind, Mechanism, RDRs, Sensitivities, paper_candidates
+from dosimeter.mechanisms import Indicator, Mechanism, epsilon_for_scale, noise_scale
+from dosimeter.model import Candidate, MeasureKind, RDRs, Sensitivities, paper_candidates
 from dosimeter.preference import Aggregate, Preference, Verdict
 from dosimeter.risk import compute_rdr, own_epsilon, summarise_rdr, weighted_quantile
 

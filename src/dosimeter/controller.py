@@ -16,7 +16,8 @@ from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_e
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
 from dosimeter.look import Look, Method
-from dosimeter.model import Calibration, Indicator, Mechanism, QueryPlan
+from dosimeter.mechanisms import Calibration, Indicator, Mechanism
+from dosimeter.model import QueryPlan
 from dosimeter.plan import Groups, PlanOptions, plan_query
 from dosimeter.row_owners import RepeatedOwner, count_values, find_repeated_owner, weigh_name
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dosimeter.expression import note_unlisted
-from dosimeter.mechanism import error_quantile, noise_scale
-from dosimeter.model import EstimateKind, Mechanism, QueryPlan
+from dosimeter.mechanisms import Mechanism, error_quantile, noise_scale
+from dosimeter.model import EstimateKind, QueryPlan
 
 
 def explain_plan(plan: QueryPlan) -> dict[str, Any]:

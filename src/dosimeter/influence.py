@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from dosimeter.engines import Engine
 from dosimeter.errors import DataError
 from dosimeter.joining import JoinedEngine
-from dosimeter.model import Contributions, Norm, QueryPlan
+from dosimeter.mechanisms import Norm
+from dosimeter.model import Contributions, QueryPlan
 from dosimeter.schema import Schema
 from dosimeter.sensitivity import (
     Measured,

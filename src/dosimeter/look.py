@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanism import default_delta
-from dosimeter.model import Calibration, Indicator, Mechanism
+from dosimeter.mechanisms import Calibration, Indicator, Mechanism, default_delta
 from dosimeter.plan import Groups, PlanOptions
 
 Method = Literal["closed-form", "recompute"]

@@ -16,8 +16,7 @@ from operator import index
 from typing import Any
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism
+from dosimeter.mechanisms import Mechanism, noise_scale
 
 _LIMIT = 2**62
 """Totals and noise together stay below this: half of what OpenDP's 64-bit integers hold."""

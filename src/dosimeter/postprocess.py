@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
 from dosimeter.evaluation import evaluate
-from dosimeter.mechanism import error_quantile, noise_quantiles
-from dosimeter.model import Estimate, EstimateKind, Mechanism, QueryPlan
+from dosimeter.mechanisms import Mechanism, error_quantile, noise_quantiles
+from dosimeter.model import Estimate, EstimateKind, QueryPlan
 from dosimeter.schema import Scalar
 
 Numbers = Sequence[Sequence[Fraction]]

@@ -36,7 +36,8 @@ from dosimeter.deletion import (
 from dosimeter.engines import Engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.expression import as_double, column_tree
-from dosimeter.model import Contributions, Measure, MeasureKind, Norm, QueryPlan
+from dosimeter.mechanisms import Norm
+from dosimeter.model import Contributions, Measure, MeasureKind, QueryPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa

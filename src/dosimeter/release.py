@@ -13,7 +13,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from dosimeter.errors import OptionError
-from dosimeter.model import Measure, MeasureKind, Mechanism, QueryPlan
+from dosimeter.mechanisms import Mechanism
+from dosimeter.model import Measure, MeasureKind, QueryPlan
 from dosimeter.noise import Calibrated, add_noise, calibrate, has_room
 from dosimeter.schema import Scalar
 

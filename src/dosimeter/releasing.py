@@ -34,8 +34,8 @@ from dosimeter.ledger import (
     refuse_stopped,
 )
 from dosimeter.look import Look
-from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism, QueryPlan
+from dosimeter.mechanisms import Mechanism, noise_scale
+from dosimeter.model import QueryPlan
 from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
 from dosimeter.preference import Preference, PreferenceFunction, parse_preference
 from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found

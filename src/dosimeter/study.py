@@ -28,7 +28,8 @@ from dosimeter.expression import (
     refusal,
     wrap,
 )
-from dosimeter.model import Group, Norm
+from dosimeter.mechanisms import Norm
+from dosimeter.model import Group
 from dosimeter.plan import PlanOptions, check_shape, parse_select, resolve_table
 from dosimeter.schema import Schema
 

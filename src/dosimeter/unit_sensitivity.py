@@ -19,7 +19,8 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine
 from dosimeter.errors import SourceUnreachable
 from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
-from dosimeter.model import Contributions, Measure, MeasureKind, Norm, QueryPlan
+from dosimeter.mechanisms import Norm
+from dosimeter.model import Contributions, Measure, MeasureKind, QueryPlan
 from dosimeter.schema import Scalar
 from dosimeter.unit_queries import (
     ENTRIES,

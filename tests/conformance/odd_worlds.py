@@ -38,7 +38,8 @@ from odd_tables import (
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.base import Engine
 from dosimeter.influence import AnyProfile, measure_exactly
-from dosimeter.model import Norm, QueryPlan
+from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.model import QueryPlan
 from dosimeter.sensitivity import Measured
 
 LABS_ROWS = 2

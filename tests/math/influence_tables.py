@@ -8,7 +8,8 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from dosimeter.model import Contributions, Mechanism, Sensitivities
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.model import Contributions, Sensitivities
 from dosimeter.risk import compute_rdr
 
 LAPLACE = Mechanism("laplace")

@@ -9,8 +9,9 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.model import paper_candidates
 from dosimeter.selection import Method, SelectionProblem
 
 LAPLACE = Mechanism("laplace")

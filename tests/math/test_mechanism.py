@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanism import (
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms.scale import (
     default_delta,
     epsilon_for_scale,
     error_quantile,
@@ -23,7 +24,7 @@ from dosimeter.mechanism import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.model import paper_candidates
 
 LAPLACE = Mechanism("laplace")
 EPSILONS = (0.001, 0.009, 0.1, 0.3, 1.0, 3.0, 10.0, 50.0)
@@ -325,7 +326,7 @@ def test_what_is_out_of_range_is_refused() -> None:
 def test_formulas_load_neither_scipy_nor_opendp() -> None:
     script = (
         "import sys, dosimeter.noise\n"
-        "from dosimeter.mechanism import error_quantile, noise_scale\n"
+        "from dosimeter.mechanisms.scale import error_quantile, noise_scale\n"
         "from dosimeter.model import Mechanism\n"
         "g = Mechanism('gaussian', 1e-6, 'zcdp')\n"
         "error_quantile(g, noise_scale(g, 1.0, 0.1), 1.0)\n"

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
 from dosimeter import selection
-from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.model import paper_candidates
 from dosimeter.noise import certified_epsilon
 from dosimeter.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
 

@@ -26,8 +26,8 @@ from selection_problems import (
     varied_problem,
 )
 
-from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms.scale import noise_scale
 from dosimeter.selection import Method, SelectionProblem, normalised_variance, prepare_test, svt_sensitivity
 
 QUARTERS = tuple(Fraction(i, 4) for i in range(5))

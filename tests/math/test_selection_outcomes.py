@@ -20,7 +20,8 @@ from selection_problems import (
 )
 
 from dosimeter import selection
-from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.model import paper_candidates
 from dosimeter.selection import (
     Method,
     SelectionProblem,

@@ -37,7 +37,8 @@ from query_meanings import (
 )
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
-from dosimeter.model import Contributions, Norm, QueryPlan
+from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.model import Contributions, QueryPlan
 from dosimeter.plan import PlanOptions, plan_query
 from dosimeter.sensitivity import find_contributions, measure_answer, measure_profile
 

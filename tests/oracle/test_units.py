@@ -54,7 +54,7 @@ from unit_oracle import (
 from dosimeter import Dataset, Risk, unit_queries, unit_sensitivity
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DataError, OptionError
-from dosimeter.mechanism import noise_scale
+from dosimeter.mechanisms.scale import noise_scale
 from dosimeter.unit_sensitivity import UnitProfile
 
 EXAMPLES = settings().max_examples  # of the profile in use

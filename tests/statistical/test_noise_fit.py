@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from dosimeter.model import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
 
 N = 100_000

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.model import paper_candidates
 from dosimeter.noise import draw_discrete_laplace
 from dosimeter.selection import (
     Method,

@@ -13,7 +13,7 @@ import pytest
 from release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 from dosimeter import Dataset, Ledger
-from dosimeter.model import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.release import add_noise_to
 
 Row = tuple[Fraction, ...]
@@ -34,7 +34,7 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of an average depends on the noisy count: it is worked out again from what the ledger holds."""
-    from dosimeter.mechanism import noise_scale
+    from dosimeter.mechanisms.scale import noise_scale
     from dosimeter.postprocess import error_95
 
     sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward"
@@ -54,7 +54,7 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
 
 def test_errors_of_averages_and_spreads_by_simulation(stays: Dataset) -> None:
     """The 95th percentile over 200,000 draws, seeded: its own standard error is below 0.4 % of it."""
-    from dosimeter.mechanism import noise_scale
+    from dosimeter.mechanisms.scale import noise_scale
     from dosimeter.postprocess import error_95, measure_scales
 
     plan, laplace = (
@@ -92,7 +92,7 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The average of a group of hardly anybody is far off; where HAVING takes it out, its error does not count."""
-    from dosimeter.mechanism import noise_scale
+    from dosimeter.mechanisms.scale import noise_scale
     from dosimeter.postprocess import error_95
 
     counts = [Fraction(11), Fraction(9), Fraction(10), Fraction(1)]  # of wards with 10, 10, 10 and 0 people

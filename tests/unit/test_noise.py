@@ -11,8 +11,9 @@ import opendp.prelude as opendp
 import pytest
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.mechanism import noise_scale
-from dosimeter.model import Mechanism, paper_candidates
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.model import paper_candidates
 from dosimeter.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace
 
 LAPLACE = Mechanism("laplace")

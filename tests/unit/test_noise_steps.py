@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from release_stays import SCHEMA, schema_of
 
 from dosimeter import Dataset
-from dosimeter.model import Mechanism, QueryPlan
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.model import QueryPlan
 from dosimeter.plan import plan_query
 from dosimeter.release import _rounding, calibrate_plan
 from dosimeter.schema.toml import read_schema

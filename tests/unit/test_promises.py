@@ -12,7 +12,7 @@ from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, schema_of
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import OptionError, QueryError, SchemaError
-from dosimeter.model import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.release import promise_chosen, promise_fixed, promise_found
 
 # ---------------------------------------------------------------- the three ways, and what is said

@@ -14,7 +14,8 @@ from sqlglot import exp
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.expression import column_tree
-from dosimeter.model import Contributions, Norm, QueryPlan
+from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.model import Contributions, QueryPlan
 from dosimeter.plan import PlanOptions, plan_query
 from dosimeter.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
 from dosimeter.schema.facts import Column, ColumnType, Schema

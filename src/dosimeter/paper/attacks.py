@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.controller import Dataset
-from dosimeter.model import Mechanism
+from dosimeter.mechanisms import Mechanism
 from dosimeter.noise import add_noise, calibrate
 
 CONFIDENCE = 0.999

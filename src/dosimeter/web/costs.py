@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.accounting import Books, Policy, Reading
-from dosimeter.mechanism import noise_scale
+from dosimeter.mechanisms import noise_scale
 from dosimeter.numerals import format_epsilon, format_number
 from dosimeter.postprocess import error_95
 from dosimeter.releasing import Prepared

@@ -19,7 +19,7 @@ from dosimeter.assessment import Risk
 from dosimeter.choose import find_largest
 from dosimeter.controller import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
-from dosimeter.mechanism import noise_scale
+from dosimeter.mechanisms import noise_scale
 from dosimeter.model import Candidate, Choice, Output, Sensitivities
 from dosimeter.plots import Bin, bin_people
 from dosimeter.postprocess import assemble_answer, error_95, needs_values

@@ -20,7 +20,7 @@ from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, SchemaError
 from dosimeter.expression import column_tree
 from dosimeter.ledger import Entry
-from dosimeter.mechanism import noise_scale
+from dosimeter.mechanisms import noise_scale
 from dosimeter.model import QueryPlan
 from dosimeter.plan import plan_query
 from dosimeter.risk import own_epsilon

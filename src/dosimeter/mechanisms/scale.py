@@ -22,7 +22,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
-from dosimeter.model import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 
 _UNIT = 2.0**-53
 _ROUNDING = 8 * _UNIT
