@@ -21,8 +21,8 @@ MOST_LINES = 600
 HOMES = {
     "opendp": ("noise.py",),
     "sqlglot": (
-        "expression.py",
-        "evaluation.py",
+        "sql/expressions.py",
+        "sql/evaluation.py",
         "domain.py",
         "grid.py",
         "aggregates.py",
@@ -49,7 +49,7 @@ HOMES = {
         "unit_rows.py",
         "unit_values.py",
         "joining.py",
-        "totality.py",
+        "sql/safe_arithmetic.py",
     ),
     "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py"),
     "psycopg": ("engines/postgres.py", "ledger/"),

@@ -14,11 +14,19 @@ from typing import ClassVar
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.expression import Scope, check_condition, check_expression, clause_of, expect_only, read_number, refusal
 from dosimeter.grid import Gridded, put_on_grid
 from dosimeter.model import Argument, Estimate, EstimateKind, Measure, MeasureKind
 from dosimeter.schema import Schema
-from dosimeter.totality import make_total
+from dosimeter.sql import (
+    Scope,
+    check_condition,
+    check_expression,
+    clause_of,
+    expect_only,
+    make_total,
+    read_number,
+    refusal,
+)
 
 _NAMES: dict[type[exp.Expression], str] = {
     exp.Count: "count",

@@ -26,7 +26,6 @@ from dosimeter.draft import tells_apart
 from dosimeter.engines import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.explain import list_conditions
-from dosimeter.expression import check_condition, column_tree, note_unlisted
 from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
 from dosimeter.model import (
@@ -58,6 +57,7 @@ from dosimeter.risk import (
 from dosimeter.schema import ColumnType
 from dosimeter.sensitivity import Measured, Profile
 from dosimeter.sources import find_column, list_unit_columns, scope_of
+from dosimeter.sql import check_condition, column_tree, note_unlisted
 from dosimeter.unit_sensitivity import UnitProfile
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import ReadOptions
-from dosimeter.expression import column_tree
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
+from dosimeter.sql import column_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,9 +12,8 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.evaluation import compile_tree, evaluate
-from dosimeter.expression import Checked, Type, clause_of
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
+from dosimeter.sql import Checked, Type, clause_of, compile_tree, evaluate
 
 MAX_POINTS = 1_000_000
 

@@ -17,9 +17,9 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError
-from dosimeter.expression import as_double, column_tree
 from dosimeter.row_owners import names_people
 from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.sql import as_double, column_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dosimeter.expression import note_unlisted
 from dosimeter.mechanisms import Mechanism, error_quantile, noise_scale
 from dosimeter.model import EstimateKind, QueryPlan
+from dosimeter.sql import note_unlisted
 
 
 def explain_plan(plan: QueryPlan) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.expression import DATE_PARTS, as_bigint, as_double, clause_of, column_tree, refusal, wrap
 from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.sql import DATE_PARTS, as_bigint, as_double, clause_of, column_tree, refusal, wrap
 
 LARGEST = 2**62  # what 64-bit integers hold, with room to be doubled
 LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer

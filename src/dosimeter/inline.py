@@ -12,15 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dosimeter.expression import (
-    COMPARISONS,
-    DATE_PART_NODES,
-    MAX_NODES,
-    clause_of,
-    conjunction,
-    expect_only,
-    refusal,
-)
+from dosimeter.sql import COMPARISONS, DATE_PART_NODES, MAX_NODES, clause_of, conjunction, expect_only, refusal
 
 MAX_NESTING = 10
 _ROW_WISE = ("expressions", "from_", "where", "joins")

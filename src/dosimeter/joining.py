@@ -13,10 +13,10 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
-from dosimeter.expression import column_tree, conjunction
 from dosimeter.model import QueryPlan
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sources import joined_relation
+from dosimeter.sql import column_tree, conjunction
 from dosimeter.units import BoundedEngine, bounded_relation, find_facts
 
 

@@ -19,12 +19,12 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import OptionError
-from dosimeter.expression import conjunction, wrap
 from dosimeter.mechanisms import Norm
 from dosimeter.model import Contributions, MeasureKind, QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
 from dosimeter.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.sensitivity import Measured, Profile
+from dosimeter.sql import conjunction, wrap
 from dosimeter.unit_queries import units_query
 from dosimeter.unit_rows import is_declared
 from dosimeter.unit_sensitivity import UnitProfile

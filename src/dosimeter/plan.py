@@ -22,7 +22,12 @@ from sqlglot.errors import ParseError, SqlglotError
 from dosimeter.aggregates import Aggregates, as_aggregate
 from dosimeter.domain import declared_values
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.expression import (
+from dosimeter.inline import inline_subqueries
+from dosimeter.model import Group, Ordering, Output, QueryPlan
+from dosimeter.schema import Schema, digest_schema
+from dosimeter.singling_out import find_singled_out
+from dosimeter.sources import list_identifying, resolve_joins
+from dosimeter.sql import (
     COMPARISONS,
     NUMERIC,
     Checked,
@@ -36,15 +41,10 @@ from dosimeter.expression import (
     disjunction,
     expect_only,
     flatten_connector,
+    make_total,
     refusal,
     wrap,
 )
-from dosimeter.inline import inline_subqueries
-from dosimeter.model import Group, Ordering, Output, QueryPlan
-from dosimeter.schema import Schema, digest_schema
-from dosimeter.singling_out import find_singled_out
-from dosimeter.sources import list_identifying, resolve_joins
-from dosimeter.totality import make_total
 
 Groups = Literal["declared", "observed"]
 MAX_SQL = 100_000

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from dosimeter.evaluation import evaluate
 from dosimeter.model import QueryPlan
+from dosimeter.sql import evaluate
 
 Form = list[Any]  # a JSON value: the name of a node, then its parts
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
-from dosimeter.evaluation import evaluate
 from dosimeter.mechanisms import Mechanism, error_quantile, noise_quantiles
 from dosimeter.model import Estimate, EstimateKind, QueryPlan
 from dosimeter.schema import Scalar
+from dosimeter.sql import evaluate
 
 Numbers = Sequence[Sequence[Fraction]]
 _Kept = tuple[int, dict[str, Any]]  # where a group stands among all, and what is known of it

@@ -12,8 +12,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.expression import as_double, column_tree, conjunction, wrap
 from dosimeter.model import Argument, MeasureKind, QueryPlan
+from dosimeter.sql import as_double, column_tree, conjunction, wrap
 from dosimeter.unit_rows import is_declared
 
 PEOPLE = "people"

@@ -35,9 +35,9 @@ from dosimeter.deletion import (
 )
 from dosimeter.engines import Engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
-from dosimeter.expression import as_double, column_tree
 from dosimeter.mechanisms import Norm
 from dosimeter.model import Contributions, Measure, MeasureKind, QueryPlan
+from dosimeter.sql import as_double, column_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa

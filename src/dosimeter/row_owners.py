@@ -15,8 +15,8 @@ from enum import IntEnum
 from sqlglot import exp
 
 from dosimeter.engines import Engine
-from dosimeter.expression import column_tree
 from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.sql import column_tree
 
 UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
 _NAMES = frozenset({"name", "names", "surname", "forename", "firstname", "lastname", "fullname"})

@@ -14,7 +14,7 @@ from contextlib import suppress
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.expression import COMPARISONS, DATE_PART_NODES, Scope, clause_of
+from dosimeter.sql import COMPARISONS, DATE_PART_NODES, Scope, clause_of
 
 _TESTS: tuple[type[exp.Expr], ...] = (
     *COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between, exp.Like, exp.ILike, exp.Is, exp.Nullif,

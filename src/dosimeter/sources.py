@@ -13,17 +13,9 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.expression import (
-    COLUMN_TYPES,
-    Scope,
-    clause_of,
-    conjunction,
-    expect_only,
-    flatten_connector,
-    refusal,
-)
 from dosimeter.model import Join, QueryPlan
 from dosimeter.schema import Column, JoinTable, Schema
+from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
 
 
 @dataclass(frozen=True, slots=True)

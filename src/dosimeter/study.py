@@ -16,7 +16,11 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import QueryError
-from dosimeter.expression import (
+from dosimeter.mechanisms import Norm
+from dosimeter.model import Group
+from dosimeter.plan import PlanOptions, check_shape, parse_select, resolve_table
+from dosimeter.schema import Schema
+from dosimeter.sql import (
     NUMERIC,
     Scope,
     as_double,
@@ -28,10 +32,6 @@ from dosimeter.expression import (
     refusal,
     wrap,
 )
-from dosimeter.mechanisms import Norm
-from dosimeter.model import Group
-from dosimeter.plan import PlanOptions, check_shape, parse_select, resolve_table
-from dosimeter.schema import Schema
 
 _OF_ONE_NUMBER = (
     exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance,

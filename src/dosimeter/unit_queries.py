@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.expression import column_tree, conjunction
 from dosimeter.model import MeasureKind, QueryPlan
 from dosimeter.schema import ColumnType, Schema
+from dosimeter.sql import column_tree, conjunction
 from dosimeter.unit_rows import (
     BY,
     GROUP,

@@ -10,9 +10,9 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from dosimeter.expression import as_bigint, column_tree, conjunction, wrap
 from dosimeter.model import Argument, Group, QueryPlan
 from dosimeter.schema import Scalar
+from dosimeter.sql import as_bigint, column_tree, conjunction, wrap
 
 UNIT = "unit"
 GROUP = "grp"

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.expression import as_double, conjunction, wrap
 from dosimeter.model import QueryPlan
+from dosimeter.sql import as_double, conjunction, wrap
 from dosimeter.unit_rows import (
     UNIT,
     alias,

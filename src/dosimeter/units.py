@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
-from dosimeter.expression import column_tree, disjunction
 from dosimeter.schema import Schema
+from dosimeter.sql import column_tree, disjunction
 
 UNIT = "unit"
 RANK = "dosimeter_rank"

@@ -21,10 +21,11 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from dosimeter import aggregates, expression, grid, inline, plan
+from dosimeter import aggregates, grid, inline, plan
 from dosimeter.errors import QueryError
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
+from dosimeter.sql import expressions as expression
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 PAGE = (GUIDES / "sql.md").read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.evaluation import evaluate
-from dosimeter.expression import Scope, Type, check_expression
 from dosimeter.schema.facts import Column, ColumnType, Schema
-from dosimeter.totality import make_total
+from dosimeter.sql.evaluation import evaluate
+from dosimeter.sql.expressions import Scope, Type, check_expression
+from dosimeter.sql.safe_arithmetic import make_total
 
 SCHEMA = Schema(
     table="t",

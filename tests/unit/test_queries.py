@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
-from dosimeter.expression import column_tree
 from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.model import Contributions, QueryPlan
 from dosimeter.plan import PlanOptions, plan_query
@@ -21,6 +20,7 @@ from dosimeter.queries import INSIDE, PEOPLE, count_query, people_query, profile
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema
 from dosimeter.sensitivity import count_individuals, find_contributions, measure_answer, measure_profile
+from dosimeter.sql.expressions import column_tree
 
 PEOPLE_COUNT = 20_000
 SCHEMA = Schema(

@@ -18,13 +18,13 @@ from dosimeter.aftermath import recall_look
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, SchemaError
-from dosimeter.expression import column_tree
 from dosimeter.ledger import Entry
 from dosimeter.mechanisms import noise_scale
 from dosimeter.model import QueryPlan
 from dosimeter.plan import plan_query
 from dosimeter.risk import own_epsilon
 from dosimeter.sensitivity import find_contributions, measure_profile
+from dosimeter.sql import column_tree
 from dosimeter.web.jobs import Meter
 
 MOST_RECORDS = 200_000

@@ -21,7 +21,7 @@ from sqlglot.errors import SqlglotError
 
 from dosimeter.errors import QueryError
 from dosimeter.schema import Column, ColumnType, Schema
-from dosimeter.totality import make_total
+from dosimeter.sql.safe_arithmetic import make_total
 
 
 class Type(StrEnum):
