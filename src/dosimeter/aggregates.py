@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.grid import Gridded, put_on_grid
-from dosimeter.model import Argument, Estimate, EstimateKind, Measure, MeasureKind
+from dosimeter.measures import Argument, Measure, MeasureKind
+from dosimeter.model import Estimate, EstimateKind
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     Scope,

@@ -27,6 +27,7 @@ from dosimeter.engines import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.explain import list_conditions
 from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
+from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
 from dosimeter.model import (
     Candidate,
@@ -34,8 +35,6 @@ from dosimeter.model import (
     Contributions,
     Estimate,
     EstimateKind,
-    Measure,
-    MeasureKind,
     Output,
     QueryPlan,
     RDRs,

@@ -16,8 +16,9 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
+from dosimeter.measures import MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, epsilon_for_scale, noise_scale
-from dosimeter.model import Candidate, MeasureKind, RDRs, Sensitivities, paper_candidates
+from dosimeter.model import Candidate, RDRs, Sensitivities, paper_candidates
 from dosimeter.preference import Aggregate, Preference, Verdict
 from dosimeter.risk import compute_rdr, own_epsilon, summarise_rdr, weighted_quantile
 

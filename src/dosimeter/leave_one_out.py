@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.model import Measure, MeasureKind, QueryPlan
+from dosimeter.measures import Measure, MeasureKind
+from dosimeter.model import QueryPlan
 
 _FITS = 2**62  # two numbers below it can be added in 64 bits
 

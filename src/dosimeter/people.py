@@ -19,8 +19,9 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import OptionError
+from dosimeter.measures import MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions, MeasureKind, QueryPlan
+from dosimeter.model import Contributions, QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
 from dosimeter.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.sensitivity import Measured, Profile

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.model import Argument, MeasureKind, QueryPlan
+from dosimeter.measures import Argument, MeasureKind
+from dosimeter.model import QueryPlan
 from dosimeter.sql import as_double, column_tree, conjunction, wrap
 from dosimeter.unit_rows import is_declared
 

@@ -35,8 +35,9 @@ from dosimeter.deletion import (
 )
 from dosimeter.engines import Engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
+from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions, Measure, MeasureKind, QueryPlan
+from dosimeter.model import Contributions, QueryPlan
 from dosimeter.sql import as_double, column_tree
 
 if TYPE_CHECKING:

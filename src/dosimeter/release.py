@@ -13,8 +13,9 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from dosimeter.errors import OptionError
+from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Mechanism
-from dosimeter.model import Measure, MeasureKind, QueryPlan
+from dosimeter.model import QueryPlan
 from dosimeter.noise import Calibrated, add_noise, calibrate, has_room
 from dosimeter.schema import Scalar
 

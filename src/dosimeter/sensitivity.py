@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
 from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
+from dosimeter.measures import ADDITIVE, MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import ADDITIVE, Contributions, MeasureKind, QueryPlan
+from dosimeter.model import Contributions, QueryPlan
 from dosimeter.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
 from dosimeter.schema import Scalar
 from dosimeter.unit_rows import BY

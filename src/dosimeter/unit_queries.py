@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.model import MeasureKind, QueryPlan
+from dosimeter.measures import MeasureKind
+from dosimeter.model import QueryPlan
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import column_tree, conjunction
 from dosimeter.unit_rows import (

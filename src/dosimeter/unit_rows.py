@@ -10,7 +10,8 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from dosimeter.model import Argument, Group, QueryPlan
+from dosimeter.measures import Argument
+from dosimeter.model import Group, QueryPlan
 from dosimeter.schema import Scalar
 from dosimeter.sql import as_bigint, column_tree, conjunction, wrap
 

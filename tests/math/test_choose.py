@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from dosimeter.choose import Found, Limit, build_candidate, exact_limit, find_largest, parse_candidates, write_notes
 from dosimeter.errors import OptionError
+from dosimeter.measures.measure import MeasureKind
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.model import Choice, MeasureKind, Sensitivities
+from dosimeter.model import Choice, Sensitivities
 from dosimeter.preference import Verdict, parse_preference
 from dosimeter.risk import compute_rdr
 

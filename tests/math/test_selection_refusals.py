@@ -9,7 +9,8 @@ import pytest
 from selection_problems import make_problem
 
 from dosimeter.errors import DataError, OptionError, QueryError
-from dosimeter.model import Measure, MeasureKind, QueryPlan
+from dosimeter.measures.measure import Measure, MeasureKind
+from dosimeter.model import QueryPlan
 from dosimeter.schema.facts import Schema
 from dosimeter.selection import accuracy, outcome_distribution, prepare_test, require_additive, select_epsilon
 

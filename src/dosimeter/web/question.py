@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.accounting import exact_decimal
-from dosimeter.model import MeasureKind, QueryPlan
+from dosimeter.measures import MeasureKind
+from dosimeter.model import QueryPlan
 from dosimeter.numerals import format_epsilon, format_number
 from dosimeter.people import show_cell
 from dosimeter.release import promise_chosen, promise_fixed, promise_found
