@@ -16,9 +16,9 @@ import numpy as np
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Entry
-from dosimeter.look import Look
 from dosimeter.mechanisms import Mechanism
-from dosimeter.model import QueryPlan, RDRs
+from dosimeter.model import RDRs
+from dosimeter.planning import Look, QueryPlan
 from dosimeter.risk import ex_post, summarise_rdr
 
 if TYPE_CHECKING:

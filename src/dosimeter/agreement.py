@@ -22,7 +22,7 @@ from dosimeter.ledger import (
     check_apart,
     refuse_stopped,
 )
-from dosimeter.plan_identity import digest_measured
+from dosimeter.planning import digest_measured
 from dosimeter.schema import Schema
 from dosimeter.version import __version__
 

@@ -25,22 +25,21 @@ from dosimeter.choose import (
 from dosimeter.draft import tells_apart
 from dosimeter.engines import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
-from dosimeter.explain import list_conditions
 from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
-from dosimeter.model import (
-    Candidate,
-    Choice,
-    Contributions,
+from dosimeter.model import Candidate, Choice, Contributions, RDRs, Sensitivities
+from dosimeter.people import find_people, find_units, show_cell, take_row
+from dosimeter.planning import (
     Estimate,
     EstimateKind,
     Output,
     QueryPlan,
-    RDRs,
-    Sensitivities,
+    find_column,
+    list_conditions,
+    list_unit_columns,
+    scope_of,
 )
-from dosimeter.people import find_people, find_units, show_cell, take_row
 from dosimeter.postprocess import error_95, needs_values
 from dosimeter.preference import Preference, PreferenceFunction, Verdict, parse_preference
 from dosimeter.risk import (
@@ -55,7 +54,6 @@ from dosimeter.risk import (
 )
 from dosimeter.schema import ColumnType
 from dosimeter.sensitivity import Measured, Profile
-from dosimeter.sources import find_column, list_unit_columns, scope_of
 from dosimeter.sql import check_condition, column_tree, note_unlisted
 from dosimeter.unit_sensitivity import UnitProfile
 
@@ -64,7 +62,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-    from dosimeter.study import StudyPlan
+    from dosimeter.planning import StudyPlan
 
 MOST_IN_HISTOGRAM = 10_000
 

@@ -15,10 +15,8 @@ from dosimeter.draft import bare_schema, draft_schema, impose_draft
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
-from dosimeter.look import Look, Method
 from dosimeter.mechanisms import Calibration, Indicator, Mechanism
-from dosimeter.model import QueryPlan
-from dosimeter.plan import Groups, PlanOptions, plan_query
+from dosimeter.planning import Groups, Look, Method, PlanOptions, QueryPlan, plan_query
 from dosimeter.row_owners import RepeatedOwner, count_values, find_repeated_owner, weigh_name
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 from dosimeter.sensitivity import Profile
@@ -240,8 +238,8 @@ class Dataset:
         self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None
     ) -> Risk:
         """S7: SQL that cannot be planned, with a sensitivity given by hand, by really leaving out each record."""
+        from dosimeter.planning import plan_study
         from dosimeter.recompute import recompute_study
-        from dosimeter.study import plan_study
 
         study = plan_study(sql, self._schema_for(sql), sensitivity)
         n = self.n

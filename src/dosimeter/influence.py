@@ -9,7 +9,8 @@ from dosimeter.engines import Engine
 from dosimeter.errors import DataError
 from dosimeter.joining import JoinedEngine
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions, QueryPlan
+from dosimeter.model import Contributions
+from dosimeter.planning import QueryPlan
 from dosimeter.schema import Schema
 from dosimeter.sensitivity import (
     Measured,

@@ -13,9 +13,8 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
-from dosimeter.model import QueryPlan
+from dosimeter.planning import QueryPlan, joined_relation
 from dosimeter.schema import JoinTable, Schema
-from dosimeter.sources import joined_relation
 from dosimeter.sql import column_tree, conjunction
 from dosimeter.units import BoundedEngine, bounded_relation, find_facts
 

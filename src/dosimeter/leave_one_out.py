@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures import Measure, MeasureKind
-from dosimeter.model import QueryPlan
+from dosimeter.planning import QueryPlan
 
 _FITS = 2**62  # two numbers below it can be added in 64 bits
 

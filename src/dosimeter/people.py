@@ -21,7 +21,8 @@ from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import OptionError
 from dosimeter.measures import MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions, QueryPlan
+from dosimeter.model import Contributions
+from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
 from dosimeter.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.sensitivity import Measured, Profile

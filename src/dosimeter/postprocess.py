@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
 from dosimeter.mechanisms import Mechanism, error_quantile, noise_quantiles
-from dosimeter.model import Estimate, EstimateKind, QueryPlan
+from dosimeter.planning import Estimate, EstimateKind, QueryPlan
 from dosimeter.schema import Scalar
 from dosimeter.sql import evaluate
 

@@ -17,7 +17,7 @@ from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.ledger import Entry, Incident, Ledger
 from dosimeter.model import Choice
 from dosimeter.numerals import format_number
-from dosimeter.plan_identity import digest_measured
+from dosimeter.planning import digest_measured
 from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (
     Prepared,
@@ -37,7 +37,7 @@ from dosimeter.selection import (
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.controller import Dataset
-    from dosimeter.look import Look
+    from dosimeter.planning import Look
 
 
 def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> dict[str, Any]:

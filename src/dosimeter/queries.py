@@ -13,7 +13,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dosimeter.measures import Argument, MeasureKind
-from dosimeter.model import QueryPlan
+from dosimeter.planning import QueryPlan
 from dosimeter.sql import as_double, column_tree, conjunction, wrap
 from dosimeter.unit_rows import is_declared
 

@@ -37,13 +37,14 @@ from dosimeter.engines import Engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions, QueryPlan
+from dosimeter.model import Contributions
+from dosimeter.planning import QueryPlan
 from dosimeter.sql import as_double, column_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dosimeter.study import StudyPlan
+    from dosimeter.planning import StudyPlan
 
 Progress = Callable[[int, int], None]
 

@@ -15,8 +15,8 @@ from fractions import Fraction
 from dosimeter.errors import OptionError
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Mechanism
-from dosimeter.model import QueryPlan
 from dosimeter.noise import Calibrated, add_noise, calibrate, has_room
+from dosimeter.planning import QueryPlan
 from dosimeter.schema import Scalar
 
 GroupKey = tuple[Scalar, ...]

@@ -33,9 +33,8 @@ from dosimeter.ledger import (
     Reservation,
     refuse_stopped,
 )
-from dosimeter.look import Look
 from dosimeter.mechanisms import Mechanism, noise_scale
-from dosimeter.model import QueryPlan
+from dosimeter.planning import Look, QueryPlan
 from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
 from dosimeter.preference import Preference, PreferenceFunction, parse_preference
 from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
@@ -165,7 +164,7 @@ class Prepared:
 
 def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
     """Check everything that can be checked without data; every refusal here may be explained to anybody."""
-    from dosimeter.plan import plan_query
+    from dosimeter.planning import plan_query
 
     n = _require_reviewed(schema)
     if look.groups != "declared":

@@ -19,7 +19,8 @@ from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, 
 from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
 from dosimeter.measures import ADDITIVE, MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions, QueryPlan
+from dosimeter.model import Contributions
+from dosimeter.planning import QueryPlan
 from dosimeter.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
 from dosimeter.schema import Scalar
 from dosimeter.unit_rows import BY

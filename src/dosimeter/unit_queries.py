@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dosimeter.measures import MeasureKind
-from dosimeter.model import QueryPlan
+from dosimeter.planning import QueryPlan
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import column_tree, conjunction
 from dosimeter.unit_rows import (

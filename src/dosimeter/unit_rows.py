@@ -11,7 +11,7 @@ from datetime import date, datetime
 from sqlglot import exp
 
 from dosimeter.measures import Argument
-from dosimeter.model import Group, QueryPlan
+from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
 from dosimeter.sql import as_bigint, column_tree, conjunction, wrap
 

@@ -21,7 +21,8 @@ from dosimeter.errors import SourceUnreachable
 from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions, QueryPlan
+from dosimeter.model import Contributions
+from dosimeter.planning import QueryPlan
 from dosimeter.schema import Scalar
 from dosimeter.unit_queries import (
     ENTRIES,

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.model import QueryPlan
+from dosimeter.planning import QueryPlan
 from dosimeter.sql import as_double, conjunction, wrap
 from dosimeter.unit_rows import (
     UNIT,

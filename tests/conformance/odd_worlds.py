@@ -39,7 +39,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.engines.base import Engine
 from dosimeter.influence import AnyProfile, measure_exactly
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import QueryPlan
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sensitivity import Measured
 
 LABS_ROWS = 2

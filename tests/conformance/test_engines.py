@@ -16,7 +16,7 @@ from dosimeter.draft import draft_remarks, draft_schema
 from dosimeter.engines.base import Engine
 from dosimeter.ledger import Ledger
 from dosimeter.model import Contributions
-from dosimeter.plan import plan_query
+from dosimeter.planning.planner import plan_query
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
 from dosimeter.schema_check import check_schema

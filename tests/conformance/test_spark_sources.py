@@ -26,7 +26,7 @@ from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import SparkEngine, open_spark
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, QueryError
-from dosimeter.plan import plan_query
+from dosimeter.planning.planner import plan_query
 from dosimeter.queries import count_query
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema

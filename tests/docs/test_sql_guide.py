@@ -21,8 +21,10 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from dosimeter import aggregates, grid, inline, plan
 from dosimeter.errors import QueryError
+from dosimeter.planning import aggregates, grid
+from dosimeter.planning import planner as plan
+from dosimeter.planning import subqueries as inline
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
 from dosimeter.sql import expressions as expression

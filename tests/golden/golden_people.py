@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dosimeter.model import QueryPlan
-from dosimeter.plan import PlanOptions
+from dosimeter.planning.planner import PlanOptions
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.queries import PEOPLE, answer_query, people_query, profile_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 

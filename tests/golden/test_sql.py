@@ -12,8 +12,8 @@ from golden_people import FLOOR, HAND, SCHEMA, expect_harmless
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.model import QueryPlan
-from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema
 
 

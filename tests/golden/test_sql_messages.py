@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from dosimeter.errors import QueryError
-from dosimeter.plan import plan_query
+from dosimeter.planning.planner import plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 
 SCHEMA = Schema(

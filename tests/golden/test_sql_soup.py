@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shares import Share
 
 from dosimeter.errors import QueryError
-from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.planning.planner import PlanOptions, plan_query
 
 KEYWORDS = """
     SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT AS AND OR NOT IN IS NULL LIKE BETWEEN CASE WHEN THEN ELSE END

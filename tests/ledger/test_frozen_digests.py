@@ -13,7 +13,7 @@ import pytest
 
 from dosimeter.agreement import digest_request
 from dosimeter.controller import Dataset
-from dosimeter.look import Look
+from dosimeter.planning.options import Look
 from dosimeter.releasing import ReleaseOrder, prepare_release
 from dosimeter.schema.toml import digest_schema, load_schema
 

@@ -13,7 +13,7 @@ from test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
 from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DatasetStopped
-from dosimeter.look import Look
+from dosimeter.planning.options import Look
 from dosimeter.preview import dry_run
 from dosimeter.releasing import ReleaseOrder, Terms, release
 

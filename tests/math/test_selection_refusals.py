@@ -10,7 +10,7 @@ from selection_problems import make_problem
 
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures.measure import Measure, MeasureKind
-from dosimeter.model import QueryPlan
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Schema
 from dosimeter.selection import accuracy, outcome_distribution, prepare_test, require_additive, select_epsilon
 

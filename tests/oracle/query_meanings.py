@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dosimeter.plan import PlanOptions
+from dosimeter.planning.planner import PlanOptions
 from dosimeter.schema.facts import Column, ColumnType, Schema
 
 Row = dict[str, Any]

@@ -14,7 +14,8 @@ from dosimeter.arrays import FloatArray
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import Contributions, QueryPlan
+from dosimeter.model import Contributions
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.recompute import recompute_contributions
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema

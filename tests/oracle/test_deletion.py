@@ -38,8 +38,9 @@ from query_meanings import (
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import Contributions, QueryPlan
-from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.model import Contributions
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sensitivity import find_contributions, measure_answer, measure_profile
 
 # ---------------------------------------------------------------- the comparison

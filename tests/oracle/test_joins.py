@@ -37,7 +37,7 @@ from unit_oracle import (
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DosimeterError, QueryError, SchemaError
-from dosimeter.plan import plan_query
+from dosimeter.planning.planner import plan_query
 from dosimeter.schema.toml import dump_schema, parse_schema, read_schema
 
 EXAMPLES = settings().max_examples

@@ -22,7 +22,7 @@ from dosimeter.engines.base import Engine
 from dosimeter.errors import QueryError
 from dosimeter.influence import AnyProfile, measure_exactly
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import QueryPlan
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sensitivity import Measured
 
 DRAWN, ACCEPTED = 36, 32  # queries of each block: drawn, and accepted at least

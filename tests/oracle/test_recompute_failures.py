@@ -17,9 +17,9 @@ from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter import recompute
 from dosimeter.errors import DataError, OptionError
-from dosimeter.plan import plan_query
+from dosimeter.planning.native import plan_study
+from dosimeter.planning.planner import plan_query
 from dosimeter.recompute import recompute_contributions, recompute_study
-from dosimeter.study import plan_study
 
 
 def test_more_people_than_declared_are_all_left_out_once() -> None:
@@ -122,7 +122,7 @@ def has_ended(process: int) -> bool:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are sent signals on POSIX")
 def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
-    script = tmp_path / "study.py"
+    script = tmp_path / "planning/native.py"
     script.write_text(INTERRUPTED)
     with subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from dosimeter import Dataset, Ledger
-from dosimeter.look import Look
+from dosimeter.planning.options import Look
 from dosimeter.preview import dry_run
 from dosimeter.releasing import ReleaseOrder, Terms
 

@@ -27,8 +27,8 @@ from scipy.stats import chi2, norm
 from dosimeter.controller import Dataset
 from dosimeter.ledger import Ledger
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.model import QueryPlan
-from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release import add_noise_to, calibrate_plan
 from dosimeter.sensitivity import measure_answer
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.ledger import Account
-from dosimeter.look import Look
+from dosimeter.planning.options import Look
 from dosimeter.preview import dry_run
 from dosimeter.releasing import ReleaseOrder, Terms
 

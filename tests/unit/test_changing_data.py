@@ -10,7 +10,7 @@ import pytest
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, SchemaError
-from dosimeter.look import Look
+from dosimeter.planning.options import Look
 from dosimeter.preview import dry_run
 from dosimeter.releasing import ReleaseOrder, Terms
 

@@ -12,7 +12,7 @@ from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, OptionError
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.plan_identity import digest_measured
+from dosimeter.planning.identity import digest_measured
 from dosimeter.selection import SelectionProblem, outcome_distribution
 
 

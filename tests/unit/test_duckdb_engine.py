@@ -21,7 +21,7 @@ from sqlglot import exp
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
-from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.sensitivity import count_individuals, measure_answer, measure_profile
 

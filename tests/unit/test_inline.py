@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from dosimeter.errors import QueryError
-from dosimeter.inline import inline_subqueries
-from dosimeter.plan import parse_select, plan_query
+from dosimeter.planning.planner import parse_select, plan_query
+from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.schema.toml import read_schema
 
 TABLES = """

@@ -15,8 +15,8 @@ from release_stays import SCHEMA, schema_of
 
 from dosimeter import Dataset
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.model import QueryPlan
-from dosimeter.plan import plan_query
+from dosimeter.planning.planner import plan_query
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release import _rounding, calibrate_plan
 from dosimeter.schema.toml import read_schema
 

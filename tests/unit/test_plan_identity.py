@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dosimeter.plan import plan_query
-from dosimeter.plan_identity import digest_measured
+from dosimeter.planning.identity import digest_measured
+from dosimeter.planning.planner import plan_query
 from dosimeter.schema.toml import read_schema
 
 SCHEMA = read_schema(

@@ -14,8 +14,9 @@ from sqlglot import exp
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import Contributions, QueryPlan
-from dosimeter.plan import PlanOptions, plan_query
+from dosimeter.model import Contributions
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dosimeter.cli import main
-from dosimeter.explain import explain_plan
-from dosimeter.plan import plan_query
+from dosimeter.planning.explain import explain_plan
+from dosimeter.planning.planner import plan_query
 from dosimeter.schema.toml import parse_schema
 
 VISITS = parse_schema(

@@ -19,7 +19,7 @@ from dosimeter.controller import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import Ledger
-from dosimeter.look import Look
+from dosimeter.planning.options import Look
 from dosimeter.preference import parse_preference
 from dosimeter.releasing import ReleaseOrder, Terms, prepare_release, release
 from dosimeter.web import deciding, jobs, others

@@ -20,7 +20,7 @@ from web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_te
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
 from dosimeter.ledger import Ledger
-from dosimeter.look import Look
+from dosimeter.planning.options import Look
 from dosimeter.preference import parse_preference
 from dosimeter.releasing import ReleaseOrder, Terms, prepare_release, release
 from dosimeter.web import exhibit as exhibits

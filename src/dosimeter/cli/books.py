@@ -47,7 +47,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | N
     if not risk.plan.digest:
         raise OptionError("A study by --sensitivity is of no query that could be released. Leave --ledger out.")
     from dosimeter.ledger import Ledger
-    from dosimeter.plan_identity import digest_measured
+    from dosimeter.planning import digest_measured
 
     with Ledger.open(target) as ledger:
         ledger.record_view(dataset.schema.account_name, digest_measured(risk.plan), "risk")

@@ -15,8 +15,8 @@ from dosimeter.cli import options as o
 from dosimeter.cli.running import Meter, run_with_progress
 from dosimeter.controller import Dataset
 from dosimeter.errors import OptionError
-from dosimeter.look import Look
 from dosimeter.model import Candidate, Choice
+from dosimeter.planning import Look
 from dosimeter.preference import parse_preference
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def explain(
 ) -> int:
     """What a query would measure, without touching data: Δ, k, groups, grid, or why it is refused."""
     from dosimeter.cli.report import print_explanation
-    from dosimeter.explain import explain_plan
-    from dosimeter.plan import PlanOptions, plan_query
+    from dosimeter.planning import PlanOptions, explain_plan, plan_query
     from dosimeter.schema import load_schema
 
     plan = plan_query(o.read_sql(sql), load_schema(schema), PlanOptions(groups=groups.value, min_rows=min_rows))

@@ -13,7 +13,7 @@ from dosimeter.cli import options as o
 from dosimeter.cli.running import run_with_progress
 from dosimeter.controller import Dataset
 from dosimeter.errors import DatasetStopped, OptionError
-from dosimeter.look import Look
+from dosimeter.planning import Look
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Account, Ledger
@@ -86,8 +86,8 @@ def release(
     json: o.Json = False,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
-    from dosimeter.explain import note_singled_out
     from dosimeter.ledger import Ledger
+    from dosimeter.planning import note_singled_out
     from dosimeter.preview import dry_run as preview
     from dosimeter.releasing import ReleaseOrder, Terms
     from dosimeter.releasing import release as release_answer

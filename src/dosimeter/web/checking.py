@@ -12,8 +12,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 from dosimeter.errors import InputError, LimitError, QueryError
-from dosimeter.explain import explain_plan
-from dosimeter.model import QueryPlan
+from dosimeter.planning import QueryPlan, explain_plan
 from dosimeter.web.models import PublicCheck, find_odd_letter
 from dosimeter.web.office import Desk
 

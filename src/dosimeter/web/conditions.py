@@ -6,9 +6,8 @@ A condition over `name = 'Yusuf Demir'` tells whether he is in the answer, as su
 from __future__ import annotations
 
 from dosimeter.errors import PreferenceError, QueryError
-from dosimeter.model import QueryPlan
+from dosimeter.planning import QueryPlan, list_identifying, name_columns
 from dosimeter.preference import Preference
-from dosimeter.sources import list_identifying, name_columns
 from dosimeter.web.audit import note
 from dosimeter.web.auth import User
 from dosimeter.web.inbox import Row

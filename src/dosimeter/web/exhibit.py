@@ -20,7 +20,8 @@ from dosimeter.choose import find_largest
 from dosimeter.controller import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanisms import noise_scale
-from dosimeter.model import Candidate, Choice, Output, Sensitivities
+from dosimeter.model import Candidate, Choice, Sensitivities
+from dosimeter.planning import Output
 from dosimeter.plots import Bin, bin_people
 from dosimeter.postprocess import assemble_answer, error_95, needs_values
 from dosimeter.preference import Preference, Verdict, parse_preference

@@ -20,8 +20,7 @@ from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, SchemaError
 from dosimeter.ledger import Entry
 from dosimeter.mechanisms import noise_scale
-from dosimeter.model import QueryPlan
-from dosimeter.plan import plan_query
+from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.risk import own_epsilon
 from dosimeter.sensitivity import find_contributions, measure_profile
 from dosimeter.sql import column_tree

@@ -17,8 +17,7 @@ from dosimeter.choose import parse_candidates
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Entry
-from dosimeter.look import Look
-from dosimeter.plan_identity import digest_measured
+from dosimeter.planning import Look, digest_measured
 from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
 from dosimeter.schema import Schema
 from dosimeter.web.database import Database

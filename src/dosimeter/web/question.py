@@ -8,9 +8,9 @@ from typing import Any
 
 from dosimeter.accounting import exact_decimal
 from dosimeter.measures import MeasureKind
-from dosimeter.model import QueryPlan
 from dosimeter.numerals import format_epsilon, format_number
 from dosimeter.people import show_cell
+from dosimeter.planning import QueryPlan
 from dosimeter.release import promise_chosen, promise_fixed, promise_found
 from dosimeter.releasing import Prepared
 from dosimeter.web.figures import show_small

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry
-from dosimeter.plan import write_plainly
+from dosimeter.planning import write_plainly
 from dosimeter.web.models import PublicRelease, PublicReleases, show_answer
 from dosimeter.web.office import Desk, Office
 

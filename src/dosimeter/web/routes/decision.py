@@ -19,7 +19,7 @@ from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
 from dosimeter.model import Choice
-from dosimeter.plan_identity import digest_measured
+from dosimeter.planning import digest_measured
 from dosimeter.preference import Preference, parse_preference
 from dosimeter.releasing import Prepared
 from dosimeter.schema import Schema

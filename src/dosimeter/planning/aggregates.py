@@ -14,9 +14,9 @@ from typing import ClassVar
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.grid import Gridded, put_on_grid
 from dosimeter.measures import Argument, Measure, MeasureKind
-from dosimeter.model import Estimate, EstimateKind
+from dosimeter.planning.grid import Gridded, put_on_grid
+from dosimeter.planning.query_plan import Estimate, EstimateKind
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     Scope,

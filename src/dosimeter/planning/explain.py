@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dosimeter.mechanisms import Mechanism, error_quantile, noise_scale
-from dosimeter.model import EstimateKind, QueryPlan
+from dosimeter.planning.query_plan import EstimateKind, QueryPlan
 from dosimeter.sql import note_unlisted
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Calibration, Indicator, Mechanism, default_delta
-from dosimeter.plan import Groups, PlanOptions
+from dosimeter.planning.planner import Groups, PlanOptions
 
 Method = Literal["closed-form", "recompute"]
 

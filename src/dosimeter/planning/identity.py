@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from dosimeter.model import QueryPlan
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import evaluate
 
 Form = list[Any]  # a JSON value: the name of a node, then its parts

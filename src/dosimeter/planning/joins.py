@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.model import Join, QueryPlan
+from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.schema import Column, JoinTable, Schema
 from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
 

@@ -17,8 +17,8 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import QueryError
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Group
-from dosimeter.plan import PlanOptions, check_shape, parse_select, resolve_table
+from dosimeter.planning.planner import PlanOptions, check_shape, parse_select, resolve_table
+from dosimeter.planning.query_plan import Group
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     NUMERIC,

@@ -19,14 +19,14 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from dosimeter.aggregates import Aggregates, as_aggregate
-from dosimeter.domain import declared_values
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.inline import inline_subqueries
-from dosimeter.model import Group, Ordering, Output, QueryPlan
+from dosimeter.planning.aggregates import Aggregates, as_aggregate
+from dosimeter.planning.declared_groups import declared_values
+from dosimeter.planning.joins import list_identifying, resolve_joins
+from dosimeter.planning.query_plan import Group, Ordering, Output, QueryPlan
+from dosimeter.planning.singling_out import find_singled_out
+from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.schema import Schema, digest_schema
-from dosimeter.singling_out import find_singled_out
-from dosimeter.sources import list_identifying, resolve_joins
 from dosimeter.sql import (
     COMPARISONS,
     NUMERIC,

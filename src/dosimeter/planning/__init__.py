@@ -1,0 +1,45 @@
+"""From SQL and a Schema to a QueryPlan, or a refusal that names the clause.
+
+Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
+"""
+
+from dosimeter.planning.explain import explain_plan, list_conditions, note_singled_out
+from dosimeter.planning.identity import digest_measured
+from dosimeter.planning.joins import (
+    find_column,
+    joined_relation,
+    list_identifying,
+    list_unit_columns,
+    name_columns,
+    scope_of,
+)
+from dosimeter.planning.native import StudyPlan, plan_study
+from dosimeter.planning.options import Look, Method
+from dosimeter.planning.planner import Groups, PlanOptions, plan_query, write_plainly
+from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output, QueryPlan
+
+__all__ = [
+    "Estimate",
+    "EstimateKind",
+    "Group",
+    "Groups",
+    "Look",
+    "Method",
+    "Output",
+    "PlanOptions",
+    "QueryPlan",
+    "StudyPlan",
+    "digest_measured",
+    "explain_plan",
+    "find_column",
+    "joined_relation",
+    "list_conditions",
+    "list_identifying",
+    "list_unit_columns",
+    "name_columns",
+    "note_singled_out",
+    "plan_query",
+    "plan_study",
+    "scope_of",
+    "write_plainly",
+]

@@ -1,0 +1,136 @@
+"""The plan of a query: everything that follows from SQL and schema alone. Frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dosimeter.arrays import FloatArray
+from dosimeter.measures import Argument, Measure
+from dosimeter.mechanisms import Norm
+from dosimeter.schema import JoinTable, Scalar, Schema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+class EstimateKind(StrEnum):
+    """How an aggregate of the SELECT list comes out of noisy measures (post-processing)."""
+
+    IDENTITY = "identity"
+    MEAN = "mean from sums"
+    VARIANCE = "variance from sums"
+    DEVIATION = "standard deviation from sums"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One aggregate as the analyst wrote it. ``centre`` is the middle of the bounds (S2)."""
+
+    kind: EstimateKind
+    measures: tuple[int, ...]
+    label: str
+    integer: bool
+    centre: Fraction = Fraction(0)
+    lower: Fraction | None = None
+    upper: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One GROUP BY expression. ``values``: its declared values (C8), or None when groups are observed."""
+
+    name: str
+    tree: exp.Expression
+    values: tuple[Scalar, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the answer: a group column, or a formula over estimates (columns named e0, e1 …)."""
+
+    name: str
+    group: int | None
+    formula: exp.Expression | None
+
+    @property
+    def is_aggregate(self) -> bool:
+        return self.group is None
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    formula: exp.Expression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A table joined on equal columns: (name in what is joined so far, column of this table). Left keeps every row."""
+
+    table: JoinTable
+    left: bool
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """Everything that follows from SQL and schema alone. Trees are of the planner's own making."""
+
+    sql: str
+    table: str
+    columns: tuple[str, ...]
+    where: exp.Expression | None
+    groups: tuple[Group, ...]
+    arguments: tuple[Argument, ...]
+    measures: tuple[Measure, ...]
+    estimates: tuple[Estimate, ...]
+    outputs: tuple[Output, ...]
+    having: exp.Expression | None
+    order: tuple[Ordering, ...]
+    limit: int | None
+    declared: bool
+    hand_sensitivity: float | None
+    schema: Schema
+    digest: str
+    joins: tuple[Join, ...] = ()
+    singled_out: tuple[tuple[str, str], ...] = ()
+    """Columns that identify people and that the query tests, each with the clause that does."""
+
+    @property
+    def additive(self) -> bool:
+        return all(measure.additive for measure in self.measures)
+
+    @property
+    def group_keys(self) -> tuple[tuple[Scalar, ...], ...] | None:
+        """The declared groups in order, or None when they are observed. Ungrouped: one empty key."""
+        keys: tuple[tuple[Scalar, ...], ...] = ((),)
+        for group in self.groups:
+            if group.values is None:
+                return None
+            keys = tuple((*key, value) for key in keys for value in group.values)
+        return keys
+
+    def sensitivity(self, norm: Norm) -> float:
+        """Δ of the whole vector in this norm. Several measures stand scaled by their own (S5)."""
+        if self.hand_sensitivity is not None:
+            return self.hand_sensitivity
+        if len(self.measures) == 1:
+            return self.measures[0].sensitivity(norm)
+        return float(len(self.measures)) if norm == 1 else float(np.sqrt(len(self.measures)))
+
+    def weights(self, norm: Norm) -> FloatArray:
+        """What each measure is multiplied with before it enters the norm: 1 alone, 1/Δ_j among several (S5)."""
+        if len(self.measures) == 1 or self.hand_sensitivity is not None:
+            return np.ones(len(self.measures))
+        return np.array([1.0 / measure.sensitivity(norm) for measure in self.measures])
+
+    def grids(self, norm: Norm) -> FloatArray:
+        """The noise grid of each measure, in the units of the norm."""
+        grids: FloatArray = self.weights(norm) * np.array([float(measure.grid) for measure in self.measures])
+        return grids
