@@ -35,7 +35,7 @@ HOMES = {
         "draft.py",
         "schema_check.py",
         "people.py",
-        "postprocess.py",
+        "postprocess/estimates.py",
         "deletion.py",
         "recompute.py",
         "planning/native.py",

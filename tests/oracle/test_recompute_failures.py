@@ -122,7 +122,7 @@ def has_ended(process: int) -> bool:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are sent signals on POSIX")
 def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
-    script = tmp_path / "planning/native.py"
+    script = tmp_path / "study.py"
     script.write_text(INTERRUPTED)
     with subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
