@@ -23,7 +23,7 @@ from dosimeter.risk import ex_post, summarise_rdr
 
 if TYPE_CHECKING:
     from dosimeter.controller import Dataset
-    from dosimeter.sensitivity import Measured
+    from dosimeter.influence import Measured
 
 MOST_CLASSES = 10_000
 

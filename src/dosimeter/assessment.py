@@ -25,11 +25,22 @@ from dosimeter.choose import (
 from dosimeter.draft import tells_apart
 from dosimeter.engines import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
-from dosimeter.influence import AnyProfile, measure_exactly, measure_influence
+from dosimeter.influence import (
+    AnyProfile,
+    Contributions,
+    Measured,
+    Profile,
+    UnitProfile,
+    find_people,
+    find_units,
+    measure_exactly,
+    measure_influence,
+    show_cell,
+    take_row,
+)
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
-from dosimeter.model import Candidate, Choice, Contributions, RDRs, Sensitivities
-from dosimeter.people import find_people, find_units, show_cell, take_row
+from dosimeter.model import Candidate, Choice, RDRs, Sensitivities
 from dosimeter.planning import (
     Estimate,
     EstimateKind,
@@ -53,9 +64,7 @@ from dosimeter.risk import (
     weighted_quantile,
 )
 from dosimeter.schema import ColumnType
-from dosimeter.sensitivity import Measured, Profile
 from dosimeter.sql import check_condition, column_tree, note_unlisted
-from dosimeter.unit_sensitivity import UnitProfile
 
 if TYPE_CHECKING:
     import altair as alt

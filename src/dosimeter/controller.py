@@ -14,12 +14,11 @@ from dosimeter.choose import parse_candidates
 from dosimeter.draft import bare_schema, draft_schema, impose_draft
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
-from dosimeter.influence import bound_rows, count_people, join_tables, measure_influence
+from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Calibration, Indicator, Mechanism
 from dosimeter.planning import Groups, Look, Method, PlanOptions, QueryPlan, plan_query
 from dosimeter.row_owners import RepeatedOwner, count_values, find_repeated_owner, weigh_name
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
-from dosimeter.sensitivity import Profile
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
@@ -204,7 +203,7 @@ class Dataset:
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         engine = self.engine_for(plan)
         if look.method == "recompute":
-            from dosimeter.recompute import recompute_contributions
+            from dosimeter.influence.recompute import recompute_contributions
 
             profile = None
             contributions = recompute_contributions(plan, engine, slots, mechanism.norm, progress=progress)
@@ -238,8 +237,8 @@ class Dataset:
         self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None
     ) -> Risk:
         """S7: SQL that cannot be planned, with a sensitivity given by hand, by really leaving out each record."""
+        from dosimeter.influence.recompute import recompute_study
         from dosimeter.planning import plan_study
-        from dosimeter.recompute import recompute_study
 
         study = plan_study(sql, self._schema_for(sql), sensitivity)
         n = self.n

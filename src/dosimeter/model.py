@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.mechanisms import Norm
+from dosimeter.influence import Contributions, no_attributes
 
 # ---------------------------------------------------------------- mechanisms and candidates
 
@@ -27,49 +27,6 @@ def paper_candidates() -> tuple[float, ...]:
 # ---------------------------------------------------------------- private: how people move the answer
 
 
-def _no_attributes() -> Mapping[str, NDArray[np.generic]]:
-    return {}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Contributions:
-    """How individuals move the measured vector: a row per distinct contribution, sparse over the k cells.
-
-    Cell = group index × number of measures + measure index. ``changes`` are in the units of the norm.
-    Row r owns ``cells[starts[r]:starts[r + 1]]``. ``attributes`` (FILTER flags, ``--by``) are per row.
-    Empty slots and people outside the WHERE are a row without cells.
-    """
-
-    k: int
-    people: IntArray
-    starts: IntArray
-    cells: IntArray
-    changes: FloatArray
-    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=_no_attributes)
-
-    @property
-    def n(self) -> int:
-        return int(self.people.sum())
-
-    def norms(self, norm: Norm) -> FloatArray:
-        """N1: ‖c‖₁ or ‖c‖₂ of each row: the PIS of everybody in that row."""
-        if norm == 1:
-            return sum_rows(np.abs(self.changes), self.starts)
-        return np.sqrt(sum_rows(np.square(self.changes), self.starts))
-
-    def __repr__(self) -> str:
-        return f"Contributions(n={self.n}, redacted)"
-
-
-def sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
-    """Sum each row's entries. ``reduceat`` gives an empty row its successor's entry: such rows are left out."""
-    sums = np.zeros(len(starts) - 1)
-    filled = np.flatnonzero(np.diff(starts))
-    if len(filled):
-        sums[filled] = np.add.reduceat(per_entry[: starts[-1]], starts[filled])
-    return sums
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Sensitivities:
     """Per-instance sensitivities by class of equally exposed individuals, ascending.
@@ -82,7 +39,7 @@ class Sensitivities:
     counts: IntArray
     k: int
     vectors: Contributions | None = None
-    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=_no_attributes)
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
 
     @property
     def n(self) -> int:
@@ -103,7 +60,7 @@ class RDRs:
     values: FloatArray
     counts: IntArray
     ceiling: float
-    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=_no_attributes)
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
 
     @property
     def n(self) -> int:

@@ -22,7 +22,7 @@ from dosimeter.accounting import Books, Charge, exact_decimal, warn_of_delta
 from dosimeter.agreement import Agreement, agree_on_terms, enter_books, open_books, require_running, write_request
 from dosimeter.choose import parse_candidates
 from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError, SourceUnreachable
-from dosimeter.influence import measure_exactly
+from dosimeter.influence import Measured, measure_exactly
 from dosimeter.ledger import (
     Account,
     DenialReason,
@@ -41,7 +41,6 @@ from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_ch
 from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.schema import Schema, digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
-from dosimeter.sensitivity import Measured
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

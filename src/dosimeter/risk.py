@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError
+from dosimeter.influence import Contributions, sum_rows
 from dosimeter.mechanisms import Indicator, Mechanism, Norm, zcdp_epsilon
-from dosimeter.model import Contributions, RDRs, Sensitivities, sum_rows
+from dosimeter.model import RDRs, Sensitivities
 
 _DUST = 1e-12
 """Norms that had to be rounded while they were added up count as equal within this relative distance."""

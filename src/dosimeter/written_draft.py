@@ -22,11 +22,11 @@ from dosimeter.draft import (
     unread_remarks,
 )
 from dosimeter.engines import Engine
+from dosimeter.influence import count_rows_each
 from dosimeter.numerals import format_percent
 from dosimeter.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key
 from dosimeter.schema import ColumnType, Schema, dump_schema
 from dosimeter.sql import column_tree
-from dosimeter.units import count_rows_each
 
 _WIDTH = 110
 _MOST_TRIED = 8  # columns that are tried as a row key, each with a query

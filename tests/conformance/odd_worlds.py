@@ -37,10 +37,10 @@ from odd_tables import (
 
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.base import Engine
-from dosimeter.influence import AnyProfile, measure_exactly
+from dosimeter.influence.profiles import AnyProfile, measure_exactly
+from dosimeter.influence.rows.profile import Measured
 from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.sensitivity import Measured
 
 LABS_ROWS = 2
 SPARK = tuple(source for source in SOURCES if source.startswith("spark"))

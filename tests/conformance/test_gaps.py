@@ -22,8 +22,8 @@ from dosimeter.controller import Dataset
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import open_spark
 from dosimeter.errors import DataError, QueryError
+from dosimeter.influence.rows.profile import count_individuals
 from dosimeter.schema.toml import read_schema
-from dosimeter.sensitivity import count_individuals
 
 pytestmark = pytest.mark.xdist_group("conformance")
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "engines.md"

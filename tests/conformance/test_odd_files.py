@@ -21,7 +21,7 @@ from odd_worlds import OTHERS, SPARK, Worlds, group_of, open_worlds, release
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DatasetStopped
-from dosimeter.influence import measure_exactly
+from dosimeter.influence.profiles import measure_exactly
 
 # ---------------------------------------------------------------- statistics
 

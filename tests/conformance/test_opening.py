@@ -13,7 +13,7 @@ import pytest
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.opening import open_engine
 from dosimeter.errors import DataError, OptionError
-from dosimeter.sensitivity import count_individuals
+from dosimeter.influence.rows.profile import count_individuals
 
 SECRET = "s3cret-w0rd"
 

@@ -19,10 +19,10 @@ from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.postgres import PostgresEngine, open_postgres
 from dosimeter.engines.postgres_catalogue import split_name
 from dosimeter.errors import DataError, Interrupted, OptionError, SourceUnreachable
-from dosimeter.queries import count_query
+from dosimeter.influence.rows.profile import count_individuals
+from dosimeter.influence.rows.queries import count_query
 from dosimeter.schema.facts import Column, ColumnType, JoinTable
 from dosimeter.schema.toml import read_schema
-from dosimeter.sensitivity import count_individuals
 
 pytestmark = pytest.mark.xdist_group("conformance")
 SECRET = "s3cret-w0rd"

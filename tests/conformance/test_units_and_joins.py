@@ -22,7 +22,7 @@ import pytest
 from dosimeter.assessment import Risk
 from dosimeter.controller import Dataset
 from dosimeter.errors import SchemaError
-from dosimeter.model import Contributions
+from dosimeter.influence.contributions import Contributions
 
 pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
 

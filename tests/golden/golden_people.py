@@ -7,9 +7,9 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from dosimeter.influence.rows.queries import PEOPLE, answer_query, people_query, profile_query
 from dosimeter.planning.planner import PlanOptions
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.queries import PEOPLE, answer_query, people_query, profile_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 
 SEEN = (datetime.fromisoformat("2024-01-01"), datetime.fromisoformat("2024-03-31T12:00:00"))

@@ -8,8 +8,9 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
+from dosimeter.influence.contributions import Contributions
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.model import Contributions, Sensitivities
+from dosimeter.model import Sensitivities
 from dosimeter.risk import compute_rdr
 
 LAPLACE = Mechanism("laplace")

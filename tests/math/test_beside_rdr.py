@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, sparse_rows
 
 from dosimeter.errors import OptionError
+from dosimeter.influence.contributions import Contributions
 from dosimeter.mechanisms.scale import zcdp_epsilon
-from dosimeter.model import Contributions
 from dosimeter.risk import largest_difference, lee_clifton, own_epsilon, posterior_odds
 
 # ---------------------------------------------------------------- own guarantee, being picked out, posterior

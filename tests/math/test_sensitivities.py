@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from influence_tables import length, list_rows, make_contributions, sparse_rows
 
-from dosimeter.model import Contributions
+from dosimeter.influence.contributions import Contributions
 from dosimeter.risk import summarise_sensitivities
 
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 from dosimeter.arrays import FloatArray
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.recompute.run import recompute_contributions
+from dosimeter.influence.rows.profile import find_contributions, measure_profile
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import Contributions
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.recompute import recompute_contributions
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema
-from dosimeter.sensitivity import find_contributions, measure_profile
 
 
 def open_table(columns: dict[str, Any], schema: Schema) -> DuckDBEngine:

@@ -37,11 +37,11 @@ from query_meanings import (
 )
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.rows.profile import find_contributions, measure_answer, measure_profile
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import Contributions
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.sensitivity import find_contributions, measure_answer, measure_profile
 
 # ---------------------------------------------------------------- the comparison
 

@@ -20,10 +20,10 @@ from odd_grammar import Grammar
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.base import Engine
 from dosimeter.errors import QueryError
-from dosimeter.influence import AnyProfile, measure_exactly
+from dosimeter.influence.profiles import AnyProfile, measure_exactly
+from dosimeter.influence.rows.profile import Measured
 from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.sensitivity import Measured
 
 DRAWN, ACCEPTED = 36, 32  # queries of each block: drawn, and accepted at least
 OFTEN, BLOCKS = 4, 164  # blocks of the ordinary run, and of all: the long run accepts more than 5,000 queries

@@ -16,12 +16,12 @@ from recompute_tables import SMALL_SCHEMA, assert_equals_closed_form, assert_sam
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError
+from dosimeter.influence.recompute.run import recompute_contributions
+from dosimeter.influence.rows.profile import find_contributions, measure_profile
 from dosimeter.measures.measure import MeasureKind
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.recompute import recompute_contributions
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import load_schema, read_schema
-from dosimeter.sensitivity import find_contributions, measure_profile
 
 # ---------------------------------------------------------------- the plan's vector
 

@@ -15,11 +15,11 @@ import pytest
 from recompute_tables import SMALL_SCHEMA, STUDY_SCHEMA, draw_people, open_rows, open_table
 from waiting import LONGEST_WAIT, wait_until
 
-from dosimeter import recompute
 from dosimeter.errors import DataError, OptionError
+from dosimeter.influence.recompute import run as recompute
+from dosimeter.influence.recompute.run import recompute_contributions, recompute_study
 from dosimeter.planning.native import plan_study
 from dosimeter.planning.planner import plan_query
-from dosimeter.recompute import recompute_contributions, recompute_study
 
 
 def test_more_people_than_declared_are_all_left_out_once() -> None:

@@ -13,8 +13,8 @@ from recompute_tables import STUDY_SCHEMA, Rows, assert_same, open_rows
 
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError, QueryError
+from dosimeter.influence.recompute.run import recompute_study
 from dosimeter.planning.native import plan_study
-from dosimeter.recompute import recompute_study
 
 
 def moments(values: Sequence[float]) -> tuple[int, float, float, float]:

@@ -51,11 +51,13 @@ from unit_oracle import (
     weigh,
 )
 
-from dosimeter import Dataset, Risk, unit_queries, unit_sensitivity
+from dosimeter import Dataset, Risk
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DataError, OptionError
+from dosimeter.influence.units import profile as unit_sensitivity
+from dosimeter.influence.units import queries as unit_queries
+from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.unit_sensitivity import UnitProfile
 
 EXAMPLES = settings().max_examples  # of the profile in use
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset
 from dosimeter.assessment import Risk
-from dosimeter.model import Contributions
+from dosimeter.influence.contributions import Contributions
 
 Row = dict[str, Any]
 Vector = tuple[float, ...]

@@ -25,12 +25,12 @@ import pytest
 from scipy.stats import chi2, norm
 
 from dosimeter.controller import Dataset
+from dosimeter.influence.rows.profile import measure_answer
 from dosimeter.ledger import Ledger
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release import add_noise_to, calibrate_plan
-from dosimeter.sensitivity import measure_answer
 
 N = 10_000
 ALPHA_FIT = 5e-9  # × 28 columns

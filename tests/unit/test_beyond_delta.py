@@ -12,8 +12,8 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, SchemaError
-from dosimeter.influence import measure_influence
-from dosimeter.model import Contributions
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.profiles import measure_influence
 
 VISITS: dict[str, Any] = {
     "table": "visits",
@@ -88,7 +88,7 @@ def test_a_public_table_is_not_the_private_one(tmp_path: Path, database: str) ->
 
 def test_more_than_delta_is_noticed_by_risk(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key check that says unique where it is not: risk finds too large a contribution."""
-    monkeypatch.setattr("dosimeter.joining.require_unique", lambda *_: None)
+    monkeypatch.setattr("dosimeter.influence.joined_rows.require_unique", lambda *_: None)
     with duckdb.connect(database.removeprefix("duckdb:")) as connection:
         connection.execute("INSERT INTO clinics VALUES ('north', 5)")
     with (

@@ -21,9 +21,9 @@ from sqlglot import exp
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
+from dosimeter.influence.rows.profile import count_individuals, measure_answer, measure_profile
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
-from dosimeter.sensitivity import count_individuals, measure_answer, measure_profile
 
 SECRET, DIGITS = "SECRETCELL", "987654321"
 SCHEMA = Schema(

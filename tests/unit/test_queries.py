@@ -13,14 +13,14 @@ from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.rows.profile import count_individuals, find_contributions, measure_answer, measure_profile
+from dosimeter.influence.rows.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.model import Contributions
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema
-from dosimeter.sensitivity import count_individuals, find_contributions, measure_answer, measure_profile
 from dosimeter.sql.expressions import column_tree
 
 PEOPLE_COUNT = 20_000

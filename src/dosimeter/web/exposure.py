@@ -18,11 +18,11 @@ from dosimeter.aftermath import recall_look
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, SchemaError
+from dosimeter.influence import find_contributions, measure_profile
 from dosimeter.ledger import Entry
 from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.risk import own_epsilon
-from dosimeter.sensitivity import find_contributions, measure_profile
 from dosimeter.sql import column_tree
 from dosimeter.web.jobs import Meter
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.accounting import exact_decimal
+from dosimeter.influence import show_cell
 from dosimeter.measures import MeasureKind
 from dosimeter.numerals import format_epsilon, format_number
-from dosimeter.people import show_cell
 from dosimeter.planning import QueryPlan
 from dosimeter.release import promise_chosen, promise_fixed, promise_found
 from dosimeter.releasing import Prepared

@@ -19,17 +19,17 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import OptionError
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.rows.profile import Measured, Profile
+from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
+from dosimeter.influence.units.profile import UnitProfile
+from dosimeter.influence.units.queries import units_query
+from dosimeter.influence.units.trees import is_declared
 from dosimeter.measures import MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
-from dosimeter.queries import PEOPLE, held_values_query, input_column, people_query
-from dosimeter.sensitivity import Measured, Profile
 from dosimeter.sql import conjunction, wrap
-from dosimeter.unit_queries import units_query
-from dosimeter.unit_rows import is_declared
-from dosimeter.unit_sensitivity import UnitProfile
 
 MASK = "•••"
 

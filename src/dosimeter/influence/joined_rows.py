@@ -13,10 +13,10 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
+from dosimeter.influence.bounded_rows import BoundedEngine, bounded_relation, find_facts
 from dosimeter.planning import QueryPlan, joined_relation
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import column_tree, conjunction
-from dosimeter.units import BoundedEngine, bounded_relation, find_facts
 
 
 class JoinedEngine(EngineInFront):

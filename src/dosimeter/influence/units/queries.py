@@ -12,11 +12,15 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.measures import MeasureKind
-from dosimeter.planning import QueryPlan
-from dosimeter.schema import ColumnType, Schema
-from dosimeter.sql import column_tree, conjunction
-from dosimeter.unit_rows import (
+from dosimeter.influence.units.quantiles import (
+    count_near,
+    fractions_of,
+    held_alone,
+    places_query,
+    quantile_of,
+    values_near,
+)
+from dosimeter.influence.units.trees import (
     BY,
     GROUP,
     UNIT,
@@ -34,7 +38,10 @@ from dosimeter.unit_rows import (
     literal,
     same_keys,
 )
-from dosimeter.unit_values import count_near, fractions_of, held_alone, places_query, quantile_of, values_near
+from dosimeter.measures import MeasureKind
+from dosimeter.planning import QueryPlan
+from dosimeter.schema import ColumnType, Schema
+from dosimeter.sql import column_tree, conjunction
 
 PEOPLE = "people"
 ENTRIES = "entries"

@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine
 from dosimeter.errors import SourceUnreachable
-from dosimeter.leave_one_out import exact_total, formula_of, mean_effects
-from dosimeter.measures import Measure, MeasureKind
-from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions
-from dosimeter.planning import QueryPlan
-from dosimeter.schema import Scalar
-from dosimeter.unit_queries import (
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.leave_one_out import exact_total, formula_of, mean_effects
+from dosimeter.influence.units.quantiles import fractions_of, near_query, quantile_of
+from dosimeter.influence.units.queries import (
     ENTRIES,
     MOST_COLUMNS,
     PEOPLE,
@@ -37,8 +34,11 @@ from dosimeter.unit_queries import (
     unit_fields,
     unit_profile_query,
 )
-from dosimeter.unit_rows import BY, GROUP, count_groups
-from dosimeter.unit_values import fractions_of, near_query, quantile_of
+from dosimeter.influence.units.trees import BY, GROUP, count_groups
+from dosimeter.measures import Measure, MeasureKind
+from dosimeter.mechanisms import Norm
+from dosimeter.planning import QueryPlan
+from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.planning import QueryPlan
-from dosimeter.sql import as_double, conjunction, wrap
-from dosimeter.unit_rows import (
+from dosimeter.influence.units.trees import (
     UNIT,
     alias,
     as_text,
@@ -24,6 +22,8 @@ from dosimeter.unit_rows import (
     listed_text,
     same_keys,
 )
+from dosimeter.planning import QueryPlan
+from dosimeter.sql import as_double, conjunction, wrap
 
 
 def fractions_of(plan: QueryPlan, argument: int) -> list[Fraction]:

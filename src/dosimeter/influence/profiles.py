@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from dosimeter.engines import Engine
 from dosimeter.errors import DataError
-from dosimeter.joining import JoinedEngine
-from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions
-from dosimeter.planning import QueryPlan
-from dosimeter.schema import Schema
-from dosimeter.sensitivity import (
+from dosimeter.influence.bounded_rows import BoundedEngine
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.joined_rows import JoinedEngine
+from dosimeter.influence.rows.profile import (
     Measured,
     Profile,
     count_individuals,
@@ -20,8 +18,10 @@ from dosimeter.sensitivity import (
     measure_answer,
     measure_profile,
 )
-from dosimeter.unit_sensitivity import UnitProfile, find_unit_contributions, measure_unit_profile
-from dosimeter.units import BoundedEngine
+from dosimeter.influence.units.profile import UnitProfile, find_unit_contributions, measure_unit_profile
+from dosimeter.mechanisms import Norm
+from dosimeter.planning import QueryPlan
+from dosimeter.schema import Schema
 
 if TYPE_CHECKING:
     from sqlglot import exp

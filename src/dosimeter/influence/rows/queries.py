@@ -12,10 +12,10 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dosimeter.influence.units.trees import is_declared
 from dosimeter.measures import Argument, MeasureKind
 from dosimeter.planning import QueryPlan
 from dosimeter.sql import as_double, column_tree, conjunction, wrap
-from dosimeter.unit_rows import is_declared
 
 PEOPLE = "people"
 INSIDE = "inside"

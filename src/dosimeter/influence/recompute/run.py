@@ -21,7 +21,10 @@ import numpy as np
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.deletion import (
+from dosimeter.engines import Engine
+from dosimeter.errors import DataError, DosimeterError, OptionError
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.recompute.table import (
     DeletionTable,
     Effects,
     Job,
@@ -33,11 +36,8 @@ from dosimeter.deletion import (
     named,
     whole_number,
 )
-from dosimeter.engines import Engine
-from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions
 from dosimeter.planning import QueryPlan
 from dosimeter.sql import as_double, column_tree
 

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
-from dosimeter.leave_one_out import GroupColumn, effect_on, measured_value
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.leave_one_out import GroupColumn, effect_on, measured_value
+from dosimeter.influence.rows.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
+from dosimeter.influence.units.trees import BY
 from dosimeter.measures import ADDITIVE, MeasureKind
 from dosimeter.mechanisms import Norm
-from dosimeter.model import Contributions
 from dosimeter.planning import QueryPlan
-from dosimeter.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
 from dosimeter.schema import Scalar
-from dosimeter.unit_rows import BY
 
 if TYPE_CHECKING:
     import pyarrow as pa

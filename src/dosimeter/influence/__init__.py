@@ -1,0 +1,46 @@
+"""What leaving somebody out does to every number that a plan measures.
+
+Takes a plan and an engine; gives Contributions, the exact vector, and who is most exposed. Never draws noise and never
+knows the ledger. ``rows`` is for individuals with one row, ``units`` for those with many.
+"""
+
+from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_facts
+from dosimeter.influence.contributions import Contributions, no_attributes, sum_rows
+from dosimeter.influence.joined_rows import require_unique, unit_schema
+from dosimeter.influence.most_exposed import find_people, find_units, show_cell, take_row
+from dosimeter.influence.profiles import (
+    AnyProfile,
+    bound_rows,
+    count_people,
+    join_tables,
+    measure_exactly,
+    measure_influence,
+)
+from dosimeter.influence.rows.profile import Measured, Profile, find_contributions, measure_profile
+from dosimeter.influence.units.profile import UnitProfile
+
+__all__ = [
+    "AnyProfile",
+    "Contributions",
+    "Measured",
+    "Profile",
+    "UnitProfile",
+    "bound_rows",
+    "count_alike",
+    "count_people",
+    "count_rows_each",
+    "find_contributions",
+    "find_facts",
+    "find_people",
+    "find_units",
+    "join_tables",
+    "measure_exactly",
+    "measure_influence",
+    "measure_profile",
+    "no_attributes",
+    "require_unique",
+    "show_cell",
+    "sum_rows",
+    "take_row",
+    "unit_schema",
+]

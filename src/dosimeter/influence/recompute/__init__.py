@@ -1,0 +1,8 @@
+"""Leave out every record in turn and run the query again: slow, and by another road than the closed forms.
+
+Takes a plan, or SQL's own aggregates with a sensitivity given by hand; gives Contributions. For comparison and study.
+"""
+
+from dosimeter.influence.recompute.run import recompute_contributions, recompute_study
+
+__all__ = ["recompute_contributions", "recompute_study"]

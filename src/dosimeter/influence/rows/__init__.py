@@ -1,0 +1,1 @@
+"""Individuals with one row each: the profile query, and what it gives."""
