@@ -29,7 +29,7 @@ HOMES = {
         "influence/rows/queries.py",
         "planning/planner.py",
         "planning/identity.py",
-        "preference.py",
+        "risk/preference.py",
         "engines/",
         # They write queries, or formulas over a query's numbers, as trees.
         "draft.py",

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from dosimeter.controller import Dataset
     from dosimeter.errors import DosimeterError
     from dosimeter.ledger import Ledger
-    from dosimeter.model import Choice
     from dosimeter.releasing import Answer
+    from dosimeter.risk import Choice
     from dosimeter.schema import Schema
 
 _HOMES = {
     "Answer": "dosimeter.releasing",
     "Dataset": "dosimeter.controller",
     "Risk": "dosimeter.assessment",
-    "Choice": "dosimeter.model",
+    "Choice": "dosimeter.risk.values",
     "Client": "dosimeter.client",
     "Schema": "dosimeter.schema",
     "DosimeterError": "dosimeter.errors",

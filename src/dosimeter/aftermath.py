@@ -17,9 +17,8 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Entry
 from dosimeter.mechanisms import Mechanism
-from dosimeter.model import RDRs
 from dosimeter.planning import Look, QueryPlan
-from dosimeter.risk import ex_post, summarise_rdr
+from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
 
 if TYPE_CHECKING:
     from dosimeter.controller import Dataset
@@ -107,7 +106,7 @@ def ex_post_risk(dataset: Dataset, entry: Entry, sql: str | None = None) -> Afte
     epsilon = float(entry.epsilon)
     scale = risk.noise_scale(epsilon)
     residual = _find_residual(plan, risk.measured(), entry, risk.mechanism)
-    rdr, losses = ex_post(risk.contributions, residual, risk.mechanism, scale)
+    rdr, losses = compute_ex_post(risk.contributions, residual, risk.mechanism, scale)
     sensitivities = risk.contributions.norms(risk.mechanism.norm)
     inhabited = np.flatnonzero(risk.contributions.people > 0)
     order = inhabited[np.lexsort((-sensitivities[inhabited], -losses[inhabited]))]

@@ -13,15 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dosimeter.choose import (
-    Found,
-    Limit,
-    build_candidate,
-    exact_limit,
-    find_largest,
-    parse_candidates,
-    write_notes,
-)
 from dosimeter.draft import tells_apart
 from dosimeter.engines import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
@@ -40,7 +31,6 @@ from dosimeter.influence import (
 )
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
-from dosimeter.model import Candidate, Choice, RDRs, Sensitivities
 from dosimeter.planning import (
     Estimate,
     EstimateKind,
@@ -52,16 +42,30 @@ from dosimeter.planning import (
     scope_of,
 )
 from dosimeter.postprocess import error_95, needs_values
-from dosimeter.preference import Preference, PreferenceFunction, Verdict, parse_preference
 from dosimeter.risk import (
+    Candidate,
+    Choice,
+    Found,
+    Limit,
+    Preference,
+    PreferenceFunction,
+    RDRs,
+    Sensitivities,
+    Verdict,
+    build_candidate,
     compute_rdr,
+    exact_limit,
+    find_largest,
     largest_difference,
     lee_clifton,
     own_epsilon,
+    parse_candidates,
+    parse_preference,
     posterior_odds,
     summarise_rdr,
     summarise_sensitivities,
     weighted_quantile,
+    write_notes,
 )
 from dosimeter.schema import ColumnType
 from dosimeter.sql import check_condition, column_tree, note_unlisted

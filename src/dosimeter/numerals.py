@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from dosimeter.errors import OptionError
-from dosimeter.model import Candidate
+from dosimeter.risk import Candidate
 
 MEETS, FAILS = "#0072B2", "#D55E00"  # Okabe–Ito blue and vermilion; never without a tick or a cross
 FLOOR = 1e-6  # a value below this share of the largest one is drawn at the end of the axis

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.model import Candidate, RDRs
 from dosimeter.numerals import (
     FAILS,
     MEETS,
@@ -42,6 +41,7 @@ from dosimeter.numerals import (
     ratio_axis,
     relative_range,
 )
+from dosimeter.risk import Candidate, RDRs
 
 if TYPE_CHECKING:
     import altair as alt

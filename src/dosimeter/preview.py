@@ -15,7 +15,6 @@ from dosimeter.accounting import ZERO, Books, Charge, Reading, exact_decimal, wr
 from dosimeter.agreement import digest_request, enter_books, open_books
 from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.ledger import Entry, Incident, Ledger
-from dosimeter.model import Choice
 from dosimeter.numerals import format_number
 from dosimeter.planning import digest_measured
 from dosimeter.postprocess import cap_errors
@@ -26,6 +25,7 @@ from dosimeter.releasing import (
     repeat_answer,
     selection_problem,
 )
+from dosimeter.risk import Choice
 from dosimeter.selection import (
     accuracy,
     normalised_variance,

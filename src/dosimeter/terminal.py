@@ -19,7 +19,6 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.model import Candidate
 from dosimeter.numerals import (
     FAILS,
     MEETS,
@@ -33,6 +32,7 @@ from dosimeter.numerals import (
     ratio_axis,
     relative_range,
 )
+from dosimeter.risk import Candidate
 
 FEW = 15  # so many candidates are all shown; of more, a selection
 _ASCII = str.maketrans(

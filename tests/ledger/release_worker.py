@@ -21,7 +21,7 @@ import pyarrow as pa
 from dosimeter import releasing
 from dosimeter.controller import Dataset
 from dosimeter.ledger import Ledger
-from dosimeter.model import paper_candidates
+from dosimeter.risk.choose import paper_candidates
 
 EPSILON = 0.125
 BUSY_TIMEOUT = 600.0  # far more than 32 processes need on a slow machine

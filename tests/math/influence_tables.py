@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dosimeter.influence.contributions import Contributions
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.model import Sensitivities
-from dosimeter.risk import compute_rdr
+from dosimeter.risk.rdr import compute_rdr
+from dosimeter.risk.values import Sensitivities
 
 LAPLACE = Mechanism("laplace")
 GAUSSIAN = Mechanism("gaussian", delta=1e-6, calibration="zcdp")

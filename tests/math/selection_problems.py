@@ -11,7 +11,7 @@ import numpy as np
 
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.model import paper_candidates
+from dosimeter.risk.choose import paper_candidates
 from dosimeter.selection import Method, SelectionProblem
 
 LAPLACE = Mechanism("laplace")

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dosimeter.choose import Found, Limit, build_candidate, exact_limit, find_largest, parse_candidates, write_notes
 from dosimeter.errors import OptionError
 from dosimeter.measures.measure import MeasureKind
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.model import Choice, Sensitivities
-from dosimeter.preference import Verdict, parse_preference
-from dosimeter.risk import compute_rdr
+from dosimeter.risk.choose import Found, Limit, build_candidate, exact_limit, find_largest, parse_candidates
+from dosimeter.risk.notes import write_notes
+from dosimeter.risk.preference import Verdict, parse_preference
+from dosimeter.risk.rdr import compute_rdr
+from dosimeter.risk.values import Choice, Sensitivities
 
 LAPLACE = Mechanism("laplace")
 ZCDP = Mechanism("gaussian", delta=1e-6, calibration="zcdp")

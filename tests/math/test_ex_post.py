@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, numbers, sparse_rows
 
-from dosimeter.risk import ex_post, own_epsilon
+from dosimeter.risk.absolute import own_epsilon
+from dosimeter.risk.ex_post import compute_ex_post
 
 
 def log_pmf(mechanism, z, scale):
@@ -29,7 +30,7 @@ def test_loss_is_the_log_of_the_ratio_of_probabilities(mechanism):
     exact, output = [5, 0, -2, 9], [7, -1, -2, 4]
     rows = [{}, {0: 1.0}, {2: -3.0}, {0: 2.0, 1: 1.0}, {3: -5.0, 0: -2.0}, dict.fromkeys(range(k), 1.0)]
     residual = np.array(output, dtype=np.float64) - np.array(exact)
-    output_rdr, loss = ex_post(make_contributions(rows, k=k), residual, mechanism, scale)
+    output_rdr, loss = compute_ex_post(make_contributions(rows, k=k), residual, mechanism, scale)
     with mp.workdps(50):
         for row, got_rdr, got_loss in zip(rows, output_rdr, loss, strict=True):
             without = [value - int(row.get(cell, 0)) for cell, value in enumerate(exact)]
@@ -46,7 +47,7 @@ def test_loss_is_the_log_of_the_ratio_of_probabilities(mechanism):
 def test_output_rdr_is_the_length_of_the_whole_vector(drawn, mechanism, data):
     k, rows = drawn
     residual = data.draw(st.lists(numbers, min_size=k, max_size=k))
-    output_rdr, loss = ex_post(make_contributions(rows, k=k), np.array(residual), mechanism, 2.0)
+    output_rdr, loss = compute_ex_post(make_contributions(rows, k=k), np.array(residual), mechanism, 2.0)
     power = mechanism.norm
     unit = 2.0 if power == 1 else 8.0
     for row, got_rdr, got_loss in zip(rows, output_rdr, loss, strict=True):
@@ -60,7 +61,7 @@ def test_output_rdr_is_the_length_of_the_whole_vector(drawn, mechanism, data):
 def test_an_output_that_fits_the_dataset_without_a_person_keeps_its_digits():
     """Noise of 1e8 in the cells of one group and 1e-3 elsewhere: total − touched would be off by its whole size."""
     residual = np.array([1e-3, 1e8, -3e8, 1e-3])
-    output_rdr, _ = ex_post(make_contributions([{1: -1e8, 2: 3e8}], k=4), residual, GAUSSIAN, 1.0)
+    output_rdr, _ = compute_ex_post(make_contributions([{1: -1e8, 2: 3e8}], k=4), residual, GAUSSIAN, 1.0)
     assert output_rdr[0] == pytest.approx(math.sqrt(2) * 1e-3, rel=1e-12)
 
 
@@ -68,17 +69,17 @@ def test_loss_never_exceeds_the_own_guarantee_under_laplace():
     rng = np.random.default_rng(4)
     rows = [{cell: float(rng.integers(-4, 5)) for cell in rng.choice(5, 2, replace=False)} for _ in range(50)]
     contributions = make_contributions(rows, k=5)
-    _, loss = ex_post(contributions, rng.integers(-9, 9, 5).astype(float), LAPLACE, 8.0)
+    _, loss = compute_ex_post(contributions, rng.integers(-9, 9, 5).astype(float), LAPLACE, 8.0)
     own = own_epsilon(contributions.norms(1), LAPLACE, sensitivity=8.0, scale=8.0, epsilon=1.0)
     assert np.all(np.abs(loss) <= own)
 
 
 def test_without_noise_the_loss_is_infinite_for_whoever_moved_the_answer():
-    output_rdr, loss = ex_post(make_contributions([{}, {0: -2.0}], k=2), np.zeros(2), LAPLACE, 0.0)
+    output_rdr, loss = compute_ex_post(make_contributions([{}, {0: -2.0}], k=2), np.zeros(2), LAPLACE, 0.0)
     assert output_rdr.tolist() == [0.0, 2.0]
     assert loss.tolist() == [0.0, math.inf]
 
 
 def test_a_residual_needs_every_cell():
     with pytest.raises(ValueError, match="per cell"):
-        ex_post(make_contributions([{0: 1.0}], k=2), np.zeros(1), LAPLACE, 1.0)
+        compute_ex_post(make_contributions([{0: 1.0}], k=2), np.zeros(1), LAPLACE, 1.0)

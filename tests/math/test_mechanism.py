@@ -24,7 +24,7 @@ from dosimeter.mechanisms.scale import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dosimeter.model import paper_candidates
+from dosimeter.risk.choose import paper_candidates
 
 LAPLACE = Mechanism("laplace")
 EPSILONS = (0.001, 0.009, 0.1, 0.3, 1.0, 3.0, 10.0, 50.0)
@@ -327,7 +327,7 @@ def test_formulas_load_neither_scipy_nor_opendp() -> None:
     script = (
         "import sys, dosimeter.noise\n"
         "from dosimeter.mechanisms.scale import error_quantile, noise_scale\n"
-        "from dosimeter.model import Mechanism\n"
+        "from dosimeter.risk.values import Mechanism\n"
         "g = Mechanism('gaussian', 1e-6, 'zcdp')\n"
         "error_quantile(g, noise_scale(g, 1.0, 0.1), 1.0)\n"
         "sys.exit(any(name in sys.modules for name in ('scipy', 'opendp')))\n"

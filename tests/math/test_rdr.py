@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from influence_tables import GAUSSIAN, LAPLACE, list_rows, make_contributions, make_sensitivities, rdr, sparse_rows
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.model import RDRs, Sensitivities
-from dosimeter.risk import summarise_rdr, summarise_sensitivities, weighted_quantile
+from dosimeter.risk.rdr import summarise_rdr, weighted_quantile
+from dosimeter.risk.sensitivities import summarise_sensitivities
+from dosimeter.risk.values import RDRs, Sensitivities
 
 # ---------------------------------------------------------------- RDR: bounds and ceilings
 

@@ -17,8 +17,8 @@ from selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 from dosimeter import selection
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.model import paper_candidates
 from dosimeter.noise import certified_epsilon
+from dosimeter.risk.choose import paper_candidates
 from dosimeter.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
 
 

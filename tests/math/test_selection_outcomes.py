@@ -21,7 +21,7 @@ from selection_problems import (
 
 from dosimeter import selection
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.model import paper_candidates
+from dosimeter.risk.choose import paper_candidates
 from dosimeter.selection import (
     Method,
     SelectionProblem,

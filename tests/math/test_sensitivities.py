@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from influence_tables import length, list_rows, make_contributions, sparse_rows
 
 from dosimeter.influence.contributions import Contributions
-from dosimeter.risk import summarise_sensitivities
+from dosimeter.risk.sensitivities import summarise_sensitivities
 
 
 @given(sparse_rows(), st.sampled_from([1, 2]))

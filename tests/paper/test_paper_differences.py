@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from paper_command import Paper
 
-from dosimeter.model import paper_candidates
 from dosimeter.paper import demonstrations as d
 from dosimeter.paper.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
 from dosimeter.paper.differences import DIFFERENCES, Difference
 from dosimeter.paper.queries import QUERIES, Adult
 from dosimeter.paper.variance import expect_sparse_vector
+from dosimeter.risk.choose import paper_candidates
 
 PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
 DRAWN = {"data-dependent-count", "data-dependent-sum"}  # these draw noise: their counts are never the same twice

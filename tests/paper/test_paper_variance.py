@@ -11,7 +11,6 @@ import pytest
 from paper_command import Paper
 from scipy.stats import chi2
 
-from dosimeter.model import paper_candidates
 from dosimeter.paper.queries import AVERAGE, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
 from dosimeter.paper.variance import (
     Normaliser,
@@ -23,6 +22,7 @@ from dosimeter.paper.variance import (
     state_problem,
     study_variance,
 )
+from dosimeter.risk.choose import paper_candidates
 from dosimeter.selection import SelectionProblem, outcome_distribution, violation_share
 
 ADDITIVE = [query for query in QUERIES if query.name != AVERAGE]

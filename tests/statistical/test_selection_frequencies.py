@@ -18,8 +18,8 @@ from scipy import stats
 
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.model import paper_candidates
 from dosimeter.noise import draw_discrete_laplace
+from dosimeter.risk.choose import paper_candidates
 from dosimeter.selection import (
     Method,
     Outcome,

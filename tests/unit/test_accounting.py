@@ -22,7 +22,7 @@ from dosimeter.accounting import (
     write_decimal,
 )
 from dosimeter.errors import OptionError
-from dosimeter.model import paper_candidates
+from dosimeter.risk.choose import paper_candidates
 
 CANDIDATES = paper_candidates()
 PAPER = Policy.parse("paper")

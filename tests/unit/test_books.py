@@ -22,7 +22,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.accounting import Charge, Policy, remaining_candidates
 from dosimeter.ledger import Account, Entry
 from dosimeter.ledger.backends import SQLite
-from dosimeter.model import paper_candidates
+from dosimeter.risk.choose import paper_candidates
 
 PEOPLE = 6
 SCHEMA: dict[str, Any] = {

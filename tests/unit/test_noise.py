@@ -13,8 +13,8 @@ import pytest
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.model import paper_candidates
 from dosimeter.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace
+from dosimeter.risk.choose import paper_candidates
 
 LAPLACE = Mechanism("laplace")
 GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dosimeter.model import paper_candidates
 from dosimeter.numerals import (
     even_axis,
     format_epsilon,
@@ -19,6 +18,7 @@ from dosimeter.numerals import (
     format_times,
     ratio_axis,
 )
+from dosimeter.risk.choose import paper_candidates
 
 
 @pytest.mark.parametrize(

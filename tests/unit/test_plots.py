@@ -22,7 +22,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.model import Candidate, RDRs, paper_candidates
 from dosimeter.plots import (
     CROSS,
     FAILS_WORDS,
@@ -36,6 +35,8 @@ from dosimeter.plots import (
     save_chart,
     staircase_chart,
 )
+from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.values import Candidate, RDRs
 
 # A COUNT over 32,561 people of whom 39 match, with Laplace noise: RDR = PIS + 1/ε (R3), person by person.
 PEOPLE = [0] * 32522 + [1] * 39

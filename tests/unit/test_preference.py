@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dosimeter.errors import PreferenceError
-from dosimeter.model import RDRs, paper_candidates
-from dosimeter.preference import parse_preference
+from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.preference import parse_preference
+from dosimeter.risk.values import RDRs
 
 
 def rdrs_of(values, counts, *, ceiling=1.0, **attributes):

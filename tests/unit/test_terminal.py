@@ -11,7 +11,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from dosimeter.model import Candidate, paper_candidates
+from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.values import Candidate
 from dosimeter.terminal import (
     advise,
     candidate_table,

@@ -20,8 +20,8 @@ from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import Ledger
 from dosimeter.planning.options import Look
-from dosimeter.preference import parse_preference
 from dosimeter.releasing import ReleaseOrder, Terms, prepare_release, release
+from dosimeter.risk.preference import parse_preference
 from dosimeter.web import deciding, jobs, others
 from dosimeter.web.auth import User
 from dosimeter.web.exhibit import prepare_exhibit

@@ -21,8 +21,8 @@ from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
 from dosimeter.ledger import Ledger
 from dosimeter.planning.options import Look
-from dosimeter.preference import parse_preference
 from dosimeter.releasing import ReleaseOrder, Terms, prepare_release, release
+from dosimeter.risk.preference import parse_preference
 from dosimeter.web import exhibit as exhibits
 from dosimeter.web.checking import underline_clause
 from dosimeter.web.database import Database

@@ -15,9 +15,8 @@ from dosimeter.cli import options as o
 from dosimeter.cli.running import Meter, run_with_progress
 from dosimeter.controller import Dataset
 from dosimeter.errors import OptionError
-from dosimeter.model import Candidate, Choice
 from dosimeter.planning import Look
-from dosimeter.preference import parse_preference
+from dosimeter.risk import Candidate, Choice, parse_preference
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

@@ -15,9 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.choose import pick_headline
-from dosimeter.model import Candidate, Choice
 from dosimeter.numerals import format_epsilon, format_number, format_percent
+from dosimeter.risk import Candidate, Choice, pick_headline
 from dosimeter.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
 
 if TYPE_CHECKING:

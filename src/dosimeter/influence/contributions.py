@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,38 @@ class Contributions:
         if norm == 1:
             return sum_rows(np.abs(self.changes), self.starts)
         return np.sqrt(sum_rows(np.square(self.changes), self.starts))
+
+    def entry_rows(self) -> IntArray:
+        """Return the row that each entry belongs to."""
+        return np.repeat(np.arange(len(self.people)), np.diff(self.starts))
+
+    def normalise(self) -> Contributions:
+        """Return the same rows with cells ascending and without zero changes."""
+        rows = self.entry_rows()
+        ascending = (np.diff(rows) > 0) | (np.diff(self.cells) > 0)
+        changed = self.changes != 0.0
+        if ascending.all() and changed.all():
+            return self
+        order = np.lexsort((self.cells, rows))
+        order = order[changed[order]]
+        starts = np.zeros_like(self.starts)
+        np.cumsum(np.bincount(rows[order], minlength=len(self.people)), out=starts[1:])
+        return replace(self, starts=starts, cells=self.cells[order], changes=self.changes[order])
+
+    def take(self, rows: IntArray, people: IntArray) -> Contributions:
+        """Return these rows alone, each with the number of people given for it."""
+        lengths = np.diff(self.starts)[rows]
+        starts = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=starts[1:])
+        entries = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], lengths)
+        return Contributions(
+            k=self.k,
+            people=people,
+            starts=starts,
+            cells=self.cells[entries],
+            changes=self.changes[entries],
+            attributes={name: column[rows] for name, column in self.attributes.items()},
+        )
 
     def __repr__(self) -> str:
         return f"Contributions(n={self.n}, redacted)"

@@ -16,9 +16,9 @@ import numpy as np
 from dosimeter.accounting import Charge, Policy, Reading, exact_decimal, remaining_candidates
 from dosimeter.controller import Dataset
 from dosimeter.mechanisms import Mechanism, noise_scale
-from dosimeter.model import paper_candidates
 from dosimeter.noise import calibrate
 from dosimeter.numerals import format_percent
+from dosimeter.risk import paper_candidates
 from dosimeter.selection import SelectionProblem, outcome_distribution, svt_sensitivity, violation_share
 
 LAPLACE = Mechanism("laplace")

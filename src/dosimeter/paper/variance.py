@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.model import paper_candidates
 from dosimeter.noise import draw_discrete_laplace
 from dosimeter.numerals import TextTable, format_epsilon, format_percent
 from dosimeter.paper.queries import AVERAGE, EPSILON_SVT, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
+from dosimeter.risk import paper_candidates
 from dosimeter.selection import SelectionProblem, outcome_distribution, split_budget, violation_share
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dosimeter.model import Candidate
 from dosimeter.numerals import (
     Axis,
     even_axis,
@@ -24,6 +23,7 @@ from dosimeter.numerals import (
     relative_range,
 )
 from dosimeter.plots import Bin
+from dosimeter.risk import Candidate
 from dosimeter.web.figures import count_decimals, write_bins
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

@@ -16,18 +16,28 @@ from typing import Any
 import numpy as np
 
 from dosimeter.assessment import Risk
-from dosimeter.choose import find_largest
 from dosimeter.controller import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanisms import noise_scale
-from dosimeter.model import Candidate, Choice, Sensitivities
 from dosimeter.planning import Output
 from dosimeter.plots import Bin, bin_people
 from dosimeter.postprocess import assemble_answer, error_95, needs_values
-from dosimeter.preference import Preference, Verdict, parse_preference
-from dosimeter.preference_terms import is_met
 from dosimeter.releasing import Prepared
-from dosimeter.risk import compute_rdr, largest_difference, lee_clifton, own_epsilon, posterior_odds
+from dosimeter.risk import (
+    Candidate,
+    Choice,
+    Preference,
+    Sensitivities,
+    Verdict,
+    compute_rdr,
+    find_largest,
+    is_met,
+    largest_difference,
+    lee_clifton,
+    own_epsilon,
+    parse_preference,
+    posterior_odds,
+)
 from dosimeter.web.jobs import Meter
 
 MANY = 20_000  # distinct values above which nothing is computed over all of them while somebody waits

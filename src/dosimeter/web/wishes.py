@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from dosimeter.errors import PreferenceError
-from dosimeter.preference import Preference, parse_preference
+from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.web.models import check_text
 

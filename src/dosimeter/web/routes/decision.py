@@ -18,10 +18,9 @@ from pydantic import BaseModel, ConfigDict
 from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
-from dosimeter.model import Choice
 from dosimeter.planning import digest_measured
-from dosimeter.preference import Preference, parse_preference
 from dosimeter.releasing import Prepared
+from dosimeter.risk import Choice, Preference, parse_preference
 from dosimeter.schema import Schema
 from dosimeter.web.audit import note
 from dosimeter.web.auth import User

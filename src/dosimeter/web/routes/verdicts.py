@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.errors import DatasetStopped, DosimeterError
 from dosimeter.numerals import format_epsilon
-from dosimeter.preference import parse_preference
+from dosimeter.risk import parse_preference
 from dosimeter.web.auth import User
 from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import count_cost, explain_refusal, find_worst

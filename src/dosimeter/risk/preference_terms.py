@@ -15,8 +15,8 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
-from dosimeter.model import RDRs
-from dosimeter.risk import weighted_quantile
+from dosimeter.risk.rdr import weighted_quantile
+from dosimeter.risk.values import RDRs
 
 PreferenceFunction = Callable[[FloatArray, IntArray], object]
 

@@ -1,204 +1,20 @@
-"""Find ε from the RDRs (F1–F3), and say what a controller should know about the choice (R7, R8, R10).
-
-Takes RDRs at each candidate and a Preference; gives the largest candidate that meets it, the exact limit where there
-is one, and notes in plain words. Pure, and for the controller's eyes only: an ε found here depends on the data.
-"""
+"""What a controller should know beside the ε that was found, in sentences."""
 
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.errors import OptionError
 from dosimeter.measures import MeasureKind
-from dosimeter.mechanisms import Indicator, Mechanism, epsilon_for_scale, noise_scale
-from dosimeter.model import Candidate, RDRs, Sensitivities, paper_candidates
-from dosimeter.preference import Aggregate, Preference, Verdict
-from dosimeter.risk import compute_rdr, own_epsilon, summarise_rdr, weighted_quantile
-
-_PRECISION = 1e-13
-"""Relative width at which a bisection stops."""
-
-_WIDEST = 2.0**200
-"""Noise scales beyond this many Δ are not searched: no ε in use comes near."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Found:
-    """What each candidate came to, in the order given, and the largest one that meets the preference (F1)."""
-
-    epsilon: float | None
-    tested: tuple[tuple[float, Verdict], ...]
-
-    def __repr__(self) -> str:
-        return "Found(redacted)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Limit:
-    """F2: the exact largest ε as ``value``. None when ``every`` ε qualifies, or when there is no such number."""
-
-    value: float | None = None
-    every: bool = False
-
-    def __repr__(self) -> str:
-        return "Limit(redacted)"
-
-
-# ---------------------------------------------------------------- candidates
-
-
-def parse_candidates(source: str | Sequence[float] | None) -> tuple[float, ...]:
-    """Candidates for ε, descending, each once: "paper" (also the default), "1, 0.5, 0.1", or numbers."""
-    if source is None or (isinstance(source, str) and source.strip().lower() == "paper"):
-        return paper_candidates()  # F3
-    values = [_read_candidate(part) for part in (source.split(",") if isinstance(source, str) else source)]
-    if not values:
-        raise OptionError("The list of candidates is empty. Give numbers such as 1,0.5,0.1, or paper.")
-    return tuple(sorted(set(values), reverse=True))
-
-
-def _read_candidate(part: object) -> float:
-    value = math.nan
-    if isinstance(part, str):
-        with suppress(ValueError):
-            value = float(part)
-    elif isinstance(part, numbers.Number) and not isinstance(part, (bool, complex)):
-        value = float(part)  # type: ignore[arg-type]  # a Decimal is a Number, and not a Real
-    if not 0.0 < value < math.inf:
-        raise OptionError(
-            f"The candidate {str(part).strip()!r} is not a positive number. Give numbers such as 1,0.5,0.1, or paper."
-        )
-    return value
-
-
-def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None) -> Found:
-    """F1: the largest candidate that meets the preference, of those that the odometer leaves (O2).
-
-    Meeting it need not be monotone, so every candidate is tested.
-    """
-    kept = tuple((epsilon, verdict) for epsilon, verdict in tested if available is None or epsilon in available)
-    return Found(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
-
-
-def build_candidate(
-    rdrs: RDRs, *, noise_scale: float, error_95: tuple[float | None, ...], verdict: Verdict | None = None
-) -> Candidate:
-    """One line of the table a controller sees; without a verdict where there is no preference."""
-    return Candidate(
-        epsilon=rdrs.epsilon,
-        noise_scale=noise_scale,
-        error_95=error_95,
-        rdr=summarise_rdr(rdrs),
-        value=None if verdict is None else verdict.value,
-        satisfied=None if verdict is None else verdict.satisfied,
-    )
-
-
-# ---------------------------------------------------------------- the exact limit
-
-
-def exact_limit(
-    preference: Preference,
-    sensitivities: Sensitivities,
-    mechanism: Mechanism,
-    *,
-    sensitivity: float,
-    indicator: Indicator,
-    grids: FloatArray,
-) -> Limit:
-    """F2: the largest ε of all that meets a ratio or variance preference, where it depends on ε in one direction only.
-
-    More noise, that is a larger scale (b or σ), never hurts in these cases, so that ε* belongs to the smallest scale
-    that qualifies; if no noise at all qualifies, every ε does. With x, y two PIS, x < y, and t = kσ²:
-
-    - bound, Laplace: (x + kb)/(y + kb) grows with b, and every gap (y − x)/(Δ + kb) of normalised RDRs shrinks.
-    - bound, Gaussian: (x² + t)/(y² + t) grows with t, and the gap of normalised RDRs,
-      (y² − x²) / (√(Δ² + t) · (√(y² + t) + √(x² + t))), shrinks. A variance is the mean of all squared gaps, halved.
-    - exact, Laplace, one number (R5): f(c) = c + h with h = g e^(−c/b)/sinh(g/b). With G = g·coth(g/b) ≥ b,
-      d ln f/db = h(c + G)/(b²(c + h)). Its logarithm has the derivative −1/b + 1/(c + G) − (1 − h/b)/(c + h) in c,
-      never positive as G ≥ b and h ≤ b: so d ln f/db falls with c, and ln f(x) − ln f(y) grows with b. Besides,
-      f grows with c (its derivative is 1 − h/b), so the smallest and the largest PIS give the ratio.
-
-    With several numbers the exact indicator's ratio is not monotone, and other preferences need not be.
-    """
-    if preference.kind not in ("ratio", "variance") or preference.threshold is None:
-        return Limit()
-    tau, k = preference.threshold, sensitivities.k
-    ratio, laplace = preference.kind == "ratio", mechanism.kind == "laplace"
-    if indicator == "exact" and not (ratio and laplace and k == 1):
-        return Limit()
-    low, high = _extremes(sensitivities)
-    classes = sensitivities
-    if ratio:
-        classes = Sensitivities(np.array([low, high]), np.array([1, 1], dtype=np.int64), k)
-
-    def evaluate(scale: float) -> Verdict:
-        # The ε that a scale belongs to plays no part in the RDRs.
-        return preference.evaluate(
-            compute_rdr(
-                classes,
-                mechanism,
-                sensitivity=sensitivity,
-                scale=scale,
-                epsilon=math.nan,
-                indicator=indicator,
-                grids=grids,
-            )
-        )
-
-    without_noise = evaluate(0.0)
-    if low == high or without_noise.satisfied:
-        return Limit(every=True)
-    if ratio and tau == 1.0:
-        return Limit()
-    scale: float | None
-    if indicator == "bound" and ratio and laplace:
-        scale = (tau * high - low) / (k * (1.0 - tau))  # ε* = kΔ(1 − τ)/(τ·PIS_max − PIS_min)
-    elif indicator == "bound" and ratio:
-        scale = math.sqrt((tau * high - low) * (tau * high + low) / (k * (1.0 - tau) * (1.0 + tau)))
-    elif indicator == "bound" and laplace:
-        assert without_noise.value is not None
-        spread, root = math.sqrt(without_noise.value), math.sqrt(tau)
-        scale = sensitivity * (spread - root) / (k * root)  # ε* = k√τ/(s − √τ), s = sd(PIS)/Δ
-    else:
-        scale = _smallest_scale(lambda scale: evaluate(scale).satisfied, start=sensitivity)
-    epsilon = 0.0 if scale is None else epsilon_for_scale(mechanism, sensitivity, scale)
-    return Limit(epsilon if 0.0 < epsilon < math.inf else None)
-
-
-def _extremes(sensitivities: Sensitivities) -> tuple[float, float]:
-    inhabited = sensitivities.values[sensitivities.counts > 0]
-    return float(inhabited.min()), float(inhabited.max())
-
-
-def _smallest_scale(qualifies: Callable[[float], bool], *, start: float) -> float | None:
-    """Where a condition that more noise only helps begins to hold, by bisection of the logarithm.
-    It does not hold without noise, so that halving ends; None when it holds for no scale in reach."""
-    high = start
-    while not qualifies(high):
-        high *= 2.0
-        if high > start * _WIDEST:
-            return None
-    low = 0.5 * high
-    while qualifies(low):
-        low, high = 0.5 * low, low
-    while high > low * (1.0 + _PRECISION):
-        middle = low * math.sqrt(high / low)
-        if qualifies(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-# ---------------------------------------------------------------- notes
+from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
+from dosimeter.risk.absolute import own_epsilon
+from dosimeter.risk.choose import Found, Limit, extremes
+from dosimeter.risk.preference import Aggregate, Preference
+from dosimeter.risk.rdr import weighted_quantile
+from dosimeter.risk.values import Sensitivities
 
 
 def write_notes(
@@ -220,7 +36,7 @@ def write_notes(
     ``measures`` are the kinds of the plan's measures, ``groups`` the number of groups, ``epsilons`` the candidates
     shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at.
     """
-    low, high = _extremes(sensitivities)
+    low, high = extremes(sensitivities)
     laplace_bound = mechanism.kind == "laplace" and indicator == "bound"
     notes = [*find_empty_filters(preference, sensitivities, found), _INDICATORS[indicator]]
     if indicator == "exact" and mechanism.kind == "gaussian" and epsilons:

@@ -1,7 +1,4 @@
-"""The frozen values that pass between rooms. No logic beyond checking and small arithmetic on themselves.
-
-What depends on private data (Contributions, Sensitivities, RDRs) has a redacted repr.
-"""
+"""How exposed everybody is, and the ε that was chosen: frozen values. All are private, so their repr is redacted."""
 
 from __future__ import annotations
 
@@ -13,16 +10,6 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.influence import Contributions, no_attributes
-
-# ---------------------------------------------------------------- mechanisms and candidates
-
-
-def paper_candidates() -> tuple[float, ...]:
-    """F3: 10 … 1, 0.9 … 0.1, 0.09 … 0.01, 0.009 … 0.001. Each is the float nearest its decimal, so that
-    ``Decimal(str(epsilon))`` gives the decimal back."""
-    tail = [float(f"{digit}e-{places}") for places in (1, 2, 3) for digit in range(9, 0, -1)]
-    return tuple([float(whole) for whole in range(10, 0, -1)] + tail)
-
 
 # ---------------------------------------------------------------- private: how people move the answer
 

@@ -24,8 +24,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from dosimeter.errors import PreferenceError
-from dosimeter.model import RDRs
-from dosimeter.preference_terms import (
+from dosimeter.risk.preference_terms import (
     Aggregate,
     Arithmetic,
     Call,
@@ -47,6 +46,7 @@ from dosimeter.preference_terms import (
     write_number,
     write_term,
 )
+from dosimeter.risk.values import RDRs
 
 __all__ = ["Aggregate", "Preference", "PreferenceFunction", "Verdict", "parse_preference"]
 

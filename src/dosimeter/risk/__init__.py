@@ -1,0 +1,53 @@
+"""RDRs and what stands beside them, preferences over them, and the largest ε that meets a preference.
+
+Takes Contributions and a mechanism; gives numbers per class of equally exposed people, and a Choice. Never reads data
+again, never draws noise.
+"""
+
+from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
+from dosimeter.risk.choose import (
+    Found,
+    Limit,
+    build_candidate,
+    exact_limit,
+    find_largest,
+    paper_candidates,
+    parse_candidates,
+)
+from dosimeter.risk.ex_post import compute_ex_post
+from dosimeter.risk.notes import pick_headline, write_notes
+from dosimeter.risk.preference import Preference, parse_preference
+from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
+from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
+from dosimeter.risk.sensitivities import summarise_sensitivities
+from dosimeter.risk.values import Candidate, Choice, RDRs, Sensitivities
+
+__all__ = [
+    "Candidate",
+    "Choice",
+    "Found",
+    "Limit",
+    "Preference",
+    "PreferenceFunction",
+    "RDRs",
+    "Sensitivities",
+    "Verdict",
+    "build_candidate",
+    "compute_ex_post",
+    "compute_rdr",
+    "exact_limit",
+    "find_largest",
+    "is_met",
+    "largest_difference",
+    "lee_clifton",
+    "own_epsilon",
+    "paper_candidates",
+    "parse_candidates",
+    "parse_preference",
+    "pick_headline",
+    "posterior_odds",
+    "summarise_rdr",
+    "summarise_sensitivities",
+    "weighted_quantile",
+    "write_notes",
+]

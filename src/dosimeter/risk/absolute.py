@@ -1,0 +1,171 @@
+"""What stands beside RDRs: own guarantees, odds and the bound of Lee and Clifton (P1–P3). Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.errors import DataError, OptionError
+from dosimeter.influence import Contributions
+from dosimeter.mechanisms import Mechanism, Norm, zcdp_epsilon
+from dosimeter.risk.sensitivities import TOLERANCE, summarise_sensitivities
+
+_PAIR_WORK = 2**28
+"""Pairs × cells that ``largest_difference`` compares one by one, at most: about a second."""
+_OWN_EPSILON_NODES = 2**14
+"""More distinct PIS than this are rounded up to the next of this many."""
+
+
+def own_epsilon(
+    values: FloatArray, mechanism: Mechanism, *, sensitivity: float, scale: float, epsilon: float
+) -> FloatArray:
+    """P1: the guarantee that individuals with these PIS have for themselves (per-instance differential privacy).
+
+    For Gaussian noise more than 16,384 distinct PIS are rounded up to as many steps between a millionth of the
+    largest and the largest, 0.09 % apart: the ε is then a trifle too high, and never too low.
+    """
+    own = np.zeros_like(values, dtype=np.float64)
+    movers = values > 0.0
+    if mechanism.kind == "laplace":
+        own[movers] = epsilon * (values[movers] / sensitivity)
+        return own
+    if scale == 0.0:
+        own[movers] = math.inf
+        return own
+    distinct, codes = np.unique(values[movers], return_inverse=True)
+    if len(distinct) > _OWN_EPSILON_NODES:
+        steps = distinct[-1] * np.geomspace(1e-6, 1.0, _OWN_EPSILON_NODES)
+        codes = np.searchsorted(steps, distinct)[codes]  # a weaker promise, never a stronger one
+        distinct = steps
+    epsilons = [zcdp_epsilon(0.5 * (pis / scale) ** 2, mechanism.delta) for pis in distinct.tolist()]
+    own[movers] = np.array(epsilons, dtype=np.float64)[codes]
+    return own
+
+
+def posterior_odds(prior: float, epsilon: float) -> float:
+    """P3: the most that a prior belief can become after outputs charged ε in all; pure DP only, not for algorithm 1."""
+    if not 0.0 <= prior <= 1.0:
+        raise OptionError("A prior belief must lie between 0 and 1.")
+    if not epsilon >= 0.0:
+        raise OptionError("epsilon must not be negative.")
+    if prior == 0.0:
+        return 0.0
+    return prior / (prior + (1.0 - prior) * math.exp(-epsilon))
+
+
+def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: float) -> float:
+    """P2: Lee and Clifton's bound on the probability of being picked out of the n."""
+    if n < 1:
+        raise DataError("There are no individuals to pick from. Check that the table is not empty.")
+    exponent = epsilon * (largest_difference / sensitivity) if largest_difference > 0.0 else 0.0
+    return 1.0 / (1.0 + (n - 1) * math.exp(-exponent))
+
+
+def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float, bool]:
+    """P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, and whether it is exact (otherwise: at most that).
+
+    Rows that share no cell, directly or through others, are as far apart as their norms add up to; only within such
+    a cluster of rows are pairs compared. Where everybody is in one group, a cluster is a group.
+    """
+    rows = _merge_attributes(contributions).normalise()
+    if rows.n < 2:
+        return 0.0, True
+    norms = rows.norms(norm)
+    clusters = _split_clusters(rows)
+    reach = [float(norms[members].max()) for members in clusters]
+    if np.any(norms == 0.0):
+        reach.append(0.0)  # somebody who moves nothing shares no cell with anybody
+    best = _add_largest_two(np.array(reach), norm)
+    promising = [members for members in clusters if _add_largest_two(norms[members], norm=1) > best]
+    at_most = best
+    for members in promising:
+        cluster = rows.take(members, rows.people[members])
+        spread, exact = _spread_rows(cluster, norm, floor=best, work=_PAIR_WORK // len(promising))
+        best = max(best, spread if exact else 0.0)
+        at_most = max(at_most, spread)
+    return at_most, best == at_most
+
+
+def _merge_attributes(contributions: Contributions) -> Contributions:
+    """The rows with somebody in them, without attributes; rows that differed in nothing else are one."""
+    people = np.flatnonzero(contributions.people > 0)
+    rows = replace(contributions.take(people, contributions.people[people]), attributes={})
+    if not contributions.attributes:
+        return rows
+    return summarise_sensitivities(rows, 1, keep_vectors=True).vectors or rows
+
+
+def _split_clusters(rows: Contributions) -> list[IntArray]:
+    """The rows that move something, by connected cells: two rows that share a cell are in one cluster."""
+    filled = np.flatnonzero(np.diff(rows.starts))
+    labels: IntArray = np.arange(rows.k)
+    owners = rows.entry_rows()
+    joined = np.flatnonzero(np.diff(owners) == 0)
+    if len(joined):
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        ends = (rows.cells[joined], rows.cells[joined + 1])
+        graph = coo_array((np.ones(len(joined)), ends), shape=(rows.k, rows.k))
+        labels = connected_components(graph, directed=False)[1].astype(np.int64)
+    label = labels[rows.cells[rows.starts[filled]]]
+    order = np.argsort(label, kind="stable")
+    return [part for part in np.split(filled[order], np.flatnonzero(np.diff(label[order])) + 1) if len(part)]
+
+
+def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int) -> tuple[float, bool]:
+    """The largest distance between rows of a cluster, or an upper bound of it, and whether it is exact.
+
+    Distances up to ``floor`` are of no interest: if there are no larger ones, any number up to it may come back.
+    ``work`` limits the pairs × cells that are compared one by one.
+    """
+    norms = cluster.norms(norm)
+    triangle = _add_largest_two(norms, norm=1)
+    cells, columns = np.unique(cluster.cells, return_inverse=True)
+    width = len(cells)
+    if len(norms) * width > _PAIR_WORK // 16:
+        return triangle, False  # too many numbers to hold side by side
+    points = np.zeros((len(norms), width))
+    points[cluster.entry_rows(), columns] = cluster.changes
+    if width == 1 or (norm == 1 and width <= 20 and points.size << (width - 1) <= _PAIR_WORK):
+        # ‖v‖₁ is the largest of s·v over the sign vectors s; one of s and −s will do.
+        signs = 1.0 - 2.0 * (np.arange(2 ** (width - 1))[:, np.newaxis] >> np.arange(width) & 1)
+        return max(float(np.ptp(points @ sign)) for sign in signs), True
+
+    # A row whose distance to every corner of the box is below one we know of is in no farthest pair; without such
+    # rows the box gets smaller.
+    far = points[norms.argmax()]
+    for _ in range(3):
+        distances = _measure_lengths(points - far, norm)
+        far = points[distances.argmax()]
+        floor = max(floor, float(distances.max()))
+    remaining = len(points) + 1
+    while 2 <= len(points) < remaining:
+        remaining = len(points)
+        low, high = points.min(axis=0), points.max(axis=0)
+        corners = _measure_lengths(np.maximum(high - points, points - low), norm)
+        points = points[corners >= floor * (1.0 - TOLERANCE)]
+    if len(points) < 2:
+        return floor, True
+    if len(points) * points.size > work:
+        return min(triangle, float(_measure_lengths(high - low, norm))), False
+    step = max(1, 2**21 // points.size)
+    blocks = (points[start : start + step, np.newaxis] - points for start in range(0, len(points), step))
+    return max(float(_measure_lengths(block, norm).max()) for block in blocks), True
+
+
+def _measure_lengths(vectors: FloatArray, norm: Norm) -> FloatArray:
+    if norm == 1:
+        return np.asarray(np.abs(vectors).sum(axis=-1))
+    return np.asarray(np.sqrt(np.square(vectors).sum(axis=-1)))
+
+
+def _add_largest_two(norms: FloatArray, norm: Norm) -> float:
+    """How far apart the two largest are if they share no cell; with norm 1 the triangle inequality for any two."""
+    if len(norms) < 2:
+        return 0.0
+    second, first = np.partition(norms, -2)[-2:].tolist()
+    return float(second + first if norm == 1 else math.hypot(first, second))

@@ -1,0 +1,103 @@
+"""Per-instance sensitivities (N1): Contributions merged into classes of equally exposed people. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.influence import Contributions, sum_rows
+from dosimeter.mechanisms import Norm
+from dosimeter.risk.values import Sensitivities
+
+TOLERANCE = 1e-12
+"""Norms that had to be rounded while they were added up count as equal within this relative distance."""
+
+_EXACT_INTEGERS = 2.0**53
+"""Sums of integers below this are exact in floats, in any order."""
+
+
+def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_vectors: bool) -> Sensitivities:
+    """Merge rows into classes of equal PIS and attributes (and equal vectors, C9), ascending by PIS, people added up.
+
+    A PIS that came out without rounding (one cell, or integers) is only ever merged with an equal one. Otherwise
+    those within 1e-12 of the next smaller one are taken for one number, written differently by rounding, and the
+    smallest stands for all; a run of close values that is wider than that altogether is data, and stays apart.
+    Vectors are merged only when they are equal in every cell.
+    """
+    rows = contributions.normalise()
+    norms = rows.norms(norm)
+    values, pis_codes = _merge_equal(norms, exact=_norms_are_exact(rows, norm))
+    codes = pis_codes
+    if keep_vectors:
+        codes = _combine_codes(codes, _code_vectors(rows))
+    for column in rows.attributes.values():
+        codes = _combine_codes(codes, _code_attribute(column))
+
+    size = int(codes.max(initial=-1)) + 1
+    counts = np.bincount(codes, weights=rows.people, minlength=size).astype(np.int64)
+    first = np.empty(size, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    inhabited = counts > 0
+    counts, first = counts[inhabited], first[inhabited]
+    attributes = {name: column[first] for name, column in rows.attributes.items()}
+    return Sensitivities(
+        values=values[pis_codes[first]],
+        counts=counts,
+        k=rows.k,
+        vectors=rows.take(first, counts) if keep_vectors else None,
+        attributes=attributes,
+    )
+
+
+def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
+    """Whether no norm was rounded: one cell at most (|c| itself, and √(c²) gives it back), or sums of integers."""
+    if np.diff(rows.starts).max(initial=0) <= 1:
+        return True
+    if not np.array_equal(rows.changes, np.rint(rows.changes)):
+        return False
+    return bool(sum_rows(np.abs(rows.changes) ** norm, rows.starts).max() < _EXACT_INTEGERS)
+
+
+def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArray]:
+    """The distinct values, ascending, and for each norm the index of its own."""
+    distinct, codes = np.unique(norms, return_inverse=True)
+    if exact or len(distinct) < 2:
+        return distinct, codes
+    opens = np.append(True, np.diff(distinct) > TOLERANCE * distinct[1:])
+    lowest, highest = distinct[opens], distinct[np.append(opens[1:], True)]
+    too_wide = highest - lowest > TOLERANCE * highest
+    opens |= too_wide[np.cumsum(opens) - 1]
+    return distinct[opens], (np.cumsum(opens) - 1)[codes]
+
+
+def _combine_codes(major: IntArray, minor: IntArray) -> IntArray:
+    """Dense codes of pairs, ordered by the major code first. Both are dense, so that their product fits 63 bits."""
+    _, codes = np.unique(major * (minor.max(initial=0) + 1) + minor, return_inverse=True)
+    return codes.astype(np.int64)
+
+
+def _code_vectors(rows: Contributions) -> IntArray:
+    """Equal codes for equal rows, whatever the order of the rows."""
+    _, change_codes = np.unique(rows.changes, return_inverse=True)
+    entries = _combine_codes(rows.cells, change_codes)
+    lengths = np.diff(rows.starts)
+    codes = np.zeros(len(lengths), dtype=np.int64)
+    used = 0
+    for length in np.unique(lengths):
+        alike = np.flatnonzero(lengths == length)
+        code = np.zeros(len(alike), dtype=np.int64)
+        for position in range(length):
+            code = _combine_codes(code, entries[rows.starts[alike] + position])
+        codes[alike] = used + code
+        used += int(code.max()) + 1
+    return codes
+
+
+def _code_attribute(column: NDArray[np.generic]) -> IntArray:
+    if column.dtype != np.dtype(object):
+        codes: IntArray = np.unique(column, return_inverse=True)[1]
+        return codes
+    values = column.tolist()  # may hold None beside text, which NumPy cannot order
+    ranks = {value: rank for rank, value in enumerate(sorted(set(values), key=lambda v: (type(v).__name__, str(v))))}
+    return np.array([ranks[value] for value in values], dtype=np.int64)
