@@ -54,7 +54,7 @@ HOMES = {
     "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py"),
     "psycopg": ("engines/postgres.py", "ledger/"),
     "pyspark": ("engines/spark.py",),
-    "altair": ("plots.py", "paper/figures.py", "experiment/figures.py"),
+    "altair": ("show/charts/drawing.py", "paper/figures.py", "experiment/figures.py"),
     "fastapi": ("web/", "experiment/server.py"),
 }
 RANDOM_MODULES = {"random", "secrets", "numpy.random", "uuid"}

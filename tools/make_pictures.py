@@ -9,7 +9,8 @@ import argparse
 from pathlib import Path
 
 from dosimeter import Dataset
-from dosimeter.plots import histogram_chart, range_chart, save_chart
+from dosimeter.show.charts.drawing import histogram_chart, range_chart
+from dosimeter.show.charts.pages import save_chart
 
 REPOSITORY = Path(__file__).parents[1]
 CLINIC = REPOSITORY / "src" / "dosimeter" / "data" / "clinic.csv"

@@ -409,19 +409,19 @@ class Risk:
 
     def plot(self, *, view: str = "relative", epsilons: Sequence[float] | None = None) -> alt.LayerChart:
         """The range plot as an Altair chart: from the least to the most exposed person at each ε."""
-        from dosimeter.plots import range_chart
+        from dosimeter.show.charts import range_chart
 
         shown = tuple(self.candidate(epsilon) for epsilon in (epsilons or self.candidates))
         return range_chart(shown, view="raw" if view == "raw" else "relative")
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
-        from dosimeter.plots import histogram_chart
+        from dosimeter.show.charts import histogram_chart
 
         return histogram_chart(self.rdr(epsilon))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """In a notebook: a finished picture. Nothing is loaded from anywhere, and nothing offers to send it there."""
-        from dosimeter.plots import draw_svg
+        from dosimeter.show.charts import draw_svg
 
         return {"image/svg+xml": draw_svg(self.plot()), "text/plain": repr(self)}
 

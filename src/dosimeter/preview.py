@@ -15,7 +15,6 @@ from dosimeter.accounting import ZERO, Books, Charge, Reading, exact_decimal, wr
 from dosimeter.agreement import digest_request, enter_books, open_books
 from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.ledger import Entry, Incident, Ledger
-from dosimeter.numerals import format_number
 from dosimeter.planning import digest_measured
 from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (
@@ -33,6 +32,7 @@ from dosimeter.selection import (
     violation_probability,
     violation_share,
 )
+from dosimeter.show import format_number
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

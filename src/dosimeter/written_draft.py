@@ -23,9 +23,9 @@ from dosimeter.draft import (
 )
 from dosimeter.engines import Engine
 from dosimeter.influence import count_rows_each
-from dosimeter.numerals import format_percent
 from dosimeter.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key
 from dosimeter.schema import ColumnType, Schema, dump_schema
+from dosimeter.show import format_percent
 from dosimeter.sql import column_tree
 
 _WIDTH = 110

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dosimeter.numerals import (
-    even_axis,
-    format_epsilon,
-    format_number,
-    format_percent,
-    format_range,
-    format_times,
-    ratio_axis,
-)
 from dosimeter.risk.choose import paper_candidates
+from dosimeter.show.axes import even_axis, ratio_axis
+from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 
 @pytest.mark.parametrize(

@@ -22,21 +22,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.plots import (
+from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.values import Candidate, RDRs
+from dosimeter.show.charts.drawing import (
     CROSS,
     FAILS_WORDS,
     MEETS_WORDS,
     TICK,
     bin_people,
-    chart_page,
     histogram_chart,
     range_chart,
-    risk_page,
-    save_chart,
     staircase_chart,
 )
-from dosimeter.risk.choose import paper_candidates
-from dosimeter.risk.values import Candidate, RDRs
+from dosimeter.show.charts.pages import chart_page, risk_page, save_chart
 
 # A COUNT over 32,561 people of whom 39 match, with Laplace noise: RDR = PIS + 1/ε (R3), person by person.
 PEOPLE = [0] * 32522 + [1] * 39
@@ -343,5 +341,7 @@ def test_every_chart_has_words_and_a_table(adult_like: list[Candidate]) -> None:
 
 
 def test_drawing_libraries_are_loaded_late() -> None:
-    program = "import sys, dosimeter.plots; sys.exit('altair' in sys.modules or 'vl_convert' in sys.modules)"
+    program = (
+        "import sys, dosimeter.show.charts.drawing; sys.exit('altair' in sys.modules or 'vl_convert' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

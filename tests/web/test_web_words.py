@@ -13,7 +13,7 @@ from web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_te
 
 from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.plots import Bin
+from dosimeter.show.charts.drawing import Bin
 from dosimeter.web.charts import bin_rows, find_raw_axis, range_spec, staircase_spec
 from dosimeter.web.figures import show_bound, show_number, show_small, write_bins
 from dosimeter.web.wishes import Wish, read_fields, recall_wish, write_query

@@ -99,7 +99,7 @@ def export(
     """The answers as a CSV, one line per participant."""
     from dosimeter.experiment.answers import write_answers
     from dosimeter.experiment.store import Store
-    from dosimeter.plots import write_page
+    from dosimeter.show.charts import write_page
 
     o.check_writable(output, (".csv",), "Answers are written")
     opened = Store(store, existing=True)
@@ -141,7 +141,7 @@ def _write_files(found: Analysis, folder: Path) -> list[Path]:
     import json
 
     from dosimeter.experiment.figures import save_swarms
-    from dosimeter.plots import write_page
+    from dosimeter.show.charts import write_page
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

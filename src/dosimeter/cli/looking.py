@@ -358,7 +358,7 @@ def write_distribution(found: Risk, path: Path | None) -> None:
 def save_picture(found: Risk, lines: Sequence[Candidate], path: Path | None, *, selected: float | None = None) -> None:
     if path is None:
         return
-    from dosimeter.plots import range_chart, risk_page, save_chart, write_page
+    from dosimeter.show.charts import range_chart, risk_page, save_chart, write_page
 
     if path.suffix.lower() == ".html":
         at = selected if selected is not None else lines[0].epsilon

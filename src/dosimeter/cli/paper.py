@@ -16,8 +16,8 @@ from dosimeter.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dosimeter.numerals import TextTable
     from dosimeter.paper.differences import Shown
+    from dosimeter.show import TextTable
 
 app = typer.Typer(
     name="paper",

@@ -291,7 +291,7 @@ def _show(books: Ledger, dataset: str | None, plot: Path | None, *, json: bool) 
 
 
 def _save_staircase(accounts: Sequence[Account], path: Path) -> None:
-    from dosimeter.plots import save_chart, staircase_chart
+    from dosimeter.show.charts import save_chart, staircase_chart
 
     if len(accounts) > 1:
         names = ", ".join(account.dataset for account in accounts)

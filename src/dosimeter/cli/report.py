@@ -15,9 +15,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.numerals import format_epsilon, format_number, format_percent
 from dosimeter.risk import Candidate, Choice, pick_headline
-from dosimeter.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
+from dosimeter.show import (
+    advise,
+    candidate_table,
+    format_epsilon,
+    format_number,
+    format_percent,
+    groups_table,
+    people_table,
+    range_bars,
+    say,
+)
 
 if TYPE_CHECKING:
     from dosimeter.aftermath import Aftermath

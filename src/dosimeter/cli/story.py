@@ -74,7 +74,7 @@ def _tell_clinic(console: Console, folder: Path) -> None:
     from rich.text import Text
 
     from dosimeter.cli.report import print_choice
-    from dosimeter.plots import range_chart, save_chart
+    from dosimeter.show.charts import range_chart, save_chart
 
     console.print()
     console.print(Rule("A clinic with 4,000 patients", align="left"))

@@ -16,7 +16,7 @@ from typing import Any
 from dosimeter.experiment.analysis import KNOWLEDGE, Analysis, list_chosen
 from dosimeter.experiment.answers import CONTROL, EPSILONS
 from dosimeter.experiment.study_generate import QUERY_NAMES
-from dosimeter.plots import FAINT, INK, NEUTRAL, save_chart
+from dosimeter.show.charts import FAINT, INK, NEUTRAL, save_chart
 
 WIDEST = 0.9  # of the distance between two columns
 STEP = 0.075

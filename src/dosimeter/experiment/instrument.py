@@ -17,9 +17,9 @@ from dosimeter.experiment import texts
 from dosimeter.experiment.answers import EPSILONS
 from dosimeter.experiment.pictures import draw_histograms, draw_ranges
 from dosimeter.experiment.study_generate import QUERY_NAMES, draw_sample
-from dosimeter.numerals import format_epsilon, format_range, format_times, relative_range
 from dosimeter.paper.data import adult_schema
 from dosimeter.risk import Candidate, RDRs
+from dosimeter.show import format_epsilon, format_range, format_times, relative_range
 
 if TYPE_CHECKING:
     import pyarrow as pa

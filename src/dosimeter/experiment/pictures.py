@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dosimeter.experiment import texts
-from dosimeter.numerals import even_axis, format_epsilon, relative_range
-from dosimeter.plots import histogram_chart, range_chart
 from dosimeter.risk import Candidate, RDRs
+from dosimeter.show import even_axis, format_epsilon, relative_range
+from dosimeter.show.charts import histogram_chart, range_chart
 
 BINS = 30  # over the whole scale that the histograms share
 _PANEL_WIDTH, _PANEL_HEIGHT = 300, 130

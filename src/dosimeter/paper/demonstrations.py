@@ -17,9 +17,9 @@ from dosimeter.accounting import Charge, Policy, Reading, exact_decimal, remaini
 from dosimeter.controller import Dataset
 from dosimeter.mechanisms import Mechanism, noise_scale
 from dosimeter.noise import calibrate
-from dosimeter.numerals import format_percent
 from dosimeter.risk import paper_candidates
 from dosimeter.selection import SelectionProblem, outcome_distribution, svt_sensitivity, violation_share
+from dosimeter.show import format_percent
 
 LAPLACE = Mechanism("laplace")
 ADULT_ROWS, Q1_MATCHES = 32_561, 19  # all that Q1 knows of Adult's training split

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.controller import Dataset
-from dosimeter.numerals import TextTable, format_epsilon, format_number
+from dosimeter.show import TextTable, format_epsilon, format_number
 
 SQL = "SELECT COUNT(*) FROM patients WHERE d = 1"
 PATIENTS, DISEASE = ("A", "B", "C"), (0, 0, 1)

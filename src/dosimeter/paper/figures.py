@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
-from dosimeter.numerals import FAILS, MEETS, format_epsilon
 from dosimeter.paper.queries import AVERAGE, MECHANISMS, QUERIES, RATIOS, VARIANCES, MechanismName
 from dosimeter.paper.scalability import ALGORITHMS, Algorithm, Scalability
 from dosimeter.paper.thresholds import Thresholds
 from dosimeter.paper.variance import Outcomes, Trial, VarianceStudy
-from dosimeter.plots import FAINT, INK, NEUTRAL
 from dosimeter.risk import paper_candidates
+from dosimeter.show import FAILS, MEETS, format_epsilon
+from dosimeter.show.charts import FAINT, INK, NEUTRAL
 
 if TYPE_CHECKING:
     import altair as alt

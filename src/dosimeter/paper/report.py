@@ -18,11 +18,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.numerals import TextTable
 from dosimeter.paper.data import CITATION
 from dosimeter.paper.figures import Figure, save_figure, write_file
 from dosimeter.paper.queries import MECHANISMS, QUERIES
 from dosimeter.paper.scalability import ALGORITHMS
+from dosimeter.show import TextTable
 
 if TYPE_CHECKING:
     from dosimeter.paper.differences import Shown

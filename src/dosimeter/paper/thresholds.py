@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.numerals import TextTable, format_epsilon, format_number
 from dosimeter.paper.queries import (
     AUTHORS_EPSILON,
     AVERAGE,
@@ -21,6 +20,7 @@ from dosimeter.paper.queries import (
     MechanismName,
     PaperQuery,
 )
+from dosimeter.show import TextTable, format_epsilon, format_number
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

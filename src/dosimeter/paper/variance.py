@@ -18,10 +18,10 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray
 from dosimeter.noise import draw_discrete_laplace
-from dosimeter.numerals import TextTable, format_epsilon, format_percent
 from dosimeter.paper.queries import AVERAGE, EPSILON_SVT, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
 from dosimeter.risk import paper_candidates
 from dosimeter.selection import SelectionProblem, outcome_distribution, split_budget, violation_share
+from dosimeter.show import TextTable, format_epsilon, format_percent
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

@@ -1,6 +1,6 @@
 """Vega-Lite specifications for the pages. Plain dictionaries: quick to make, and their data can be exchanged in place.
 
-The same colours, digits, order and axes as ``dosimeter.plots``. Widths follow the page; words and tables stand in the
+The same colours, digits, order and axes as ``dosimeter.show.charts``. Widths follow the page; words and tables stand in the
 page itself. Two inks are left open as "INK" and "FAINT": the page fills them in for light and dark.
 """
 
@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dosimeter.numerals import (
+from dosimeter.risk import Candidate
+from dosimeter.show import (
     Axis,
     even_axis,
     format_epsilon,
@@ -22,8 +23,7 @@ from dosimeter.numerals import (
     ratio_axis,
     relative_range,
 )
-from dosimeter.plots import Bin
-from dosimeter.risk import Candidate
+from dosimeter.show.charts import Bin
 from dosimeter.web.figures import count_decimals, write_bins
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

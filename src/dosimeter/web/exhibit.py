@@ -20,7 +20,6 @@ from dosimeter.controller import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import Output
-from dosimeter.plots import Bin, bin_people
 from dosimeter.postprocess import assemble_answer, error_95, needs_values
 from dosimeter.releasing import Prepared
 from dosimeter.risk import (
@@ -38,6 +37,7 @@ from dosimeter.risk import (
     parse_preference,
     posterior_odds,
 )
+from dosimeter.show.charts import Bin, bin_people
 from dosimeter.web.jobs import Meter
 
 MANY = 20_000  # distinct values above which nothing is computed over all of them while somebody waits

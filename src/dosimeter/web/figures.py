@@ -1,6 +1,6 @@
 """Numbers as the pages write them: a real minus sign, digits that tell two multiples apart, words for what is held.
 
-Takes numbers and histogram bins; gives text. The digits themselves are those of ``dosimeter.numerals``.
+Takes numbers and histogram bins; gives text. The digits themselves are those of ``dosimeter.show.numbers``.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dosimeter.numerals import format_number
-from dosimeter.plots import Bin
+from dosimeter.show import format_number
+from dosimeter.show.charts import Bin
 
 SPACE = "\u00a0"  # keeps a number and its sign on one line
 

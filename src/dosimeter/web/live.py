@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.accounting import Books
-from dosimeter.numerals import (
+from dosimeter.risk import Candidate, Choice, Preference
+from dosimeter.show import (
     TextTable,
     candidate_rows,
     format_epsilon,
@@ -21,7 +22,6 @@ from dosimeter.numerals import (
     format_times,
     order_candidates,
 )
-from dosimeter.risk import Candidate, Choice, Preference
 from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_spec, range_rows, range_spec
 from dosimeter.web.costs import Cost, count_cost, explain_refusal, find_worst
 from dosimeter.web.exhibit import Exhibit

@@ -14,8 +14,8 @@ from typing import Any
 from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
-from dosimeter.numerals import format_epsilon
 from dosimeter.risk import parse_preference
+from dosimeter.show import format_epsilon
 from dosimeter.web.exhibit import Exhibit
 from dosimeter.web.inbox import Row
 from dosimeter.web.jobs import Meter

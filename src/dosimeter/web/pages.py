@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from sqlalchemy.exc import SQLAlchemyError
 
 from dosimeter.errors import DosimeterError
-from dosimeter.numerals import format_epsilon
+from dosimeter.show import format_epsilon
 from dosimeter.version import __version__
 from dosimeter.web.audit import NOBODY, note
 from dosimeter.web.auth import User, find_session

@@ -9,10 +9,10 @@ from typing import Any
 from dosimeter.accounting import exact_decimal
 from dosimeter.influence import show_cell
 from dosimeter.measures import MeasureKind
-from dosimeter.numerals import format_epsilon, format_number
 from dosimeter.planning import QueryPlan
 from dosimeter.release import promise_chosen, promise_fixed, promise_found
 from dosimeter.releasing import Prepared
+from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
 from dosimeter.web.models import WITHHELD
 

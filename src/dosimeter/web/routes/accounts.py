@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from dosimeter.controller import Dataset
 from dosimeter.ledger import Entry
-from dosimeter.numerals import format_number
+from dosimeter.show import format_number
 from dosimeter.web.audit import note
 from dosimeter.web.auth import User
 from dosimeter.web.charts import staircase_spec

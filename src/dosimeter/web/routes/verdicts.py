@@ -9,8 +9,8 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.errors import DatasetStopped, DosimeterError
-from dosimeter.numerals import format_epsilon
 from dosimeter.risk import parse_preference
+from dosimeter.show import format_epsilon
 from dosimeter.web.auth import User
 from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import count_cost, explain_refusal, find_worst

@@ -12,36 +12,27 @@ the ratio of the most to the least exposed person, and nothing else. Altair is i
 
 from __future__ import annotations
 
-import html
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.numerals import (
+from dosimeter.risk import Candidate, RDRs
+from dosimeter.show.axes import Axis, even_axis, ratio_axis
+from dosimeter.show.candidates import (
     FAILS,
     MEETS,
-    Axis,
     TextTable,
     candidate_rows,
-    even_axis,
-    format_epsilon,
     format_errors,
-    format_number,
-    format_percent,
-    format_range,
-    format_times,
     order_candidates,
-    ratio_axis,
     relative_range,
 )
-from dosimeter.risk import Candidate, RDRs
+from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
     import altair as alt
@@ -464,136 +455,3 @@ def _finish(
         .configure_legend(labelFontSize=11.5, labelColor=INK)
     )
     return finished
-
-
-def draw_svg(chart: alt.LayerChart) -> str:
-    """A chart as one finished picture: no script, no request to anywhere."""
-    text = io.StringIO()
-    chart.save(text, format="svg")
-    return text.getvalue()
-
-
-def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
-    """Write a chart as .svg, .png (twice the size, for dense screens) or .html (one file, offline, with its table)."""
-    target = Path(path)
-    match target.suffix.lower():
-        case ".svg":
-            content = draw_svg(chart).encode()
-        case ".png":
-            binary = io.BytesIO()
-            chart.save(binary, format="png", scale_factor=2)
-            content = binary.getvalue()
-        case ".html":
-            content = chart_page([chart], title=str(chart.title.text)).encode()
-        case other:
-            raise OptionError(
-                f"A picture cannot be written as {other or 'a file without an ending'}. Use .svg, .png or .html."
-            )
-    write_page(content, target)
-
-
-def write_page(content: bytes | str, path: str | Path) -> None:
-    """Write a finished picture or page."""
-    try:
-        Path(path).write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as problem:
-        reason = problem.strerror or "the system refused"
-        raise OptionError(
-            f"{path} cannot be written: {reason}. Choose a folder that exists and may be written to."
-        ) from None
-
-
-def chart_page(
-    charts: Sequence[alt.LayerChart], title: str, *, query: str | None = None, notes: Sequence[str] = ()
-) -> str:
-    """One self-contained HTML page: each chart with its table, no request to anywhere."""
-    import altair as alt
-    import vl_convert
-
-    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
-    bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]  # the stub lacks a default
-    library = bundle.replace("</script", "<\\/script")
-    figures, specs = [], []
-    for number, chart in enumerate(charts, start=1):
-        spec = chart.to_dict()
-        specs.append(spec)
-        table = _table_markup(spec["usermeta"]["table"])
-        figures.append(
-            f'<figure><div id="chart-{number}" role="img" aria-label="{html.escape(spec["description"])}"></div>'
-            f"<details><summary>The numbers as a table</summary>{table}</details></figure>"
-        )
-    payload = json.dumps(specs, sort_keys=True, ensure_ascii=True).replace("<", "\\u003c")
-    asked = "" if query is None else f"<pre>{html.escape(query)}</pre>"
-    remarks = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    return _PAGE.format(
-        title=html.escape(title), style=_STYLE, query=asked, notes=f"<ul>{remarks}</ul>" if remarks else "",
-        private=html.escape(WHY_PRIVATE.capitalize()), figures="\n".join(figures), library=library, specs=payload,
-    )  # fmt: skip
-
-
-def risk_page(
-    candidates: Sequence[Candidate],
-    rdrs: RDRs,
-    *,
-    title: str = "How exposed people would be",
-    query: str | None = None,
-    notes: Sequence[str] = (),
-    reading: float | None = None,
-    selected: float | None = None,
-) -> str:
-    """The controller's page of one query: ranges first, the histogram of one ε below, a table under each."""
-    charts = [range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs)]
-    return chart_page(charts, title, query=query, notes=notes)
-
-
-def _table_markup(table: TextTable) -> str:
-    head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in table["columns"])
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in table["rows"]
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1f2937; --paper: #f8fafc; --line: #d1d5db; --accent: #0072B2 }
-@media (prefers-color-scheme: dark) { :root { --ink: #e5e7eb; --paper: #111827; --line: #374151; --accent: #7cc4ee } }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
-  background: var(--paper) }
-h1 { font-size: 1.5rem; margin: 0 0 .5rem }
-.badge { display: inline-block; border: 1.5px solid var(--accent); color: var(--accent); border-radius: 1rem;
-  padding: .05rem .7rem; font-size: .85rem; font-weight: 600 }
-pre { border-left: 3px solid var(--accent); padding: .5rem .8rem; overflow-x: auto; white-space: pre-wrap }
-figure { margin: 1.5rem 0 }
-figure > div { background: white; border: 1px solid var(--line); border-radius: .5rem; overflow-x: auto }
-summary { cursor: pointer; padding: .4rem 0 }
-summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px }
-details > table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }
-th, td { text-align: right; padding: .2rem .8rem; border-bottom: 1px solid var(--line); white-space: nowrap }
-#vg-tooltip-element { font-family: system-ui, sans-serif }
-"""
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-<p><span class="badge">Controller only</span> {private}</p>
-{query}
-{notes}
-{figures}
-</main>
-<script>{library}</script>
-<script>
-const specs = {specs};
-specs.forEach((spec, index) => vegaEmbed("#chart-" + (index + 1), spec, {{renderer: "svg", actions: false}}));
-</script>
-</body>
-</html>
-"""  # noqa: E501

@@ -19,20 +19,10 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.numerals import (
-    FAILS,
-    MEETS,
-    Axis,
-    format_epsilon,
-    format_number,
-    format_percent,
-    format_range,
-    format_times,
-    order_candidates,
-    ratio_axis,
-    relative_range,
-)
 from dosimeter.risk import Candidate
+from dosimeter.show.axes import Axis, ratio_axis
+from dosimeter.show.candidates import FAILS, MEETS, order_candidates, relative_range
+from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 FEW = 15  # so many candidates are all shown; of more, a selection
 _ASCII = str.maketrans(

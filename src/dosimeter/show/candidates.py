@@ -1,0 +1,49 @@
+"""The candidates as rows: in one order, with the same words, wherever they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dosimeter.errors import OptionError
+from dosimeter.risk import Candidate
+from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
+
+MEETS, FAILS = "#0072B2", "#D55E00"  # Okabe–Ito blue and vermilion; never without a tick or a cross
+TextTable = Mapping[str, Sequence[Any]]  # {"columns": [...], "rows": [[...], ...]}, all of it text for people
+
+
+def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Largest ε first: the order of every list, table and chart."""
+    if not candidates:
+        raise OptionError("There is no candidate ε to show. Give at least one, for example --epsilon 1.")
+    return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
+
+
+def relative_range(candidate: Candidate) -> tuple[float, float]:
+    """Least and most exposed person, × the average person (R8)."""
+    mean = candidate.rdr["mean"]
+    return (candidate.rdr["min"] / mean, candidate.rdr["max"] / mean) if mean > 0.0 else (1.0, 1.0)
+
+
+def format_errors(candidate: Candidate) -> str:
+    """The 95 % error of every number of the answer."""
+    return ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in candidate.error_95)
+
+
+def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
+    """The numbers behind a range chart, as text."""
+    ordered = order_candidates(candidates)
+    valued = any(c.value is not None for c in ordered)
+    stated = any(c.satisfied is not None for c in ordered)
+    columns = ["ε", "noise scale", "95 % error", "least exposed, ×", "most exposed, ×", "least ÷ most"]
+    rows = []
+    for c in ordered:
+        cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), format_errors(c)]
+        cells += [*format_range(*relative_range(c)), format_percent(c.rdr["ratio"])]
+        if valued:
+            cells.append("–" if c.value is None else format_number(c.value, 4))
+        if stated:
+            cells.append("–" if c.satisfied is None else ("✓ yes" if c.satisfied else "✗ no"))
+        rows.append(cells)
+    return {"columns": columns + ["preference value"] * valued + ["meets it"] * stated, "rows": rows}
