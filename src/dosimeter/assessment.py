@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dosimeter.draft import tells_apart
 from dosimeter.engines import Engine
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.influence import (
@@ -29,6 +28,7 @@ from dosimeter.influence import (
     show_cell,
     take_row,
 )
+from dosimeter.inspection import tells_apart
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
 from dosimeter.planning import (

@@ -10,14 +10,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.assessment import Risk, study_as_plan
-from dosimeter.draft import bare_schema, draft_schema, impose_draft
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
+from dosimeter.inspection import (
+    RepeatedOwner,
+    bare_schema,
+    count_values,
+    draft_schema,
+    find_repeated_owner,
+    impose_draft,
+    weigh_name,
+)
 from dosimeter.mechanisms import Calibration, Indicator, Mechanism
 from dosimeter.planning import Groups, Look, Method, PlanOptions, QueryPlan, plan_query
 from dosimeter.risk import parse_candidates
-from dosimeter.row_owners import RepeatedOwner, count_values, find_repeated_owner, weigh_name
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from dosimeter.accounting import Books, Charge, exact_decimal, warn_of_delta
 from dosimeter.agreement import Agreement, agree_on_terms, enter_books, open_books, require_running, write_request
 from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError, SourceUnreachable
 from dosimeter.influence import Measured, measure_exactly
+from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
     Account,
     DenialReason,
@@ -37,7 +38,6 @@ from dosimeter.planning import Look, QueryPlan
 from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
 from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
 from dosimeter.risk import Preference, PreferenceFunction, parse_candidates, parse_preference
-from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.schema import Schema, digest_schema
 from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
 

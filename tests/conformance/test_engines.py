@@ -12,16 +12,16 @@ import pytest
 
 from dosimeter.assessment import Risk
 from dosimeter.controller import Dataset
-from dosimeter.draft import draft_remarks, draft_schema
 from dosimeter.engines.base import Engine
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.profile import measure_answer
+from dosimeter.inspection.compare import check_schema
+from dosimeter.inspection.draft import draft_remarks, draft_schema
+from dosimeter.inspection.written_draft import write_draft
 from dosimeter.ledger import Ledger
 from dosimeter.planning.planner import plan_query
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
-from dosimeter.schema_check import check_schema
-from dosimeter.written_draft import write_draft
 
 ROWS = 240
 pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it

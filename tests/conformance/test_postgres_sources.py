@@ -14,13 +14,13 @@ import pytest
 from sqlglot import exp
 
 from dosimeter.controller import Dataset
-from dosimeter.draft import draft_schema
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.postgres import PostgresEngine, open_postgres
 from dosimeter.engines.postgres_catalogue import split_name
 from dosimeter.errors import DataError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.influence.rows.profile import count_individuals
 from dosimeter.influence.rows.queries import count_query
+from dosimeter.inspection.draft import draft_schema
 from dosimeter.schema.facts import Column, ColumnType, JoinTable
 from dosimeter.schema.toml import read_schema
 

@@ -21,17 +21,17 @@ import pytest
 from waiting import LONGEST_WAIT
 
 from dosimeter.controller import Dataset
-from dosimeter.draft import draft_schema
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import SparkEngine, open_spark
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, QueryError
 from dosimeter.influence.rows.profile import count_individuals, measure_answer
 from dosimeter.influence.rows.queries import count_query
+from dosimeter.inspection.compare import check_schema
+from dosimeter.inspection.draft import draft_schema
 from dosimeter.planning.planner import plan_query
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema
-from dosimeter.schema_check import check_schema
 
 pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]
 PEOPLE = read_schema({"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}, "s": {"type": "text"}}})

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter import Dataset
-from dosimeter.draft import describe_odd_cells, draft_schema
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.inspection.compare import SchemaCheck, check_schema
+from dosimeter.inspection.draft import describe_odd_cells, draft_schema
+from dosimeter.inspection.written_draft import WrittenDraft, write_draft
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema
-from dosimeter.schema_check import SchemaCheck, check_schema
-from dosimeter.written_draft import WrittenDraft, write_draft
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -14,7 +14,8 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.row_owners import (
+from dosimeter.inspection.compare import check_schema
+from dosimeter.inspection.row_owners import (
     ColumnCounts,
     Evidence,
     find_overlooked_owner,
@@ -23,10 +24,9 @@ from dosimeter.row_owners import (
     names_people,
     weigh_name,
 )
+from dosimeter.inspection.written_draft import WrittenDraft, propose_bound, write_draft
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema, read_schema
-from dosimeter.schema_check import check_schema
-from dosimeter.written_draft import WrittenDraft, propose_bound, write_draft
 
 Table = dict[str, Sequence[Any]]
 

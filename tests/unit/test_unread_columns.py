@@ -15,10 +15,10 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.errors import DataError
+from dosimeter.inspection.compare import check_schema
+from dosimeter.inspection.written_draft import write_draft
 from dosimeter.schema.facts import ColumnType
 from dosimeter.schema.toml import parse_schema
-from dosimeter.schema_check import check_schema
-from dosimeter.written_draft import write_draft
 
 SECRET = "Xanthippe"
 UNREAD: dict[str, pa.Array] = {

@@ -20,8 +20,8 @@ from dosimeter.risk import Candidate, Choice, parse_preference
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.inspection import SchemaCheck
     from dosimeter.ledger import Account
-    from dosimeter.schema_check import SchemaCheck
 
 Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
 Top = Annotated[int | None, typer.Option("--top", metavar="N", help="Also show the N most exposed records.")]
@@ -53,9 +53,8 @@ def schema(
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
+    from dosimeter.inspection import check_schema, write_draft
     from dosimeter.schema import load_schema
-    from dosimeter.schema_check import check_schema
-    from dosimeter.written_draft import write_draft
 
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")

@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.draft import count_if, describe_odd_cells, is_rounded
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.influence import count_alike, count_rows_each, find_facts, require_unique, unit_schema
-from dosimeter.row_owners import find_overlooked_owner, warn_of_owner
+from dosimeter.inspection.draft import count_if, describe_odd_cells, is_rounded
+from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.schema import Column, JoinTable, Schema
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError
-from dosimeter.row_owners import names_people
+from dosimeter.inspection.row_owners import names_people
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import as_double, column_tree
 

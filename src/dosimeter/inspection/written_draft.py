@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dosimeter.draft import (
+from dosimeter.engines import Engine
+from dosimeter.influence import count_rows_each
+from dosimeter.inspection.draft import (
     COMMENT,
     TableFacts,
     draft_remarks,
@@ -21,9 +23,7 @@ from dosimeter.draft import (
     odd_remarks,
     unread_remarks,
 )
-from dosimeter.engines import Engine
-from dosimeter.influence import count_rows_each
-from dosimeter.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key
+from dosimeter.inspection.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key
 from dosimeter.schema import ColumnType, Schema, dump_schema
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree

@@ -1,0 +1,32 @@
+"""The schema against the data, for the controller: draft one, compare one, find whose rows these are.
+
+Takes an engine, and a Schema to compare; gives a draft or findings. What it finds is private.
+"""
+
+from dosimeter.inspection.compare import SchemaCheck, check_schema
+from dosimeter.inspection.draft import bare_schema, draft_schema, impose_draft, tells_apart
+from dosimeter.inspection.row_owners import (
+    RepeatedOwner,
+    count_values,
+    find_overlooked_owner,
+    find_repeated_owner,
+    warn_of_owner,
+    weigh_name,
+)
+from dosimeter.inspection.written_draft import write_draft
+
+__all__ = [
+    "RepeatedOwner",
+    "SchemaCheck",
+    "bare_schema",
+    "check_schema",
+    "count_values",
+    "draft_schema",
+    "find_overlooked_owner",
+    "find_repeated_owner",
+    "impose_draft",
+    "tells_apart",
+    "warn_of_owner",
+    "weigh_name",
+    "write_draft",
+]
