@@ -10,17 +10,22 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dosimeter.accounting import Books, Policy, Reading, default_delta_total, exact_decimal, write_decimal
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.ledger import (
     Account,
     AccountOpening,
+    Books,
     Continuation,
     Identification,
     Ledger,
+    Policy,
+    Reading,
     Request,
     check_apart,
+    default_delta_total,
+    exact_decimal,
     refuse_stopped,
+    write_decimal,
 )
 from dosimeter.planning import digest_measured
 from dosimeter.schema import Schema

@@ -11,10 +11,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.accounting import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
 from dosimeter.agreement import digest_request, enter_books, open_books
 from dosimeter.errors import DataError, SourceUnreachable
-from dosimeter.ledger import Entry, Incident, Ledger
+from dosimeter.ledger import ZERO, Books, Charge, Entry, Incident, Ledger, Reading, exact_decimal, write_decimal
 from dosimeter.planning import digest_measured
 from dosimeter.postprocess import cap_errors
 from dosimeter.releasing import (

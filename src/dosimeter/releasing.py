@@ -18,20 +18,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dosimeter.accounting import Books, Charge, exact_decimal, warn_of_delta
 from dosimeter.agreement import Agreement, agree_on_terms, enter_books, open_books, require_running, write_request
 from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError, SourceUnreachable
 from dosimeter.influence import Measured, measure_exactly
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
     Account,
+    Books,
+    Charge,
     DenialReason,
     Entry,
     IncidentKind,
     Ledger,
     Request,
     Reservation,
+    exact_decimal,
     refuse_stopped,
+    warn_of_delta,
 )
 from dosimeter.mechanisms import Mechanism, noise_scale
 from dosimeter.planning import Look, QueryPlan

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
-from dosimeter.accounting import Charge, Policy, admits_charge
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, AccountOpening, Algorithm, Ledger, Request, Reservation
+from dosimeter.ledger.accounting import Charge, Policy, admits_charge
 
 SCHEMA, SOURCE = "schema-1", "source-1"
 NOBODY = 65534

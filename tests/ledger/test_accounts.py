@@ -15,9 +15,9 @@ import pytest
 from ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 from raw_records import insert_raw
 
-from dosimeter.accounting import Charge
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, Continuation, Identification, Ledger, Reservation
+from dosimeter.ledger.accounting import Charge
 from dosimeter.ledger.records import seal_record
 
 

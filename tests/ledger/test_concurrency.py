@@ -17,9 +17,9 @@ import pytest
 from ledger_worker import decide_on
 from waiting import LONGEST_WAIT, wait_until
 
-from dosimeter.accounting import Charge
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, Ledger, Reservation
+from dosimeter.ledger.accounting import Charge
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 SOURCES = Path(__file__).parents[2] / "src"

@@ -15,9 +15,9 @@ from ledger_worker import decide_on, make_opening, make_request
 from test_measured import PLAIN, write_settlement
 
 from dosimeter import Dataset, Ledger
-from dosimeter.accounting import Charge
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Details, KeptNumber, Reservation
+from dosimeter.ledger.accounting import Charge
 from dosimeter.releasing import hand_out
 
 BLOCK = [[Fraction(3), Fraction(1, 3)]]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 
-from dosimeter.accounting import Charge
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, Continuation, Ledger, Reservation
+from dosimeter.ledger.accounting import Charge
 
 
 def refuse(account: Account | None) -> Reservation:

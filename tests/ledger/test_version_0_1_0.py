@@ -20,10 +20,10 @@ import pytest
 from ledger_worker import SCHEMA, make_opening, make_request
 
 from dosimeter import Dataset, Ledger
-from dosimeter.accounting import Charge
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Reservation
+from dosimeter.ledger.accounting import Charge
 from dosimeter.schema.toml import parse_schema
 
 FOLDER = Path(__file__).with_name("version_0_1_0")

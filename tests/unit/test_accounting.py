@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dosimeter.accounting import (
+from dosimeter.errors import OptionError
+from dosimeter.ledger.accounting import (
     Charge,
     Policy,
     Reading,
@@ -21,7 +22,6 @@ from dosimeter.accounting import (
     warn_of_delta,
     write_decimal,
 )
-from dosimeter.errors import OptionError
 from dosimeter.risk.choose import paper_candidates
 
 CANDIDATES = paper_candidates()

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
-from dosimeter.accounting import Charge, Policy, remaining_candidates
 from dosimeter.ledger import Account, Entry
+from dosimeter.ledger.accounting import Charge, Policy, remaining_candidates
 from dosimeter.ledger.backends import SQLite
 from dosimeter.risk.choose import paper_candidates
 

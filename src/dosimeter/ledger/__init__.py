@@ -12,25 +12,33 @@ Reserve before release: a charge is committed before any noise is drawn, and set
 counts too much, never too little. A record never holds rows of the data or RDRs.
 """
 
+from dosimeter.ledger.accounting import (
+    ZERO,
+    Books,
+    Charge,
+    Policy,
+    Reading,
+    default_delta_total,
+    exact_decimal,
+    remaining_candidates,
+    warn_of_delta,
+    write_decimal,
+)
 from dosimeter.ledger.book import Ledger, check_apart
 from dosimeter.ledger.entries import Algorithm, DenialReason, Details, Entry, KeptNumber, Request
 from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
-from dosimeter.ledger.records import GENESIS, Record
-from dosimeter.ledger.values import (
-    Account,
-    AccountOpening,
-    Continuation,
-    Identification,
-    Reservation,
-    Verification,
-)
+from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
+from dosimeter.ledger.values import Account, AccountOpening, Continuation, Identification, Reservation, Verification
 
 __all__ = [
     "GENESIS",
     "INCIDENT_WORDS",
+    "ZERO",
     "Account",
     "AccountOpening",
     "Algorithm",
+    "Books",
+    "Charge",
     "Continuation",
     "DenialReason",
     "Details",
@@ -40,10 +48,18 @@ __all__ = [
     "IncidentKind",
     "KeptNumber",
     "Ledger",
+    "Policy",
+    "Reading",
     "Record",
     "Request",
     "Reservation",
     "Verification",
     "check_apart",
+    "default_delta_total",
+    "exact_decimal",
     "refuse_stopped",
+    "remaining_candidates",
+    "warn_of_delta",
+    "write_canonical_json",
+    "write_decimal",
 ]

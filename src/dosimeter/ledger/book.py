@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 
-from dosimeter.accounting import ZERO, Charge, admits_charge
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.accounting import ZERO, Charge, admits_charge
 from dosimeter.ledger.entries import Details, Entry, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.records import GENESIS, BadRecord, Record, check_text, derive_entry_id, follow_chain, seal_record

@@ -9,8 +9,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from dosimeter.accounting import Charge, exact_decimal, write_decimal
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.accounting import Charge, exact_decimal, write_decimal
 from dosimeter.ledger.records import check_text
 
 Algorithm = Literal["fixed", "find", "find-and-release"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
-from dosimeter.accounting import Reading
 from dosimeter.errors import InputError
+from dosimeter.ledger.accounting import Reading
 from dosimeter.ledger.entries import (
     DenialReason,
     Entry,

@@ -8,8 +8,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from dosimeter.accounting import ZERO, Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.accounting import ZERO, Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.ledger.entries import (
     Algorithm,
     DenialReason,

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from dosimeter.accounting import Charge, Policy, Reading, exact_decimal, remaining_candidates
 from dosimeter.controller import Dataset
+from dosimeter.ledger import Charge, Policy, Reading, exact_decimal, remaining_candidates
 from dosimeter.mechanisms import Mechanism, noise_scale
 from dosimeter.noise import calibrate
 from dosimeter.risk import paper_candidates

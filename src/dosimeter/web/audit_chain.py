@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from dosimeter.errors import OptionError
-from dosimeter.ledger import GENESIS, Verification
-from dosimeter.ledger.records import write_canonical_json
+from dosimeter.ledger import GENESIS, Verification, write_canonical_json
 
 
 class BadAuditRecord(Exception):

@@ -1,7 +1,7 @@
 """Vega-Lite specifications for the pages. Plain dictionaries: quick to make, and their data can be exchanged in place.
 
-The same colours, digits, order and axes as ``dosimeter.show.charts``. Widths follow the page; words and tables stand in the
-page itself. Two inks are left open as "INK" and "FAINT": the page fills them in for light and dark.
+The same colours, digits, order and axes as ``dosimeter.show.charts``. Widths follow the page; words and tables stand
+in the page itself. Two inks are left open as "INK" and "FAINT": the page fills them in for light and dark.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from dosimeter.accounting import Books, Policy, Reading
+from dosimeter.ledger import Books, Policy, Reading
 from dosimeter.mechanisms import noise_scale
 from dosimeter.postprocess import error_95
 from dosimeter.releasing import Prepared

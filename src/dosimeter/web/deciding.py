@@ -15,10 +15,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dosimeter.accounting import exact_decimal, write_decimal
 from dosimeter.controller import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
-from dosimeter.ledger import Entry
+from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.releasing import ReleaseOrder, release
 from dosimeter.web.audit import SERVER, write_audit
 from dosimeter.web.auth import User

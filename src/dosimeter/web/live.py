@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.accounting import Books
+from dosimeter.ledger import Books
 from dosimeter.risk import Candidate, Choice, Preference
 from dosimeter.show import (
     TextTable,

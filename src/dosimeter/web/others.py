@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
+from dosimeter.ledger import Books
 from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
 from dosimeter.web.exhibit import Exhibit

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.accounting import exact_decimal
 from dosimeter.influence import show_cell
+from dosimeter.ledger import exact_decimal
 from dosimeter.measures import MeasureKind
 from dosimeter.planning import QueryPlan
 from dosimeter.release import promise_chosen, promise_fixed, promise_found

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from dosimeter.accounting import Policy
 from dosimeter.errors import OptionError
+from dosimeter.ledger import Policy
 from dosimeter.releasing import Algorithm
 
 EXAMPLE = "See docs/guide/operator.md for an example."

@@ -15,9 +15,9 @@ from itsdangerous import BadSignature
 from jinja2 import Environment
 from pydantic import BaseModel, ConfigDict
 
-from dosimeter.accounting import Books
 from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
+from dosimeter.ledger import Books
 from dosimeter.planning import digest_measured
 from dosimeter.releasing import Prepared
 from dosimeter.risk import Choice, Preference, parse_preference
