@@ -19,7 +19,7 @@ MOST_LINES = 600
 
 # A library that stands in few places can be replaced, audited and loaded late. Paths are relative to the package.
 HOMES = {
-    "opendp": ("noise.py",),
+    "opendp": ("release/noise.py",),
     "sqlglot": (
         "sql/expressions.py",
         "sql/evaluation.py",
@@ -61,7 +61,7 @@ RANDOM_MODULES = {"random", "secrets", "numpy.random", "uuid"}
 RANDOM_NAMES = {"urandom", "getrandom", "default_rng", "rvs", "uuid1", "uuid4", "SystemRandom"}
 # Noise has one room. Data for tests and benchmarks is drawn where it is made, and keys where they are cut.
 ROOMS_OF_RANDOMNESS = {
-    PACKAGE / "noise.py",
+    PACKAGE / "release/noise.py",
     PACKAGE / "paper" / "generate.py",
     PACKAGE / "experiment" / "study_generate.py",
     REPOSITORY / "tools/generate_clinic.py",
@@ -155,7 +155,7 @@ def test_randomness_has_one_room(path: Path) -> None:
     if path in ROOMS_OF_RANDOMNESS:
         return
     allowed = {"secrets"} if path in ROOMS_OF_SECRETS else set()
-    assert not find_randomness(parse_file(path)) - allowed, "randomness belongs in noise.py"
+    assert not find_randomness(parse_file(path)) - allowed, "randomness belongs in release/noise.py"
 
 
 @pytest.mark.parametrize(

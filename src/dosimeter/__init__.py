@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from dosimeter.controller import Dataset
     from dosimeter.errors import DosimeterError
     from dosimeter.ledger import Ledger
-    from dosimeter.releasing import Answer
+    from dosimeter.release import Answer
     from dosimeter.risk import Choice
     from dosimeter.schema import Schema
 
 _HOMES = {
-    "Answer": "dosimeter.releasing",
+    "Answer": "dosimeter.release",
     "Dataset": "dosimeter.controller",
     "Risk": "dosimeter.assessment",
     "Choice": "dosimeter.risk.values",

@@ -29,7 +29,7 @@ from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
-    from dosimeter.releasing import Answer
+    from dosimeter.release import Answer
     from dosimeter.risk import PreferenceFunction
 
 DRAFTED = (
@@ -296,7 +296,7 @@ class Dataset:
     ) -> Answer:
         """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
         from dosimeter.ledger import Ledger
-        from dosimeter.releasing import ReleaseOrder, Terms, release
+        from dosimeter.release import ReleaseOrder, Terms, release
 
         if not isinstance(ledger, Ledger):
             raise OptionError("ledger must be an open Ledger: with Ledger.open(path) as ledger: …")

@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dosimeter import releasing
 from dosimeter.controller import Dataset
 from dosimeter.ledger import Ledger
+from dosimeter.release import run as releasing
 from dosimeter.risk.choose import paper_candidates
 
 EPSILON = 0.125

@@ -18,7 +18,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Details, KeptNumber, Reservation
 from dosimeter.ledger.accounting import Charge
-from dosimeter.releasing import hand_out
+from dosimeter.release.run import hand_out
 
 BLOCK = [[Fraction(3), Fraction(1, 3)]]
 DETAILS = Details(

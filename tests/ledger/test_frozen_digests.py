@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from dosimeter.agreement import digest_request
 from dosimeter.controller import Dataset
 from dosimeter.planning.options import Look
-from dosimeter.releasing import ReleaseOrder, prepare_release
+from dosimeter.release.account_terms import digest_request
+from dosimeter.release.order import ReleaseOrder
+from dosimeter.release.prepare import prepare_release
 from dosimeter.schema.toml import digest_schema, load_schema
 
 CLINIC = Path(__file__).parents[2] / "src" / "dosimeter" / "data" / "clinic.toml"

@@ -14,8 +14,9 @@ from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DatasetStopped
 from dosimeter.planning.options import Look
-from dosimeter.preview import dry_run
-from dosimeter.releasing import ReleaseOrder, Terms, release
+from dosimeter.release.dry_run import preview_release
+from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.run import release
 
 WARDS: dict[str, Any] = {
     "table": "wards",
@@ -49,7 +50,7 @@ def wards() -> Any:
 
 
 def look(dataset: Dataset, ledger: Ledger, sql: str, analyst: str | None = None) -> None:
-    dry_run(dataset, sql, Look(), ReleaseOrder(epsilon=0.01, terms=Terms("budget:9"), analyst=analyst), ledger)
+    preview_release(dataset, sql, Look(), ReleaseOrder(epsilon=0.01, terms=Terms("budget:9"), analyst=analyst), ledger)
 
 
 def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.release.selection import Method, SelectionProblem
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.selection import Method, SelectionProblem
 
 LAPLACE = Mechanism("laplace")
 ZCDP = Mechanism("gaussian", 1e-6, "zcdp")

@@ -325,7 +325,7 @@ def test_what_is_out_of_range_is_refused() -> None:
 
 def test_formulas_load_neither_scipy_nor_opendp() -> None:
     script = (
-        "import sys, dosimeter.noise\n"
+        "import sys, dosimeter.release.noise\n"
         "from dosimeter.mechanisms.scale import error_quantile, noise_scale\n"
         "from dosimeter.risk.values import Mechanism\n"
         "g = Mechanism('gaussian', 1e-6, 'zcdp')\n"

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
-from dosimeter import selection
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.noise import certified_epsilon
+from dosimeter.release import select_epsilon as selection
+from dosimeter.release.noise import certified_epsilon
+from dosimeter.release.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
 
 
 @settings(max_examples=300)

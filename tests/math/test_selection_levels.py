@@ -28,7 +28,13 @@ from selection_problems import (
 
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.selection import Method, SelectionProblem, normalised_variance, prepare_test, svt_sensitivity
+from dosimeter.release.selection import (
+    Method,
+    SelectionProblem,
+    normalised_variance,
+    prepare_test,
+    svt_sensitivity,
+)
 
 QUARTERS = tuple(Fraction(i, 4) for i in range(5))
 

@@ -19,10 +19,9 @@ from selection_problems import (
     varied_problem,
 )
 
-from dosimeter import selection
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.risk.choose import paper_candidates
-from dosimeter.selection import (
+from dosimeter.release import select_epsilon as selection
+from dosimeter.release.selection import (
     Method,
     SelectionProblem,
     accuracy,
@@ -32,6 +31,7 @@ from dosimeter.selection import (
     violation_probability,
     violation_share,
 )
+from dosimeter.risk.choose import paper_candidates
 
 # ---------------------------------------------------------------- V3: the outcome's distribution
 

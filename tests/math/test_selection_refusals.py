@@ -11,8 +11,14 @@ from selection_problems import make_problem
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures.measure import Measure, MeasureKind
 from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.release.selection import (
+    accuracy,
+    outcome_distribution,
+    prepare_test,
+    require_additive,
+    select_epsilon,
+)
 from dosimeter.schema.facts import Schema
-from dosimeter.selection import accuracy, outcome_distribution, prepare_test, require_additive, select_epsilon
 
 
 def plan_of(*kinds: MeasureKind) -> QueryPlan:

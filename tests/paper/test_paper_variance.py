@@ -22,8 +22,8 @@ from dosimeter.paper.variance import (
     state_problem,
     study_variance,
 )
+from dosimeter.release.selection import SelectionProblem, outcome_distribution, violation_share
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.selection import SelectionProblem, outcome_distribution, violation_share
 
 ADDITIVE = [query for query in QUERIES if query.name != AVERAGE]
 

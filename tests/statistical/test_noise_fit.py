@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
+from dosimeter.release.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
 
 N = 100_000
 LAPLACE_SCALES = (0.4, 2.5, 37.0)

@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 from dosimeter import Dataset, Ledger
 from dosimeter.planning.options import Look
-from dosimeter.preview import dry_run
-from dosimeter.releasing import ReleaseOrder, Terms
+from dosimeter.release.dry_run import preview_release
+from dosimeter.release.order import ReleaseOrder, Terms
 
 Q1 = "SELECT COUNT(*) FROM adult WHERE income = '>50K' AND education_num = 13 AND age = 25"
 N = 32_561
@@ -66,7 +66,7 @@ def test_the_dry_run_tells_how_often_the_preference_breaks(
 ) -> None:
     order = ReleaseOrder(svt=EPSILON_SVT, variance=TAU, selection=selection, terms=Terms("budget:50"))
     with Ledger.open(tmp_path / "ledger.db") as ledger:
-        document = dry_run(adult_dataset, Q1, Look(mechanism=mechanism), order, ledger)
+        document = preview_release(adult_dataset, Q1, Look(mechanism=mechanism), order, ledger)
     share = SHARES[mechanism, selection]
     assert document["violation_share"] == pytest.approx(share, rel=0.01)
     if mechanism == "laplace":

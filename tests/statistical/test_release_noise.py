@@ -30,7 +30,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.release import add_noise_to, calibrate_plan
+from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
 
 N = 10_000
 ALPHA_FIT = 5e-9  # × 28 columns

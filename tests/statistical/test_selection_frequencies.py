@@ -18,9 +18,8 @@ from scipy import stats
 
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.noise import draw_discrete_laplace
-from dosimeter.risk.choose import paper_candidates
-from dosimeter.selection import (
+from dosimeter.release.noise import draw_discrete_laplace
+from dosimeter.release.selection import (
     Method,
     Outcome,
     SelectionProblem,
@@ -31,6 +30,7 @@ from dosimeter.selection import (
     violation_probability,
     violation_share,
 )
+from dosimeter.risk.choose import paper_candidates
 
 ADULT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "adult-train.csv"
 ALPHA = 5e-8

@@ -9,8 +9,8 @@ import pyarrow as pa
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.ledger import Account
 from dosimeter.planning.options import Look
-from dosimeter.preview import dry_run
-from dosimeter.releasing import ReleaseOrder, Terms
+from dosimeter.release.dry_run import preview_release
+from dosimeter.release.order import ReleaseOrder, Terms
 
 WARDS = ["burns", "eyes", "hands", "nobody"]
 SCHEMA: dict[str, Any] = {
@@ -74,4 +74,4 @@ def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> list[dict
 def preview(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> dict[str, Any]:
     looks = {name: options.pop(name) for name in ("mechanism", "candidates") if name in options}
     terms = Terms(policy=options.pop("policy", None))
-    return dry_run(dataset, sql, Look(**looks), ReleaseOrder(terms=terms, **options), ledger)
+    return preview_release(dataset, sql, Look(**looks), ReleaseOrder(terms=terms, **options), ledger)

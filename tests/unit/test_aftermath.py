@@ -12,9 +12,9 @@ import pytest
 from release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, schema_of
 
 from dosimeter import Dataset, Ledger
-from dosimeter.aftermath import ex_post_risk
 from dosimeter.errors import LedgerError
-from dosimeter.release import calibrate_plan
+from dosimeter.release.ex_post import ex_post_risk
+from dosimeter.release.noisy_vector import calibrate_plan
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])

@@ -11,8 +11,8 @@ import pytest
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, SchemaError
 from dosimeter.planning.options import Look
-from dosimeter.preview import dry_run
-from dosimeter.releasing import ReleaseOrder, Terms
+from dosimeter.release.dry_run import preview_release
+from dosimeter.release.order import ReleaseOrder, Terms
 
 EXACT = 1e9  # noise of a whole step has a probability below e⁻⁹⁰⁰⁰⁰
 ONE_ROW_EACH: dict[str, Any] = {
@@ -136,7 +136,7 @@ def test_a_dry_run_grants_what_a_release_grants(
 ) -> None:
     with Dataset.open(write(tmp_path / "visits.csv", rows), schema=ONE_ROW_EACH) as dataset:
         order = ReleaseOrder(epsilon=1.0, terms=Terms("budget:9"))
-        assert dry_run(dataset, COUNT, Look(), order, ledger)["granted"]
+        assert preview_release(dataset, COUNT, Look(), order, ledger)["granted"]
         assert release(dataset, ledger).status == "released"
 
 

@@ -13,7 +13,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, OptionError
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.planning.identity import digest_measured
-from dosimeter.selection import SelectionProblem, outcome_distribution
+from dosimeter.release.selection import SelectionProblem, outcome_distribution
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])

@@ -14,14 +14,14 @@ from release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, preview,
 
 from dosimeter import Dataset, Ledger
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.release import add_noise_to
+from dosimeter.release.noisy_vector import add_noise_to
 
 Row = tuple[Fraction, ...]
 
 
 def give_noisy_numbers(monkeypatch: pytest.MonkeyPatch, disturb: Callable[[int, Row], Row]) -> None:
     """In place of noise: what ``disturb`` makes of each group's number and exact values."""
-    from dosimeter import releasing
+    from dosimeter.release import run as releasing
 
     def give(plan: Any, keys: Any, values: Any, noise: Any) -> Any:
         noisy = add_noise_to(plan, keys, values, noise)

@@ -17,7 +17,7 @@ from dosimeter import Dataset
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.planning.planner import plan_query
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.release import _rounding, calibrate_plan
+from dosimeter.release.noisy_vector import _rounding, calibrate_plan
 from dosimeter.schema.toml import read_schema
 
 

@@ -13,7 +13,7 @@ from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, schema_of
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.release import promise_chosen, promise_fixed, promise_found
+from dosimeter.release.promises import promise_chosen, promise_fixed, promise_found
 
 # ---------------------------------------------------------------- the three ways, and what is said
 

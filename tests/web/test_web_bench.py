@@ -20,7 +20,9 @@ from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import Ledger
 from dosimeter.planning.options import Look
-from dosimeter.releasing import ReleaseOrder, Terms, prepare_release, release
+from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.prepare import prepare_release
+from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web import deciding, jobs, others
 from dosimeter.web.auth import User

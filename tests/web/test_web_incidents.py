@@ -10,9 +10,9 @@ import pytest
 from test_web_trail import count_actions, measure, read_trail
 from web_site import CLINIC, COUNT, Guest, Site, clinic_settings, read_text
 
-from dosimeter import releasing
 from dosimeter.errors import DataError
 from dosimeter.ledger import Ledger
+from dosimeter.release import run as releasing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from sqlalchemy import RowMapping
 from web_site import Guest, Site, clinic_settings, make_settings
 
-from dosimeter import releasing
-from dosimeter.release import NoisyVector, add_noise_to
+from dosimeter.release import run as releasing
+from dosimeter.release.noisy_vector import NoisyVector, add_noise_to
 from dosimeter.web.models import PHRASES, Public, PublicQuery, show_query
 from dosimeter.web.pages import render_public
 from dosimeter.web.tables import QUERIES

@@ -21,7 +21,9 @@ from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
 from dosimeter.ledger import Ledger
 from dosimeter.planning.options import Look
-from dosimeter.releasing import ReleaseOrder, Terms, prepare_release, release
+from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.prepare import prepare_release
+from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web import exhibit as exhibits
 from dosimeter.web.checking import underline_clause

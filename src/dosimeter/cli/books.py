@@ -10,10 +10,10 @@ import typer
 from dosimeter.errors import LedgerError, OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.aftermath import Aftermath
     from dosimeter.assessment import Risk
     from dosimeter.controller import Dataset
     from dosimeter.ledger import Account
+    from dosimeter.release import Aftermath
 
 LedgerTarget = Annotated[
     str | None,
@@ -79,8 +79,8 @@ def describe_reading(account: Account | None, risk: Risk) -> dict[str, Any]:
 
 def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermath:
     """The risk by the answer that was given. That it was looked at is recorded like every other look."""
-    from dosimeter.aftermath import ex_post_risk
     from dosimeter.ledger import Ledger
+    from dosimeter.release import ex_post_risk
 
     with Ledger.open(target, create=False) as ledger:
         entry = ledger.entry(release)

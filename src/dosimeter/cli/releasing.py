@@ -17,7 +17,7 @@ from dosimeter.planning import Look
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Account, Ledger
-    from dosimeter.releasing import Answer
+    from dosimeter.release import Answer
 
 LedgerTarget = Annotated[str, typer.Option("--ledger", metavar="L", help="The ledger: a file, or a postgresql:// URL.")]
 
@@ -88,9 +88,8 @@ def release(
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
     from dosimeter.ledger import Ledger
     from dosimeter.planning import note_singled_out
-    from dosimeter.preview import dry_run as preview
-    from dosimeter.releasing import ReleaseOrder, Terms
-    from dosimeter.releasing import release as release_answer
+    from dosimeter.release import ReleaseOrder, Terms, preview_release
+    from dosimeter.release import release as release_answer
 
     look = Look(
         mechanism.value, delta, calibration.value if calibration else None, indicator.value, candidates,
@@ -112,7 +111,7 @@ def release(
     with opened as dataset, Ledger.open(ledger) as books:
         if dry_run:
             document = run_with_progress(
-                dataset.engine, "Looking ahead", lambda _: preview(dataset, query, look, order, books)
+                dataset.engine, "Looking ahead", lambda _: preview_release(dataset, query, look, order, books)
             )
             _print_dry_run(document, json=json)
             return 0 if document["granted"] else 1

@@ -29,10 +29,9 @@ from dosimeter.show import (
 )
 
 if TYPE_CHECKING:
-    from dosimeter.aftermath import Aftermath
     from dosimeter.assessment import Risk
     from dosimeter.ledger import Account, Incident
-    from dosimeter.releasing import Answer
+    from dosimeter.release import Aftermath, Answer
 
 
 def make_console() -> Console:

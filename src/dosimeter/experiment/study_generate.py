@@ -1,4 +1,4 @@
-"""Everything that a study draws. Nothing here touches an answer of a query: noise is in ``noise.py``.
+"""Everything that a study draws. Nothing here touches an answer of a query: noise is in ``release/noise.py``.
 
 Seeded, so that a study can be repeated: which rows of the data are the sample, and which group and order of queries
 the participants get. Assignment is block-randomised: every block holds each pair of a group and an order once, so

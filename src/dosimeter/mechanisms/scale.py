@@ -1,7 +1,7 @@
 """How much noise an ε needs, and how far it throws an answer. Takes a Mechanism and plain numbers; gives plain numbers.
 
 Pure formulas (M1–M3), fast enough for every candidate of every query. A scale from here informs the controller;
-the scale that backs a release is certified again, and if need be enlarged, in ``dosimeter.noise``.
+the scale that backs a release is certified again, and if need be enlarged, in ``dosimeter.release.noise``.
 
 Throughout, the bound of M3 is written with t = α − 1 and L(t) = −ln(1 − 1/α) = ln(1 + 1/t):
 

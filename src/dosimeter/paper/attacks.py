@@ -1,8 +1,8 @@
 """Tell two neighbouring tables apart by real releases, where ε was chosen from the data (G2).
 
 Takes a query and two tables that differ by one person; finds ε in each by algorithm 1, draws releases at that ε from
-``dosimeter.noise``, and counts how often a simple test says "the person is there". (ε, 0)-DP would bound the ratio of
-the two frequencies by e^ε. The claimed ratio is a lower confidence bound, so that luck does not make the point.
+``dosimeter.release``, and counts how often a simple test says "the person is there". (ε, 0)-DP would bound the ratio
+of the two frequencies by e^ε. The claimed ratio is a lower confidence bound, so that luck does not make the point.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from dosimeter.controller import Dataset
 from dosimeter.mechanisms import Mechanism
-from dosimeter.noise import add_noise, calibrate
+from dosimeter.release import add_noise, calibrate
 
 CONFIDENCE = 0.999
 RELEASES = 20_000

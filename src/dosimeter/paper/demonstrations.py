@@ -16,9 +16,8 @@ import numpy as np
 from dosimeter.controller import Dataset
 from dosimeter.ledger import Charge, Policy, Reading, exact_decimal, remaining_candidates
 from dosimeter.mechanisms import Mechanism, noise_scale
-from dosimeter.noise import calibrate
+from dosimeter.release import SelectionProblem, calibrate, outcome_distribution, svt_sensitivity, violation_share
 from dosimeter.risk import paper_candidates
-from dosimeter.selection import SelectionProblem, outcome_distribution, svt_sensitivity, violation_share
 from dosimeter.show import format_percent
 
 LAPLACE = Mechanism("laplace")

@@ -21,7 +21,7 @@ from dosimeter.paper.data import adult_schema
 from dosimeter.paper.generate import generate_adult
 from dosimeter.paper.queries import AUTHORS_SECONDS, EPSILON_SVT, QUERIES, PaperQuery
 from dosimeter.paper.variance import state_problem
-from dosimeter.selection import select_epsilon
+from dosimeter.release import select_epsilon
 from dosimeter.show import TextTable, format_number
 
 if TYPE_CHECKING:

@@ -17,10 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.noise import draw_discrete_laplace
 from dosimeter.paper.queries import AVERAGE, EPSILON_SVT, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
+from dosimeter.release import (
+    SelectionProblem,
+    draw_discrete_laplace,
+    outcome_distribution,
+    split_budget,
+    violation_share,
+)
 from dosimeter.risk import paper_candidates
-from dosimeter.selection import SelectionProblem, outcome_distribution, split_budget, violation_share
 from dosimeter.show import TextTable, format_epsilon, format_percent
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 RUNS = 50
 NOT_FOR_RELEASE = "Q4: an average with a sensitivity given by hand. For comparison only, never for a release."
-_STEPS = 1 << 30  # Δ_svt in whole steps, as in dosimeter.selection
+_STEPS = 1 << 30  # Δ_svt in whole steps, as in dosimeter.release.selection
 _REACH = 45.0  # scales on each side of 0 that the quadrature covers
 _MET = 1e-12  # F1
 

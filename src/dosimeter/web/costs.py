@@ -12,7 +12,7 @@ from decimal import Decimal
 from dosimeter.ledger import Books, Policy, Reading
 from dosimeter.mechanisms import noise_scale
 from dosimeter.postprocess import error_95
-from dosimeter.releasing import Prepared
+from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
 from dosimeter.web.office import Desk

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from dosimeter.controller import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
-from dosimeter.releasing import ReleaseOrder, release
+from dosimeter.release import ReleaseOrder, release
 from dosimeter.web.audit import SERVER, write_audit
 from dosimeter.web.auth import User
 from dosimeter.web.inbox import Row, find_query

@@ -21,7 +21,7 @@ from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import Output
 from dosimeter.postprocess import assemble_answer, error_95, needs_values
-from dosimeter.releasing import Prepared
+from dosimeter.release import Prepared
 from dosimeter.risk import (
     Candidate,
     Choice,

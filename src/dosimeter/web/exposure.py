@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.aftermath import recall_look
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, SchemaError
@@ -22,6 +21,7 @@ from dosimeter.influence import find_contributions, measure_profile
 from dosimeter.ledger import Entry
 from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import QueryPlan, plan_query
+from dosimeter.release import recall_look
 from dosimeter.risk import own_epsilon
 from dosimeter.sql import column_tree
 from dosimeter.web.jobs import Meter

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping
 
 from dosimeter.ledger import Algorithm, Entry
-from dosimeter.releasing import hand_out
+from dosimeter.release import hand_out
 from dosimeter.schema import Column, Schema
 
 Priority = Literal["low", "normal", "high"]

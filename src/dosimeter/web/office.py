@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from itsdangerous import URLSafeSerializer
 
-from dosimeter.agreement import agree_on_terms, open_books
 from dosimeter.controller import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Books, Entry, Policy, Reading, default_delta_total, exact_decimal
 from dosimeter.planning import Look, digest_measured
-from dosimeter.releasing import Prepared, ReleaseOrder, Terms, prepare_release
+from dosimeter.release import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema
 from dosimeter.web.database import Database

@@ -10,8 +10,7 @@ from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.measures import MeasureKind
 from dosimeter.planning import QueryPlan
-from dosimeter.release import promise_chosen, promise_fixed, promise_found
-from dosimeter.releasing import Prepared
+from dosimeter.release import Prepared, promise_chosen, promise_fixed, promise_found
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
 from dosimeter.web.models import WITHHELD

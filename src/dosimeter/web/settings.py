@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Policy
-from dosimeter.releasing import Algorithm
+from dosimeter.release import Algorithm
 
 EXAMPLE = "See docs/guide/operator.md for an example."
 

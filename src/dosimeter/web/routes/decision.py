@@ -19,7 +19,7 @@ from dosimeter.controller import Dataset
 from dosimeter.errors import DosimeterError, InputError
 from dosimeter.ledger import Books
 from dosimeter.planning import digest_measured
-from dosimeter.releasing import Prepared
+from dosimeter.release import Prepared
 from dosimeter.risk import Choice, Preference, parse_preference
 from dosimeter.schema import Schema
 from dosimeter.web.audit import note

@@ -33,7 +33,7 @@ from dosimeter.version import __version__
 
 if TYPE_CHECKING:
     from dosimeter.engines import Engine
-    from dosimeter.releasing import Prepared
+    from dosimeter.release.order import Prepared
 
 
 @dataclass(frozen=True, slots=True)

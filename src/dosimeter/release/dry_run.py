@@ -11,26 +11,22 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.agreement import digest_request, enter_books, open_books
 from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.ledger import ZERO, Books, Charge, Entry, Incident, Ledger, Reading, exact_decimal, write_decimal
 from dosimeter.planning import digest_measured
 from dosimeter.postprocess import cap_errors
-from dosimeter.releasing import (
-    Prepared,
-    ReleaseOrder,
-    prepare_release,
-    repeat_answer,
-    selection_problem,
-)
-from dosimeter.risk import Choice
-from dosimeter.selection import (
+from dosimeter.release.account_terms import digest_request, enter_books, open_books
+from dosimeter.release.order import Prepared, ReleaseOrder
+from dosimeter.release.prepare import prepare_release
+from dosimeter.release.run import repeat_answer, selection_problem
+from dosimeter.release.selection import (
     accuracy,
     normalised_variance,
     outcome_distribution,
     violation_probability,
     violation_share,
 )
+from dosimeter.risk import Choice
 from dosimeter.show import format_number
 
 if TYPE_CHECKING:
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     from dosimeter.planning import Look
 
 
-def dry_run(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> dict[str, Any]:
+def preview_release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> dict[str, Any]:
     """What the controller would want to know before releasing; refused where the release would be.
 
     That it was looked at is recorded before anything is shown (G1). ``repeated``: the same request was answered before,

@@ -16,10 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from dosimeter.agreement import Agreement, agree_on_terms, enter_books, open_books, require_running, write_request
-from dosimeter.errors import DataError, DosimeterError, OptionError, SchemaError, SourceUnreachable
+from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
 from dosimeter.influence import Measured, measure_exactly
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
@@ -36,208 +33,26 @@ from dosimeter.ledger import (
     refuse_stopped,
     warn_of_delta,
 )
-from dosimeter.mechanisms import Mechanism, noise_scale
-from dosimeter.planning import Look, QueryPlan
+from dosimeter.mechanisms import noise_scale
+from dosimeter.planning import Look
 from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
-from dosimeter.release import GroupKey, add_noise_to, calibrate_plan, promise_chosen, promise_fixed, promise_found
-from dosimeter.risk import Preference, PreferenceFunction, parse_candidates, parse_preference
-from dosimeter.schema import Schema, digest_schema
-from dosimeter.selection import SelectionProblem, require_additive, select_epsilon
+from dosimeter.release.account_terms import (
+    Agreement,
+    agree_on_terms,
+    enter_books,
+    open_books,
+    require_running,
+    write_request,
+)
+from dosimeter.release.noisy_vector import GroupKey, add_noise_to, calibrate_plan
+from dosimeter.release.order import Answer, Prepared, ReleaseOrder
+from dosimeter.release.prepare import prepare_release
+from dosimeter.release.promises import promise_chosen, promise_fixed, promise_found
+from dosimeter.release.selection import SelectionProblem, select_epsilon
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.controller import Dataset
-
-Algorithm = Literal["fixed", "find", "find-and-release"]
-Selection = Literal["sharp", "paper"]
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What an account is opened with; later it may be left out and may not contradict."""
-
-    policy: str | None = None
-    delta_total: float | str | None = None
-    max_epsilon: float | str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseOrder:
-    """Everything a release was asked to do. Exactly one of epsilon, prefer, or svt with variance."""
-
-    epsilon: float | None = None
-    prefer: str | PreferenceFunction | None = None
-    svt: float | None = None
-    variance: float | None = None
-    selection: Selection = "sharp"
-    terms: Terms = Terms()
-    analyst: str | None = None
-    purpose: str | None = None
-    again: bool = False
-    continued: bool = False
-    other_people: bool = False  # accounts of an earlier version that do not name their data yet hold other people
-    clamp: bool = False
-    chosen: float | None = None  # algorithm 1: the controller's own pick, a remaining candidate not above the found ε
-    reference: str | None = None  # what the caller finds the entry by again; it and who approved go on record
-    approved_by: str | None = None
-
-    def __post_init__(self) -> None:
-        ways = [self.epsilon is not None, self.prefer is not None, self.svt is not None or self.variance is not None]
-        if sum(ways) != 1:
-            raise OptionError(
-                "Say how ε is set, in exactly one way: --epsilon E, --prefer P, or --svt EPS with --variance TAU."
-            )
-        for name, value in (("--epsilon", self.epsilon), ("--svt", self.svt), ("--variance", self.variance)):
-            if value is not None and not 0.0 < value < float("inf"):
-                raise OptionError(f"{name} must be a positive number.")
-        if (self.svt is None) != (self.variance is None):
-            raise OptionError("--svt and --variance go together: the budget of the noisy test, and its threshold.")
-        if self.selection not in ("sharp", "paper"):
-            raise OptionError("--selection must be sharp or paper.")
-        if self.chosen is not None and self.prefer is None:
-            raise OptionError(
-                "A chosen ε goes with a preference: it may not lie above the ε that the preference finds."
-            )
-
-    @property
-    def algorithm(self) -> Algorithm:
-        if self.epsilon is not None:
-            return "fixed"
-        return "find" if self.prefer is not None else "find-and-release"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Answer:
-    """What a release came to. ``describe`` gives what the analyst may see, and only that."""
-
-    status: Literal["released", "denied"]
-    answer: list[dict[str, Any]] | None = None
-    epsilon: float | None = None
-    epsilon_svt: float | None = None
-    error_95: tuple[float | None, ...] | None = None
-    guarantee: str | None = None
-    entry: str | None = None
-    repeated: bool = False
-    earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
-    notes: tuple[str, ...] = ()  # what the controller should know of an account that was opened; not for the analyst
-
-    def describe(self) -> dict[str, Any]:
-        if self.status == "denied":
-            return {"status": "denied"}
-        return {
-            "status": "released",
-            "answer": self.answer,
-            "epsilon": self.epsilon,
-            "epsilon_svt": self.epsilon_svt,
-            "error_95": None if self.error_95 is None else list(self.error_95),
-            "guarantee": self.guarantee,
-        }
-
-    def __repr__(self) -> str:
-        return f"Answer(status={self.status!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A release as far as SQL and schema alone decide it: nothing of the data is in here."""
-
-    dataset: str
-    plan: QueryPlan
-    n: int
-    mechanism: Mechanism
-    candidates: tuple[float, ...]
-    preference: Preference | None
-    order: ReleaseOrder
-    look: Look
-    schema_digest: str
-
-    @property
-    def delta(self) -> Decimal:
-        return exact_decimal(self.mechanism.delta, name="delta")
-
-    @property
-    def epsilon_svt(self) -> Decimal:
-        return exact_decimal(self.order.svt or 0, name="--svt")
-
-
-# ---------------------------------------------------------------- what the schema alone decides
-
-
-def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
-    """Check everything that can be checked without data; every refusal here may be explained to anybody."""
-    from dosimeter.planning import plan_query
-
-    n = _require_reviewed(schema)
-    if look.groups != "declared":
-        raise OptionError("Observed groups never back a release: which groups exist is private. Leave --groups out.")
-    if look.sensitivity is not None:
-        raise OptionError(
-            "A sensitivity given by hand is for study and never backs a release. Leave --sensitivity out."
-        )
-    if look.calibration == "classic":
-        raise OptionError(
-            "The classic Gaussian calibration is unproven above ε = 1 and never backs a release. Use zcdp."
-        )
-    if look.method != "closed-form":
-        raise OptionError("A release uses the closed form. Leave --method out.")
-    plan = plan_query(sql, schema, look.plan_options())
-    if order.algorithm == "find-and-release":
-        require_additive(plan)
-        if look.indicator != "bound":
-            raise OptionError("--svt tests the variance of the paper's bound. Leave --indicator out.")
-    preference = parse_preference(order.prefer) if order.prefer is not None else None
-    mechanism = look.build_mechanism(n)
-    candidates = parse_candidates(look.candidates)
-    if order.chosen is not None and order.chosen not in candidates:
-        raise OptionError("The chosen ε must be one of the candidates.")
-    _rehearse(plan, mechanism, order, candidates)
-    if order.svt is not None:
-        _rehearse_selection(plan, n, mechanism, order, candidates)
-    return Prepared(schema.account_name, plan, n, mechanism, candidates, preference, order, look, digest_schema(schema))
-
-
-def _require_reviewed(schema: Schema) -> int:
-    if not schema.reviewed:
-        raise SchemaError(
-            "A release needs a reviewed schema. Replace what came from private data by public facts, then set "
-            "reviewed = true."
-        )
-    if schema.individuals is None:
-        raise SchemaError("A release needs the number of individuals. Add individuals = … to the schema.")
-    return schema.individuals
-
-
-def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]) -> None:
-    """Everything that follows a charge, on empty groups: what cannot work is refused before anything is charged.
-
-    Two groups, for ORDER BY to compare; what works for these works for all.
-    """
-    keys = (plan.group_keys or ())[:2]
-    empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
-    for epsilon in {candidates[-1], candidates[0]} if order.epsilon is None else {order.epsilon}:
-        calibrate_plan(plan, mechanism, exact_decimal(epsilon, name="epsilon"))
-        error_95(plan, mechanism, noise_scale(mechanism, plan.sensitivity(mechanism.norm), epsilon), empty)
-    assemble_answer(plan, keys, empty, clamp=order.clamp)
-
-
-def _rehearse_selection(
-    plan: QueryPlan, n: int, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]
-) -> None:
-    """The noisy test's own limits, on a table whose people move nothing."""
-    groups = 1 if plan.group_keys is None else len(plan.group_keys)
-    assert order.variance is not None
-    assert order.svt is not None
-    SelectionProblem(
-        n=n,
-        k=groups * len(plan.measures),
-        sensitivity=plan.sensitivity(mechanism.norm),
-        mechanism=mechanism,
-        values=np.zeros(1),
-        counts=np.array([n]),
-        candidates=candidates,
-        threshold=order.variance,
-        epsilon_svt=order.svt,
-    )
 
 
 # ---------------------------------------------------------------- releasing

@@ -38,8 +38,8 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures import MeasureKind
 from dosimeter.mechanisms import Mechanism, noise_scale
-from dosimeter.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
 from dosimeter.planning import QueryPlan
+from dosimeter.release.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
 
 Method = Literal["sharp", "paper"]
 

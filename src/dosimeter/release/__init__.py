@@ -1,0 +1,51 @@
+"""Release an answer: check, find ε, reserve the charge, draw noise, settle. In this order, whatever crashes.
+
+Takes what can be measured, a plan and a ledger; gives an Answer, or a dry run of one. The only randomness of the whole
+package, and OpenDP, are in ``noise``.
+"""
+
+from dosimeter.release.account_terms import agree_on_terms, open_books
+from dosimeter.release.dry_run import preview_release
+from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
+from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
+from dosimeter.release.order import Algorithm, Answer, Prepared, ReleaseOrder, Terms
+from dosimeter.release.prepare import prepare_release
+from dosimeter.release.promises import promise_chosen, promise_fixed, promise_found
+from dosimeter.release.run import hand_out, release
+from dosimeter.release.selection import (
+    SelectionProblem,
+    outcome_distribution,
+    select_epsilon,
+    split_budget,
+    svt_sensitivity,
+    violation_share,
+)
+
+__all__ = [
+    "Aftermath",
+    "Algorithm",
+    "Answer",
+    "Prepared",
+    "ReleaseOrder",
+    "SelectionProblem",
+    "Terms",
+    "add_noise",
+    "agree_on_terms",
+    "calibrate",
+    "draw_discrete_laplace",
+    "ex_post_risk",
+    "hand_out",
+    "open_books",
+    "outcome_distribution",
+    "prepare_release",
+    "preview_release",
+    "promise_chosen",
+    "promise_fixed",
+    "promise_found",
+    "recall_look",
+    "release",
+    "select_epsilon",
+    "split_budget",
+    "svt_sensitivity",
+    "violation_share",
+]

@@ -1,0 +1,48 @@
+"""The sentence that is true of a released answer (G0–G3)."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Context, Decimal
+
+from dosimeter.mechanisms import Mechanism
+
+
+def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool) -> str:
+    """G0."""
+    return (
+        f"This answer is {_level(epsilon, mechanism)}-differentially private for each of the {n:,} individuals: "
+        "whether or not their rows are in the table changes the chance of any outcome only within that bound. "
+        f"It holds if ε and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
+    )
+
+
+def promise_found(
+    epsilon: Decimal, epsilon_svt: Decimal, largest: Decimal, mechanism: Mechanism, *, viewed: bool
+) -> str:
+    """G1."""
+    return (
+        f"Ex-post, this answer and its ε are {_level(epsilon + epsilon_svt, mechanism)}-differentially private "
+        f"(ε = {epsilon:f} for the numbers, {epsilon_svt:f} for finding ε); beforehand the bound was "
+        f"{_level(largest + epsilon_svt, mechanism)}. It holds if the threshold, ε_svt, the candidates, the mechanism "
+        f"and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
+    )
+
+
+def promise_chosen() -> str:
+    """G2."""
+    return (
+        "ε was chosen from the data and is withheld. Because the amount of noise depends on the data, this answer is "
+        "not differentially private at the chosen ε, nor at any candidate; it hides individuals only as far as the "
+        "controller's preference goes."
+    )
+
+
+def _remark(viewed: bool) -> str:
+    return " The ledger records that the risk or a dry run of this query was looked at before." if viewed else ""
+
+
+def _level(epsilon: Decimal, mechanism: Mechanism) -> str:
+    if mechanism.kind == "laplace":
+        return f"{epsilon:f}"
+    delta = Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(mechanism.delta)  # never too small a δ
+    return f"({epsilon:f}, {float(delta):g})"
