@@ -22,7 +22,7 @@ __all__ = ["Answer", "Choice", "Client", "Dataset", "DosimeterError", "Ledger", 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.client import Client
-    from dosimeter.controller import Dataset
+    from dosimeter.dataset import Dataset
     from dosimeter.errors import DosimeterError
     from dosimeter.ledger import Ledger
     from dosimeter.release import Answer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Answer": "dosimeter.release",
-    "Dataset": "dosimeter.controller",
+    "Dataset": "dosimeter.dataset",
     "Risk": "dosimeter.assessment",
     "Choice": "dosimeter.risk.values",
     "Client": "dosimeter.client",

@@ -17,7 +17,7 @@ import pytest
 from command_line import Run
 from looking_documents import SUM, check_shape
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.schema.toml import load_schema
 
 # ---------------------------------------------------------------- where SQL and data come from

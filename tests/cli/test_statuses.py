@@ -18,7 +18,7 @@ from looking_documents import EAST, SUM
 from waiting import LONGEST_WAIT
 
 import dosimeter
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 
 
 def test_version_and_help(run: Run) -> None:

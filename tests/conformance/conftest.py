@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.postgres import open_postgres

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter.assessment import Risk
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.engines.base import Engine
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.profile import measure_answer

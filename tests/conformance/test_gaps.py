@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter.cli import main
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import open_spark
 from dosimeter.errors import DataError, QueryError

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.postgres import PostgresEngine, open_postgres
 from dosimeter.engines.postgres_catalogue import split_name

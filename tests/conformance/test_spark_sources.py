@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from waiting import LONGEST_WAIT
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import SparkEngine, open_spark

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter.assessment import Risk
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import SchemaError
 from dosimeter.influence.contributions import Contributions
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
 from dosimeter.risk.choose import paper_candidates

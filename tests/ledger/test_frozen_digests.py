@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.planning.options import Look
 from dosimeter.release.account_terms import digest_request
 from dosimeter.release.order import ReleaseOrder

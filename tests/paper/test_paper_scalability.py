@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from paper_command import Paper
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
 from dosimeter.paper.data import adult_schema, load_adult
 from dosimeter.paper.generate import generate_adult

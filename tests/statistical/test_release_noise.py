@@ -24,7 +24,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2, norm
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.influence.rows.profile import measure_answer
 from dosimeter.ledger import Ledger
 from dosimeter.mechanisms.mechanism import Mechanism

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shares import Share
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import QueryError
 from dosimeter.ledger import Ledger
 

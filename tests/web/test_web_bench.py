@@ -15,7 +15,7 @@ from httpx import Response
 from waiting import LONGEST_WAIT, wait_until
 from web_site import Guest, Site, clinic_settings, read_text
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import Ledger

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from waiting import LONGEST_WAIT, wait_until
 from web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
 from dosimeter.ledger import Ledger
 from dosimeter.planning.options import Look

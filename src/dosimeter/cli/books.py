@@ -11,7 +11,7 @@ from dosimeter.errors import LedgerError, OptionError
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.controller import Dataset
+    from dosimeter.dataset import Dataset
     from dosimeter.ledger import Account
     from dosimeter.release import Aftermath
 

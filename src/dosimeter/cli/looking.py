@@ -13,7 +13,7 @@ import typer
 from dosimeter.cli import books
 from dosimeter.cli import options as o
 from dosimeter.cli.running import Meter, run_with_progress
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
 from dosimeter.planning import Look
 from dosimeter.risk import Candidate, Choice, parse_preference

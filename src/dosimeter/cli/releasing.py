@@ -11,7 +11,7 @@ import typer
 
 from dosimeter.cli import options as o
 from dosimeter.cli.running import run_with_progress
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, OptionError
 from dosimeter.planning import Look
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dosimeter.cli import options as o
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError
 from dosimeter.experiment import texts
 from dosimeter.experiment.answers import EPSILONS

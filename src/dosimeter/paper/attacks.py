@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.mechanisms import Mechanism
 from dosimeter.release import add_noise, calibrate
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.ledger import Charge, Policy, Reading, exact_decimal, remaining_candidates
 from dosimeter.mechanisms import Mechanism, noise_scale
 from dosimeter.release import SelectionProblem, calibrate, outcome_distribution, svt_sensitivity, violation_share

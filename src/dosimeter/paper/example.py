@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.show import TextTable, format_epsilon, format_number
 
 SQL = "SELECT COUNT(*) FROM patients WHERE d = 1"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.paper.data import adult_schema
 
 if TYPE_CHECKING:

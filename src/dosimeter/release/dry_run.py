@@ -31,7 +31,7 @@ from dosimeter.show import format_number
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.controller import Dataset
+    from dosimeter.dataset import Dataset
     from dosimeter.planning import Look
 
 

@@ -21,7 +21,7 @@ from dosimeter.planning import Look, QueryPlan
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
 
 if TYPE_CHECKING:
-    from dosimeter.controller import Dataset
+    from dosimeter.dataset import Dataset
     from dosimeter.influence import Measured
 
 MOST_CLASSES = 10_000

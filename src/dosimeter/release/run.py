@@ -52,7 +52,7 @@ from dosimeter.release.selection import SelectionProblem, select_epsilon
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.controller import Dataset
+    from dosimeter.dataset import Dataset
 
 
 # ---------------------------------------------------------------- releasing

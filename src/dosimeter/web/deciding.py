@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.release import ReleaseOrder, release

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.assessment import Risk
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import Output

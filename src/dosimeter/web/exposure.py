@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, SchemaError
 from dosimeter.influence import find_contributions, measure_profile
 from dosimeter.ledger import Entry

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.web.keys import make_identifier
 from dosimeter.web.trouble import report_bug

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from itsdangerous import URLSafeSerializer
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Books, Entry, Policy, Reading, default_delta_total, exact_decimal
 from dosimeter.planning import Look, digest_measured

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.ledger import Books
 from dosimeter.risk import parse_preference

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.ledger import Entry
 from dosimeter.show import format_number
 from dosimeter.web.audit import note

@@ -15,7 +15,7 @@ from itsdangerous import BadSignature
 from jinja2 import Environment
 from pydantic import BaseModel, ConfigDict
 
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, InputError
 from dosimeter.ledger import Books
 from dosimeter.planning import digest_measured
