@@ -54,8 +54,8 @@ HOMES = {
     "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py"),
     "psycopg": ("engines/postgres.py", "ledger/"),
     "pyspark": ("engines/spark.py",),
-    "altair": ("show/charts/drawing.py", "paper/figures.py", "experiment/figures.py"),
-    "fastapi": ("web/", "experiment/server.py"),
+    "altair": ("show/charts/drawing.py", "research/paper/figures.py", "research/study/figures.py"),
+    "fastapi": ("web/", "research/study/server.py"),
 }
 RANDOM_MODULES = {"random", "secrets", "numpy.random", "uuid"}
 RANDOM_NAMES = {"urandom", "getrandom", "default_rng", "rvs", "uuid1", "uuid4", "SystemRandom"}
@@ -63,7 +63,7 @@ RANDOM_NAMES = {"urandom", "getrandom", "default_rng", "rvs", "uuid1", "uuid4", 
 ROOMS_OF_RANDOMNESS = {
     PACKAGE / "release/noise.py",
     PACKAGE / "paper" / "generate.py",
-    PACKAGE / "experiment" / "study_generate.py",
+    PACKAGE / "experiment" / "generate.py",
     REPOSITORY / "tools/generate_clinic.py",
     REPOSITORY / "bench/generate.py",
 }

@@ -10,8 +10,8 @@ from paper_command import Ended, Paper
 
 from dosimeter.cli.paper import app
 from dosimeter.errors import DosimeterError
-from dosimeter.paper.data import load_adult
-from dosimeter.paper.queries import Adult, open_adult
+from dosimeter.research.paper.data import load_adult
+from dosimeter.research.paper.queries import Adult, open_adult
 
 
 @pytest.fixture

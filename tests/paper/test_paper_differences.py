@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from paper_command import Paper
 
-from dosimeter.paper import demonstrations as d
-from dosimeter.paper.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
-from dosimeter.paper.differences import DIFFERENCES, Difference
-from dosimeter.paper.queries import QUERIES, Adult
-from dosimeter.paper.variance import expect_sparse_vector
+from dosimeter.research.paper import demonstrations as d
+from dosimeter.research.paper.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
+from dosimeter.research.paper.differences import DIFFERENCES, Difference
+from dosimeter.research.paper.queries import QUERIES, Adult
+from dosimeter.research.paper.variance import expect_sparse_vector
 from dosimeter.risk.choose import paper_candidates
 
 PAGE = Path(__file__).parents[2] / "docs" / "paper.md"

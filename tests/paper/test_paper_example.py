@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from paper_command import Paper
 
-from dosimeter.paper.example import compute_example
+from dosimeter.research.paper.example import compute_example
 
 
 def test_the_figure_is_the_papers() -> None:

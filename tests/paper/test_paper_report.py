@@ -11,8 +11,8 @@ import pytest
 from paper_command import Paper
 
 from dosimeter.errors import OptionError
-from dosimeter.paper.figures import write_file
-from dosimeter.paper.report import write_csv
+from dosimeter.research.paper.figures import write_file
+from dosimeter.research.paper.report import write_csv
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

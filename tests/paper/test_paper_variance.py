@@ -11,8 +11,9 @@ import pytest
 from paper_command import Paper
 from scipy.stats import chi2
 
-from dosimeter.paper.queries import AVERAGE, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
-from dosimeter.paper.variance import (
+from dosimeter.release.selection import SelectionProblem, outcome_distribution, violation_share
+from dosimeter.research.paper.queries import AVERAGE, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
+from dosimeter.research.paper.variance import (
     Normaliser,
     Outcomes,
     Trial,
@@ -22,7 +23,6 @@ from dosimeter.paper.variance import (
     state_problem,
     study_variance,
 )
-from dosimeter.release.selection import SelectionProblem, outcome_distribution, violation_share
 from dosimeter.risk.choose import paper_candidates
 
 ADDITIVE = [query for query in QUERIES if query.name != AVERAGE]

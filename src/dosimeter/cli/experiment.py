@@ -14,7 +14,7 @@ from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.experiment.analysis import Analysis
+    from dosimeter.research.study.analysis import Analysis
 
 app = typer.Typer(
     name="study",
@@ -58,12 +58,12 @@ def serve(
 ) -> int:
     """Serve the study to participants. Only answers are kept: no addresses, no times but the day."""
     _require_web()
-    from dosimeter.experiment.answers import GROUPS
-    from dosimeter.experiment.instrument import build_instrument
-    from dosimeter.experiment.server import make_app
-    from dosimeter.experiment.server import serve as run
-    from dosimeter.experiment.store import Store, StudySettings
-    from dosimeter.paper.data import load_adult
+    from dosimeter.research.paper.data import load_adult
+    from dosimeter.research.study.answers import GROUPS
+    from dosimeter.research.study.instrument import build_instrument
+    from dosimeter.research.study.server import make_app
+    from dosimeter.research.study.server import serve as run
+    from dosimeter.research.study.store import Store, StudySettings
 
     chosen = o.split_list(groups) or []
     if not chosen or not set(chosen) <= set(GROUPS) or len(set(chosen)) < len(chosen):
@@ -97,8 +97,8 @@ def export(
     ] = None,
 ) -> int:
     """The answers as a CSV, one line per participant."""
-    from dosimeter.experiment.answers import write_answers
-    from dosimeter.experiment.store import Store
+    from dosimeter.research.study.answers import write_answers
+    from dosimeter.research.study.store import Store
     from dosimeter.show.charts import write_page
 
     o.check_writable(output, (".csv",), "Answers are written")
@@ -125,8 +125,8 @@ def analyse(
     json: o.Json = False,
 ) -> int:
     """Who chose which ε, and whether the groups differ in place (Mann–Whitney) and spread (Brown–Forsythe)."""
-    from dosimeter.experiment.analysis import analyse_answers
-    from dosimeter.experiment.answers import read_answers
+    from dosimeter.research.study.analysis import analyse_answers
+    from dosimeter.research.study.answers import read_answers
 
     found = analyse_answers(read_answers(answers))
     written = [] if output is None else _write_files(found, output)
@@ -140,7 +140,7 @@ def analyse(
 def _write_files(found: Analysis, folder: Path) -> list[Path]:
     import json
 
-    from dosimeter.experiment.figures import save_swarms
+    from dosimeter.research.study.figures import save_swarms
     from dosimeter.show.charts import write_page
 
     try:
@@ -158,7 +158,7 @@ def _print_analysis(found: Analysis, written: list[Path]) -> None:
     from rich.text import Text
 
     from dosimeter.cli.report import make_console
-    from dosimeter.experiment.analysis import KNOWLEDGE
+    from dosimeter.research.study.analysis import KNOWLEDGE
 
     console = make_console()
     shown = [("Who is analysed", found.size_table())]

@@ -16,7 +16,7 @@ from dosimeter.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dosimeter.paper.differences import Shown
+    from dosimeter.research.paper.differences import Shown
     from dosimeter.show import TextTable
 
 app = typer.Typer(
@@ -73,7 +73,7 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The seed of the 
 @app.command("example")
 def example(json: o.Json = False) -> int:
     """Three patients, one of them ill: everybody's RDR at each ε."""
-    from dosimeter.paper.example import SQL, compute_example
+    from dosimeter.research.paper.example import SQL, compute_example
 
     found = compute_example()
     if json:
@@ -91,16 +91,16 @@ def thresholds(
     data: AdultData = None, split: SplitOption = SplitName.TRAIN, output: Folder = None, json: o.Json = False
 ) -> int:
     """ε found for five ratios, five queries and two mechanisms, beside the authors' 50 numbers."""
-    from dosimeter.paper.queries import MECHANISMS, open_adult
-    from dosimeter.paper.thresholds import compare_thresholds
+    from dosimeter.research.paper.queries import MECHANISMS, open_adult
+    from dosimeter.research.paper.thresholds import compare_thresholds
 
     table = _load(data, split)
     with open_adult(table) as adult, _watch("Finding ε") as progress:
         study = compare_thresholds(adult, progress)
     written = []
     if output is not None:
-        from dosimeter.paper.figures import draw_thresholds
-        from dosimeter.paper.report import save_thresholds
+        from dosimeter.research.paper.figures import draw_thresholds
+        from dosimeter.research.paper.report import save_thresholds
 
         written = save_thresholds(study, draw_thresholds(study), output)
     if json:
@@ -127,8 +127,8 @@ def variance(
     json: o.Json = False,
 ) -> int:
     """ε found privately for four variances: runs, the exact chance of every outcome, and the sharp selection."""
-    from dosimeter.paper.queries import MECHANISMS, open_adult
-    from dosimeter.paper.variance import study_variance
+    from dosimeter.research.paper.queries import MECHANISMS, open_adult
+    from dosimeter.research.paper.variance import study_variance
 
     table = _load(data, split)
     with open_adult(table) as adult, _watch("Running the noisy test") as progress:
@@ -137,8 +137,8 @@ def variance(
         )
     written = []
     if output is not None:
-        from dosimeter.paper.figures import draw_variance
-        from dosimeter.paper.report import save_variance
+        from dosimeter.research.paper.figures import draw_variance
+        from dosimeter.research.paper.report import save_variance
 
         written = save_variance(study, draw_variance(study), output)
     if json:
@@ -162,7 +162,7 @@ def scalability(
     json: o.Json = False,
 ) -> int:
     """Running times of both algorithms on 1,000 to 1,000,000 records, beside the authors' seconds."""
-    from dosimeter.paper.scalability import ALGORITHMS, list_sizes, measure_scalability
+    from dosimeter.research.paper.scalability import ALGORITHMS, list_sizes, measure_scalability
 
     sizes = list_sizes(up_to)
     table = _load(data, SplitName.TRAIN)
@@ -170,8 +170,8 @@ def scalability(
         study = measure_scalability(table, sizes=sizes, runs=runs, limit=limit, seed=seed, progress=progress)
     written = []
     if output is not None:
-        from dosimeter.paper.figures import draw_scalability
-        from dosimeter.paper.report import save_scalability
+        from dosimeter.research.paper.figures import draw_scalability
+        from dosimeter.research.paper.report import save_scalability
 
         written = save_scalability(study, draw_scalability(study), output)
     if json:
@@ -187,7 +187,7 @@ def scalability(
 @app.command("differences")
 def differences(json: o.Json = False) -> int:
     """Where the paper, its authors' code and sound practice part, each shown by a small computation."""
-    from dosimeter.paper.differences import show_differences
+    from dosimeter.research.paper.differences import show_differences
 
     shown = show_differences()
     if json:
@@ -209,7 +209,7 @@ def data(
     json: o.Json = False,
 ) -> int:
     """Fetch the Adult data (6 MB) from the UCI archive and check it."""
-    from dosimeter.paper.data import ARCHIVE, CITATION, default_folder, fetch_adult
+    from dosimeter.research.paper.data import ARCHIVE, CITATION, default_folder, fetch_adult
 
     fetched = fetch_adult(output or default_folder(), source=source or ARCHIVE)
     if json:
@@ -238,13 +238,13 @@ def everything(
     json: o.Json = False,
 ) -> int:
     """Everything, and one self-contained HTML page with pictures, tables, versions, machine and time."""
-    from dosimeter.paper import figures, report
-    from dosimeter.paper.differences import show_differences
-    from dosimeter.paper.example import compute_example
-    from dosimeter.paper.queries import open_adult
-    from dosimeter.paper.scalability import list_sizes, measure_scalability
-    from dosimeter.paper.thresholds import compare_thresholds
-    from dosimeter.paper.variance import study_variance
+    from dosimeter.research.paper import figures, report
+    from dosimeter.research.paper.differences import show_differences
+    from dosimeter.research.paper.example import compute_example
+    from dosimeter.research.paper.queries import open_adult
+    from dosimeter.research.paper.scalability import list_sizes, measure_scalability
+    from dosimeter.research.paper.thresholds import compare_thresholds
+    from dosimeter.research.paper.variance import study_variance
 
     sizes = list_sizes(up_to)
     begun = datetime.now(UTC)
@@ -285,7 +285,7 @@ def everything(
 
 
 def _load(data: Path | None, split: SplitName) -> Any:
-    from dosimeter.paper.data import load_adult
+    from dosimeter.research.paper.data import load_adult
 
     return load_adult(data, split=split.value)
 

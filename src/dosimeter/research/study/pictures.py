@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dosimeter.experiment import texts
+from dosimeter.research.study import texts
 from dosimeter.risk import Candidate, RDRs
 from dosimeter.show import even_axis, format_epsilon, relative_range
 from dosimeter.show.charts import histogram_chart, range_chart

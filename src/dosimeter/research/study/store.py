@@ -21,9 +21,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
-from dosimeter.experiment import texts
-from dosimeter.experiment.answers import CONTROL, Answer
-from dosimeter.experiment.study_generate import (
+from dosimeter.research.study import texts
+from dosimeter.research.study.answers import CONTROL, Answer
+from dosimeter.research.study.generate import (
     digest_token,
     draw_assignment,
     make_participant_number,

@@ -13,7 +13,7 @@ pytest.importorskip("playwright.sync_api", reason="there is no driver for a brow
 
 from playwright.sync_api import expect
 
-from dosimeter.experiment import texts
+from dosimeter.research.study import texts
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

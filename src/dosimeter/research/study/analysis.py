@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from dosimeter.errors import DataError
-from dosimeter.experiment.answers import CONTROL, EPSILONS, GROUPS, Answer
-from dosimeter.experiment.study_generate import QUERY_NAMES
+from dosimeter.research.study.answers import CONTROL, EPSILONS, GROUPS, Answer
+from dosimeter.research.study.generate import QUERY_NAMES
 from dosimeter.show import TextTable, format_epsilon, format_number
 
 KNOWLEDGE = {"all": "everybody", "no": "do not know differential privacy", "yes": "know differential privacy"}

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError
-from dosimeter.experiment import texts
-from dosimeter.experiment.answers import EPSILONS
-from dosimeter.experiment.pictures import draw_histograms, draw_ranges
-from dosimeter.experiment.study_generate import QUERY_NAMES, draw_sample
-from dosimeter.paper.data import adult_schema
+from dosimeter.research.paper.data import adult_schema
+from dosimeter.research.study import texts
+from dosimeter.research.study.answers import EPSILONS
+from dosimeter.research.study.pictures import draw_histograms, draw_ranges
+from dosimeter.research.study.generate import QUERY_NAMES, draw_sample
 from dosimeter.risk import Candidate, RDRs
 from dosimeter.show import format_epsilon, format_range, format_times, relative_range
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dosimeter.experiment.analysis import KNOWLEDGE, Analysis, list_chosen
-from dosimeter.experiment.answers import CONTROL, EPSILONS
-from dosimeter.experiment.study_generate import QUERY_NAMES
+from dosimeter.research.study.analysis import KNOWLEDGE, Analysis, list_chosen
+from dosimeter.research.study.answers import CONTROL, EPSILONS
+from dosimeter.research.study.generate import QUERY_NAMES
 from dosimeter.show.charts import FAINT, INK, NEUTRAL, save_chart
 
 WIDEST = 0.9  # of the distance between two columns

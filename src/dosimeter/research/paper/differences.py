@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.paper import demonstrations as d
-from dosimeter.paper.attacks import attack_count, attack_sum
-from dosimeter.paper.demonstrations import Demonstration
+from dosimeter.research.paper import demonstrations as d
+from dosimeter.research.paper.attacks import attack_count, attack_sum
+from dosimeter.research.paper.demonstrations import Demonstration
 
 
 @dataclass(frozen=True, slots=True)

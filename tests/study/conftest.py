@@ -13,7 +13,7 @@ for library in ("fastapi", "uvicorn", "jinja2", "httpx"):
 
 from study_site import LiveServer, StudySite, make_people  # noqa: E402 - needs what may be missing
 
-from dosimeter.experiment.instrument import Instrument, build_instrument  # noqa: E402
+from dosimeter.research.study.instrument import Instrument, build_instrument  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -21,10 +21,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from dosimeter.errors import OptionError
-from dosimeter.experiment import texts
-from dosimeter.experiment.answers import EPSILONS
-from dosimeter.experiment.instrument import ROWS, Instrument, Stimulus, describe_group, find_picture
-from dosimeter.experiment.store import Progress, Store
+from dosimeter.research.study import texts
+from dosimeter.research.study.answers import EPSILONS
+from dosimeter.research.study.instrument import ROWS, Instrument, Stimulus, describe_group, find_picture
+from dosimeter.research.study.store import Progress, Store
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -64,7 +64,7 @@ class Site:
 def make_app(instrument: Instrument, store: Store, *, name: str, approval: str = "", secure: bool = False) -> Any:
     """Put everything together. ``secure``: the site is reached over HTTPS only."""
     environment = Environment(
-        loader=PackageLoader("dosimeter.experiment"),
+        loader=PackageLoader("dosimeter.research.study"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

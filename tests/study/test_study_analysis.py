@@ -13,10 +13,10 @@ from typer.main import get_command
 
 from dosimeter.cli import experiment
 from dosimeter.errors import DataError, OptionError
-from dosimeter.experiment.analysis import analyse_answers, compare_locations, compare_spreads
-from dosimeter.experiment.answers import COLUMNS, EPSILONS, Answer, read_answers, write_answers
-from dosimeter.experiment.figures import WIDEST, draw_swarms, place_swarm
-from dosimeter.experiment.store import Store
+from dosimeter.research.study.analysis import analyse_answers, compare_locations, compare_spreads
+from dosimeter.research.study.answers import COLUMNS, EPSILONS, Answer, read_answers, write_answers
+from dosimeter.research.study.figures import WIDEST, draw_swarms, place_swarm
+from dosimeter.research.study.store import Store
 
 
 def run(*words: object) -> int:

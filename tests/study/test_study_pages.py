@@ -15,10 +15,10 @@ import pytest
 from study_site import RIGHT, WRONG, LiveServer, StudySite, Visitor, find_title
 
 from dosimeter.errors import OptionError
-from dosimeter.experiment import store, texts
-from dosimeter.experiment.answers import GROUPS, read_answers, write_answers
-from dosimeter.experiment.instrument import Instrument
-from dosimeter.experiment.store import Store, StudySettings
+from dosimeter.research.study import store, texts
+from dosimeter.research.study.answers import GROUPS, read_answers, write_answers
+from dosimeter.research.study.instrument import Instrument
+from dosimeter.research.study.store import Store, StudySettings
 
 STATIC = Path(texts.__file__).parent / "static"
 TREATMENT = re.compile(r"\bRDR|disclos|exposed|exposure|/picture/|<img|<figure", re.IGNORECASE)
@@ -387,7 +387,7 @@ def test_large_and_foreign_forms_are_refused(site: StudySite) -> None:
 def test_what_the_operator_says_is_text(
     start_study: Callable[..., StudySite], serve_live: Callable[[Any], LiveServer], instrument: Instrument
 ) -> None:
-    from dosimeter.experiment.server import make_app
+    from dosimeter.research.study.server import make_app
 
     site = start_study()
     server = serve_live(make_app(instrument, site.store, name=site.name, approval="IRB <b>7</b>"))

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
-from dosimeter.paper.queries import AVERAGE, MECHANISMS, QUERIES, RATIOS, VARIANCES, MechanismName
-from dosimeter.paper.scalability import ALGORITHMS, Algorithm, Scalability
-from dosimeter.paper.thresholds import Thresholds
-from dosimeter.paper.variance import Outcomes, Trial, VarianceStudy
+from dosimeter.research.paper.queries import AVERAGE, MECHANISMS, QUERIES, RATIOS, VARIANCES, MechanismName
+from dosimeter.research.paper.scalability import ALGORITHMS, Algorithm, Scalability
+from dosimeter.research.paper.thresholds import Thresholds
+from dosimeter.research.paper.variance import Outcomes, Trial, VarianceStudy
 from dosimeter.risk import paper_candidates
 from dosimeter.show import FAILS, MEETS, format_epsilon
 from dosimeter.show.charts import FAINT, INK, NEUTRAL

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.paper.queries import (
+from dosimeter.research.paper.queries import (
     AUTHORS_EPSILON,
     AVERAGE,
     MECHANISMS,

@@ -18,18 +18,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.paper.data import CITATION
-from dosimeter.paper.figures import Figure, save_figure, write_file
-from dosimeter.paper.queries import MECHANISMS, QUERIES
-from dosimeter.paper.scalability import ALGORITHMS
+from dosimeter.research.paper.data import CITATION
+from dosimeter.research.paper.figures import Figure, save_figure, write_file
+from dosimeter.research.paper.queries import MECHANISMS, QUERIES
+from dosimeter.research.paper.scalability import ALGORITHMS
 from dosimeter.show import TextTable
 
 if TYPE_CHECKING:
-    from dosimeter.paper.differences import Shown
-    from dosimeter.paper.example import Example
-    from dosimeter.paper.scalability import Scalability
-    from dosimeter.paper.thresholds import Thresholds
-    from dosimeter.paper.variance import VarianceStudy
+    from dosimeter.research.paper.differences import Shown
+    from dosimeter.research.paper.example import Example
+    from dosimeter.research.paper.scalability import Scalability
+    from dosimeter.research.paper.thresholds import Thresholds
+    from dosimeter.research.paper.variance import VarianceStudy
 
 PACKAGES = (
     "dosimeter", "duckdb", "sqlglot", "numpy", "scipy", "pyarrow", "opendp", "sqlalchemy", "altair",

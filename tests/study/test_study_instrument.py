@@ -12,11 +12,11 @@ import pytest
 from study_site import make_people
 
 from dosimeter.errors import DataError
-from dosimeter.experiment import texts
-from dosimeter.experiment.answers import EPSILONS
-from dosimeter.experiment.instrument import ROWS, Instrument, build_instrument
-from dosimeter.experiment.study_generate import draw_sample
-from dosimeter.paper.data import load_adult
+from dosimeter.research.paper.data import load_adult
+from dosimeter.research.study import texts
+from dosimeter.research.study.answers import EPSILONS
+from dosimeter.research.study.instrument import ROWS, Instrument, build_instrument
+from dosimeter.research.study.generate import draw_sample
 
 RACES = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
 TEMPLATES = Path(texts.__file__).parent / "templates"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.paper.queries import AVERAGE, EPSILON_SVT, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
 from dosimeter.release import (
     SelectionProblem,
     draw_discrete_laplace,
@@ -25,6 +24,7 @@ from dosimeter.release import (
     split_budget,
     violation_share,
 )
+from dosimeter.research.paper.queries import AVERAGE, EPSILON_SVT, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
 from dosimeter.risk import paper_candidates
 from dosimeter.show import TextTable, format_epsilon, format_percent
 

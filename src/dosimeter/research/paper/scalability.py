@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
-from dosimeter.paper.data import adult_schema
-from dosimeter.paper.generate import generate_adult
-from dosimeter.paper.queries import AUTHORS_SECONDS, EPSILON_SVT, QUERIES, PaperQuery
-from dosimeter.paper.variance import state_problem
 from dosimeter.release import select_epsilon
+from dosimeter.research.paper.data import adult_schema
+from dosimeter.research.paper.generate import generate_adult
+from dosimeter.research.paper.queries import AUTHORS_SECONDS, EPSILON_SVT, QUERIES, PaperQuery
+from dosimeter.research.paper.variance import state_problem
 from dosimeter.show import TextTable, format_number
 
 if TYPE_CHECKING:

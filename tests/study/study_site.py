@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from waiting import LONGEST_WAIT, wait_until
 
-from dosimeter.experiment import texts
-from dosimeter.experiment.answers import GROUPS
-from dosimeter.experiment.instrument import Instrument
-from dosimeter.experiment.server import make_app
-from dosimeter.experiment.store import Store, StudySettings
+from dosimeter.research.study import texts
+from dosimeter.research.study.answers import GROUPS
+from dosimeter.research.study.instrument import Instrument
+from dosimeter.research.study.server import make_app
+from dosimeter.research.study.store import Store, StudySettings
 
 RIGHT = "".join(question.right for question in texts.QUIZ)
 WRONG = "a" + RIGHT[1:]
