@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from dosimeter.cli import experiment
+from dosimeter.cli import study
 from dosimeter.errors import DataError, OptionError
 from dosimeter.research.study.analysis import analyse_answers, compare_locations, compare_spreads
 from dosimeter.research.study.answers import COLUMNS, EPSILONS, Answer, read_answers, write_answers
@@ -21,7 +21,7 @@ from dosimeter.research.study.store import Store
 
 def run(*words: object) -> int:
     """The command's own status; its errors are raised as the application's outermost frame gets them."""
-    status = get_command(experiment.app)(args=[str(word) for word in words], standalone_mode=False)
+    status = get_command(study.app)(args=[str(word) for word in words], standalone_mode=False)
     return status if isinstance(status, int) else 0
 
 

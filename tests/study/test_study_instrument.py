@@ -15,8 +15,8 @@ from dosimeter.errors import DataError
 from dosimeter.research.paper.data import load_adult
 from dosimeter.research.study import texts
 from dosimeter.research.study.answers import EPSILONS
-from dosimeter.research.study.instrument import ROWS, Instrument, build_instrument
 from dosimeter.research.study.generate import draw_sample
+from dosimeter.research.study.instrument import ROWS, Instrument, build_instrument
 
 RACES = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
 TEMPLATES = Path(texts.__file__).parent / "templates"

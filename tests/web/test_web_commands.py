@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 from waiting import LONGEST_WAIT, wait_until
 from web_site import Guest, read_text, write_configuration
 
-from dosimeter.cli import serving
+from dosimeter.cli import serve
 from dosimeter.errors import OptionError
 
 RUN = (
-    "import sys, typer; from dosimeter.cli import serving; app = typer.Typer(); app.command('serve')(serving.serve);"
-    "app.add_typer(serving.users); app(sys.argv[1:])"
+    "import sys, typer; from dosimeter.cli import serve; app = typer.Typer(); app.command('serve')(serve.serve);"
+    "app.add_typer(serve.users); app(sys.argv[1:])"
 )
 
 
@@ -33,8 +33,8 @@ def run() -> CliRunner:
 
 def make_app() -> typer.Typer:
     app = typer.Typer()
-    app.command("serve")(serving.serve)
-    app.add_typer(serving.users)
+    app.command("serve")(serve.serve)
+    app.add_typer(serve.users)
     return app
 
 

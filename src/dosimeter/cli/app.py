@@ -16,7 +16,17 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from dosimeter import __version__
-from dosimeter.cli import auditing, experiment, looking, paper, releasing, serving, story
+from dosimeter.cli import paper, study
+from dosimeter.cli.audit import audit
+from dosimeter.cli.demo import demo
+from dosimeter.cli.explain import explain
+from dosimeter.cli.find import find
+from dosimeter.cli.ledger import ledger
+from dosimeter.cli.release import release
+from dosimeter.cli.risk import risk
+from dosimeter.cli.schema import schema
+from dosimeter.cli.serve import serve
+from dosimeter.cli.users import users
 from dosimeter.errors import DosimeterError, Interrupted
 
 app = typer.Typer(
@@ -43,18 +53,18 @@ def _common(
     pass
 
 
-app.command("demo")(story.demo)
-app.command("schema")(looking.schema)
-app.command("explain")(looking.explain)
-app.command("risk")(looking.risk)
-app.command("find")(looking.find)
-app.command("release")(releasing.release)
-app.command("ledger")(releasing.ledger)
-app.command("serve")(serving.serve)
-app.add_typer(serving.users, name="user")
-app.add_typer(auditing.audit, name="audit")
+app.command("demo")(demo)
+app.command("schema")(schema)
+app.command("explain")(explain)
+app.command("risk")(risk)
+app.command("find")(find)
+app.command("release")(release)
+app.command("ledger")(ledger)
+app.command("serve")(serve)
+app.add_typer(users, name="user")
+app.add_typer(audit, name="audit")
 app.add_typer(paper.app, name="paper")
-app.add_typer(experiment.app)
+app.add_typer(study.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from enum import StrEnum
@@ -89,7 +90,18 @@ Table = Annotated[str | None, typer.Option("--table", help="The table in a datab
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="CSV: the character between columns.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="CSV: the encoding, such as latin-1.")]
 Null = Annotated[str | None, typer.Option("--null", help="CSV: how a missing value is written; default empty.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Save the picture: .svg, .png or .html.")]
+Prefer = Annotated[
+    str, typer.Option("--prefer", metavar="P", help="The preference: ratio:0.95, or a condition on rdr.")
+]
+All = Annotated[bool, typer.Option("--all", help="Show every candidate, not a selection.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def require_web() -> None:
+    """Refuse where the libraries of the web application are not installed."""
+    if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
+        raise OptionError("The web application is an extra: pip install 'dosimeter[web]'.")
 
 
 def read_sql(text: str) -> str:

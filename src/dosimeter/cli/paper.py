@@ -311,7 +311,7 @@ def _watch(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _open_console() -> Console:
-    from dosimeter.cli.report import make_console
+    from dosimeter.cli.printing import make_console
 
     return make_console()
 

@@ -16,8 +16,8 @@ from dosimeter.errors import DataError
 from dosimeter.research.paper.data import adult_schema
 from dosimeter.research.study import texts
 from dosimeter.research.study.answers import EPSILONS
-from dosimeter.research.study.pictures import draw_histograms, draw_ranges
 from dosimeter.research.study.generate import QUERY_NAMES, draw_sample
+from dosimeter.research.study.pictures import draw_histograms, draw_ranges
 from dosimeter.risk import Candidate, RDRs
 from dosimeter.show import format_epsilon, format_range, format_times, relative_range
 

@@ -1,4 +1,4 @@
-"""Commands that check the web application's audit log: audit export and audit verify."""
+"""``dosimeter audit``: export the audit log of the web application, and check that nothing in it was altered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dosimeter.cli import options as o
-from dosimeter.cli.serving import require_web
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def export(
 @contextmanager
 def _open(config: Path | None, target: str | None) -> Iterator[Database]:
     """Open the database for reading. Nothing is made or migrated where it is not there."""
-    require_web()
+    o.require_web()
     if (config is None) == (target is None):
         raise OptionError("Say which log: --config FILE, or --database L.")
     from dosimeter.web.database import Database

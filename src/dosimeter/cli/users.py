@@ -1,15 +1,10 @@
-"""Commands of the web application: serve, and user add, disable, reset, list, secret."""
+"""``dosimeter user``: add, reset, disable and list those who may sign in."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import signal
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +15,7 @@ from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
     from dosimeter.web.database import Database
+
 
 Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")]
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name they sign in with.")]
@@ -34,67 +30,9 @@ users = typer.Typer(
 )
 
 
-def require_web() -> None:
-    """Refuse where the libraries of the web application are not installed."""
-    if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
-        raise OptionError("The web application is an extra: pip install 'dosimeter[web]'.")
-
-
-def serve(
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")
-    ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Bundled data, two sign-ins, waiting queries; all of it temporary.")
-    ] = False,
-    host: Annotated[str | None, typer.Option("--host", help="Listen here instead of what the file says.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Listen on this port; 0 takes a free one.")] = None,
-) -> int:
-    """Serve the web application: analysts ask, a controller decides."""
-    require_web()
-    if (config is None) == (not demo):
-        raise OptionError("Say what to serve: --config FILE, or --demo.")
-    _end_on_terminate()
-    if config is not None:
-        from dosimeter.web.serving import serve as run
-        from dosimeter.web.settings import load_settings
-
-        settings = load_settings(config)
-        settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
-        run(settings, lambda address: typer.echo(f"Dosimeter serves on {address}"))
-        return 0
-    return _serve_demo(host or "127.0.0.1", 8765 if port is None else port)
-
-
-def _serve_demo(host: str, port: int) -> int:
-    from dosimeter.web.demo import prepare_demo
-    from dosimeter.web.serving import serve as run
-
-    with tempfile.TemporaryDirectory(prefix="dosimeter-demo-") as folder:
-        demonstration = prepare_demo(Path(folder), host=host, port=port)
-
-        def announce(address: str) -> None:
-            typer.echo(f"Dosimeter serves a demonstration on {address}")
-            for name, role, password in demonstration.sign_ins:
-                typer.echo(f"  {role:<10}  {name:<6}  {password}")
-            typer.echo("Everything vanishes when it stops: Ctrl-C.")
-            sys.stdout.flush()
-
-        run(demonstration.settings, announce)
-    return 0
-
-
-def _end_on_terminate() -> None:
-    """A service manager's SIGTERM ends as Ctrl-C does: what was begun is finished first."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-
-
-# ---------------------------------------------------------------- users
-
-
 @contextmanager
 def _open(config: Path) -> Iterator[Database]:
-    require_web()
+    o.require_web()
     from dosimeter.web.database import Database
     from dosimeter.web.settings import read_database
 
@@ -159,7 +97,7 @@ def secret(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the secret goes; it must not exist yet.")],
 ) -> int:
     """Write a new secret for signing cookies into a file that only you can read."""
-    require_web()
+    o.require_web()
     from dosimeter.web.keys import make_key
 
     try:

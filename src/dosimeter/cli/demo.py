@@ -25,7 +25,7 @@ def demo(
     ] = None,
 ) -> int:
     """The paper's three patients, then a clinic: from a query to a chosen ε to a picture. Offline."""
-    from dosimeter.cli.report import make_console
+    from dosimeter.cli.printing import make_console
 
     folder = _make_folder(output)
     console = make_console()
@@ -73,7 +73,7 @@ def _tell_clinic(console: Console, folder: Path) -> None:
     from rich.rule import Rule
     from rich.text import Text
 
-    from dosimeter.cli.report import print_choice
+    from dosimeter.cli.printing import print_choice
     from dosimeter.show.charts import range_chart, save_chart
 
     console.print()

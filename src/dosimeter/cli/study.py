@@ -157,7 +157,7 @@ def _print_analysis(found: Analysis, written: list[Path]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from dosimeter.cli.report import make_console
+    from dosimeter.cli.printing import make_console
     from dosimeter.research.study.analysis import KNOWLEDGE
 
     console = make_console()

@@ -1,0 +1,21 @@
+"""Candidates and people as JSON documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dosimeter.risk import Candidate
+
+
+def describe_candidate(line: Candidate, *, judged: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "epsilon": line.epsilon,
+        "noise_scale": line.noise_scale,
+        "error_95": list(line.error_95),
+        "rdr": dict(line.rdr),
+    }
+    return document | {"value": line.value, "satisfied": line.satisfied} if judged else document
+
+
+def flatten_person(person: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in person.items() if name != "columns"} | {"record": person["columns"]}

@@ -1,0 +1,51 @@
+"""What a look writes to files: the distribution and the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dosimeter.cli import options as o
+from dosimeter.risk import Candidate
+
+if TYPE_CHECKING:
+    from dosimeter.assessment import Risk
+
+
+def check_output(path: Path | None) -> None:
+    o.check_writable(path, (".csv", ".parquet"), "the distribution is written")
+
+
+def check_picture(path: Path | None) -> None:
+    o.check_writable(path, (".svg", ".png", ".html"), "a picture is saved")
+
+
+def write_distribution(found: Risk, path: Path | None) -> None:
+    if path is None:
+        return
+    table = found.distribution(found.candidates)
+    try:
+        if path.suffix.lower() == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(table, path)
+        else:
+            from pyarrow import parquet
+
+            parquet.write_table(table, path)
+    except OSError:
+        raise o.unwritable(path) from None
+
+
+def save_picture(found: Risk, lines: Sequence[Candidate], path: Path | None, *, selected: float | None = None) -> None:
+    if path is None:
+        return
+    from dosimeter.show.charts import range_chart, risk_page, save_chart, write_page
+
+    if path.suffix.lower() == ".html":
+        at = selected if selected is not None else lines[0].epsilon
+        page = risk_page(lines, found.rdr(at), query=found.plan.sql, notes=found.risk_notes(), selected=selected)
+        write_page(page, path)
+    else:
+        save_chart(range_chart(lines, selected=selected), path)

@@ -1,0 +1,84 @@
+"""``dosimeter find``: the largest ε that meets a preference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dosimeter.cli import looks
+from dosimeter.cli import options as o
+from dosimeter.cli.documents import describe_candidate
+from dosimeter.cli.files import check_picture, save_picture
+from dosimeter.cli.progress import Meter, run_with_progress
+from dosimeter.dataset import Dataset
+from dosimeter.errors import OptionError
+from dosimeter.planning import Look
+from dosimeter.risk import Choice, parse_preference
+
+if TYPE_CHECKING:
+    from dosimeter.assessment import Risk
+    from dosimeter.ledger import Account
+
+
+def find(
+    data: o.Data,
+    sql: o.Sql,
+    prefer: o.Prefer,
+    plot: o.Plot = None,
+    show_all: o.All = False,
+    ledger: looks.LedgerTarget = None,
+    schema: o.SchemaFile = None,
+    mechanism: o.Mechanism = o.MechanismName.LAPLACE,
+    delta: o.Delta = None,
+    calibration: o.Calibration = None,
+    indicator: o.Indicator = o.IndicatorName.BOUND,
+    candidates: o.Candidates = None,
+    groups: o.Groups = o.GroupsName.DECLARED,
+    method: o.Method = o.MethodName.CLOSED_FORM,
+    sensitivity: o.Sensitivity = None,
+    min_rows: o.MinRows = None,
+    table: o.Table = None,
+    engine: o.EngineName = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    null: o.Null = None,
+    json: o.Json = False,
+) -> int:
+    """The largest ε that meets the preference (find-ε-from-RDR), without releasing anything."""
+    preference = parse_preference(prefer)
+    if method is o.MethodName.RECOMPUTE and preference.filters:
+        raise OptionError("A preference with FILTER needs the closed form. Leave --method recompute out.")
+    looks.check_books(ledger, None, schema)
+    check_picture(plot)
+    look = Look(
+        mechanism.value, delta, calibration.value if calibration else None, indicator.value, candidates,
+        groups.value, method.value, sensitivity, min_rows,
+    )  # fmt: skip
+    query = o.read_sql(sql)
+    opened = Dataset.open(
+        data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null
+    )
+    with opened as dataset:
+
+        def work(meter: Meter) -> tuple[Risk, Choice, Account | None]:
+            assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
+            account = looks.record_look(ledger, dataset, assessed)
+            return assessed, assessed.find(preference, available=looks.leave_remaining(account, assessed)), account
+
+        assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
+        save_picture(assessed, choice.candidates, plot, selected=choice.epsilon)
+        if json:
+            document = assessed.head() | {
+                "candidates": [describe_candidate(line, judged=True) for line in choice.candidates],
+                "preference": choice.preference,
+                "epsilon": choice.epsilon,
+                "limit": choice.limit,
+                "notes": list(choice.notes),
+            }
+            o.print_json(document if ledger is None else document | looks.describe_reading(account, assessed))
+        else:
+            from dosimeter.cli.printing import print_choice
+
+            reading = None if account is None else float(account.reading.epsilon)
+            print_choice(assessed, choice, show_all=show_all, reading=reading)
+            o.confirm_written(plot)
+    return 0 if choice.epsilon is not None else 1

@@ -1,0 +1,164 @@
+"""``dosimeter ledger``: show, verify, export, answers, clear."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dosimeter.cli import options as o
+from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.ledger import Account, Ledger
+
+
+def ledger(
+    target: Annotated[str, typer.Argument(metavar="L", help="The ledger: a file, or a postgresql:// URL.")],
+    action: Annotated[
+        o.LedgerAction, typer.Argument(help="show, verify, export, answers or clear.")
+    ] = o.LedgerAction.SHOW,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATASET]", help="answers, clear: which account; clear: it may answer releases again."),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", metavar="DIGEST", help="verify: a head noted earlier, to find a cut-off tail."),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME", help="show: only the account of this dataset.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="show: save the readings as a staircase, .svg, .png or .html."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="export: write to a file instead of the screen."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="clear: who decided it, for the record.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="clear: why it may go on, for the record.")
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Readings and entries; whether anything was altered; all records as JSON Lines; the end of a stop.
+
+    For the controller, but for what answers prints: every analyst may see that.
+    """
+    from dosimeter.ledger import Ledger
+
+    if head is not None and action is not o.LedgerAction.VERIFY:
+        raise OptionError("--head goes with verify.")
+    if plot is not None and action is not o.LedgerAction.SHOW:
+        raise OptionError("--plot goes with show.")
+    if dataset is not None and action is not o.LedgerAction.SHOW:
+        raise OptionError("--dataset goes with show.")
+    if output is not None and action is not o.LedgerAction.EXPORT:
+        raise OptionError("-o goes with export.")
+    if action is not o.LedgerAction.CLEAR and (by is not None or reason is not None):
+        raise OptionError("--by and --reason go with clear.")
+    if name is not None and action not in (o.LedgerAction.CLEAR, o.LedgerAction.ANSWERS):
+        raise OptionError(f"{action.value} takes no dataset here. To show one account only, use --dataset {name}.")
+    o.check_writable(plot, (".svg", ".png", ".html"), "a picture is saved")
+    o.check_writable(output)
+    with Ledger.open(target, create=False) as books:
+        match action:
+            case o.LedgerAction.VERIFY:
+                return _verify(books, head, json=json)
+            case o.LedgerAction.EXPORT:
+                _export(books, output)
+            case o.LedgerAction.ANSWERS:
+                _print_answers(books, name, json=json)
+            case o.LedgerAction.CLEAR:
+                _clear(books, name, by, reason, json=json)
+            case _:
+                _show(books, dataset, plot, json=json)
+    return 0
+
+
+def _print_answers(books: Ledger, dataset: str | None, *, json: bool) -> None:
+    """Print the released answers of a dataset as every analyst may see them: no names, no purposes."""
+    if dataset is None:
+        raise OptionError("answers needs the dataset: dosimeter ledger L answers DATASET")
+    account = books.account(dataset)
+    if account is None:
+        known = ", ".join(books.datasets()) or "none yet"
+        raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
+    if json:
+        o.print_json({"dataset": dataset, "answers": list(account.released_answers())})
+        return
+    from dosimeter.cli.printing import print_answers
+
+    print_answers(account.released_answers())
+
+
+def _clear(books: Ledger, dataset: str | None, by: str | None, reason: str | None, *, json: bool) -> None:
+    if dataset is None or by is None or reason is None:
+        raise OptionError(
+            "clear needs the dataset, who clears it, and why: dosimeter ledger L clear DATASET --by NAME --reason TEXT"
+        )
+    incident = books.clear(dataset, by=by, reason=reason)
+    if json:
+        o.print_json({"dataset": dataset, "stopped": None, "cleared": incident.describe()})
+        return
+    typer.echo(f"{dataset} answers releases again. It was stopped at {incident.at}: {incident.words}.")
+
+
+def _show(books: Ledger, dataset: str | None, plot: Path | None, *, json: bool) -> None:
+    accounts, stops = books.accounts(), books.stopped_datasets()
+    if dataset is not None:
+        accounts = tuple(account for account in accounts if account.dataset == dataset)
+        stops = tuple(incident for incident in stops if incident.dataset == dataset)
+        if not accounts and not stops:
+            known = ", ".join(books.datasets()) or "none yet"
+            raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
+    if plot is not None:
+        _save_staircase(accounts, plot)
+    if json:
+        o.print_json(books.describe(dataset))
+        return
+    from dosimeter.cli.printing import print_ledger, print_stops
+
+    print_stops(stops)
+    if accounts or not stops:
+        print_ledger(accounts)
+
+
+def _save_staircase(accounts: Sequence[Account], path: Path) -> None:
+    from dosimeter.show.charts import save_chart, staircase_chart
+
+    if len(accounts) > 1:
+        names = ", ".join(account.dataset for account in accounts)
+        raise OptionError(f"A staircase shows one account, and there are several. Choose with --dataset: {names}.")
+    steps = [(entry.at, float(entry.reading)) for account in accounts for entry in account.entries]
+    save_chart(staircase_chart(steps), path)
+
+
+def _verify(books: Ledger, head: str | None, *, json: bool) -> int:
+    result = books.verify(head)
+    if json:
+        o.print_json(result.describe())
+    elif result.intact:
+        typer.echo(f"Intact: {result.records} records. Head {result.head}")
+    else:
+        assert result.first_bad is not None
+        typer.echo(f"Not intact: record {result.first_bad[0]}: {result.first_bad[1]}")
+    return 0 if result.intact else 1
+
+
+def _export(books: Ledger, output: Path | None) -> None:
+    if output is None:
+        books.export(sys.stdout)
+        return
+    try:
+        with output.open("w", encoding="utf-8") as stream:
+            books.export(stream)
+    except OSError:
+        raise o.unwritable(output) from None

@@ -1,0 +1,129 @@
+"""``dosimeter risk``: how exposed everybody is, at one or many ε."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli import looks
+from dosimeter.cli import options as o
+from dosimeter.cli.documents import describe_candidate, flatten_person
+from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
+from dosimeter.cli.progress import Meter, run_with_progress
+from dosimeter.dataset import Dataset
+from dosimeter.errors import OptionError
+from dosimeter.planning import Look
+from dosimeter.risk import Candidate
+
+if TYPE_CHECKING:
+    from dosimeter.assessment import Risk
+
+Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
+Top = Annotated[int | None, typer.Option("--top", metavar="N", help="Also show the N most exposed records.")]
+By = Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="Also median and largest RDR per group.")]
+Columns = Annotated[str | None, typer.Option("--columns", metavar="LIST", help="Which columns --top shows.")]
+Reveal = Annotated[bool, typer.Option("--reveal", help="Show identifying columns, in --top and --by.")]
+Out = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the distribution: .csv or .parquet.")
+]
+
+
+def risk(
+    data: o.Data,
+    sql: o.Sql,
+    epsilon: Epsilons = None,
+    top: Top = None,
+    by: By = None,
+    columns: Columns = None,
+    reveal: Reveal = False,
+    plot: o.Plot = None,
+    output: Out = None,
+    show_all: o.All = False,
+    ledger: looks.LedgerTarget = None,
+    release: looks.ReleaseId = None,
+    schema: o.SchemaFile = None,
+    mechanism: o.Mechanism = o.MechanismName.LAPLACE,
+    delta: o.Delta = None,
+    calibration: o.Calibration = None,
+    indicator: o.Indicator = o.IndicatorName.BOUND,
+    candidates: o.Candidates = None,
+    groups: o.Groups = o.GroupsName.DECLARED,
+    method: o.Method = o.MethodName.CLOSED_FORM,
+    sensitivity: o.Sensitivity = None,
+    min_rows: o.MinRows = None,
+    table: o.Table = None,
+    engine: o.EngineName = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    null: o.Null = None,
+    json: o.Json = False,
+) -> int:
+    """Everyone's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
+    if epsilon and candidates:
+        raise OptionError("Give --epsilon or --candidates, not both.")
+    if any(not 0.0 < value < math.inf for value in epsilon or ()):
+        raise OptionError("--epsilon must be a positive number.")
+    if top is not None and top < 1:
+        raise OptionError("--top must be at least 1.")
+    if method is o.MethodName.RECOMPUTE and (top is not None or by is not None):
+        raise OptionError("--top and --by need the closed form. Leave --method recompute out.")
+    looks.check_books(
+        ledger, release, schema, epsilon=epsilon, candidates=candidates, top=top, by=by, plot=plot, output=output
+    )
+    check_output(output)
+    check_picture(plot)
+    look = Look(
+        mechanism.value, delta, calibration.value if calibration else None, indicator.value, epsilon or candidates,
+        groups.value, method.value, sensitivity, min_rows,
+    )  # fmt: skip
+    shown_columns = o.split_list(columns)
+    query = o.read_sql(sql)
+    mentioned = " ".join([by or "", *(shown_columns or [])])
+    opened = Dataset.open(
+        data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null
+    )
+    with opened as dataset:
+        if ledger is not None and release is not None:
+            return show_aftermath(ledger, release, dataset, query, json=json)
+
+        def work(meter: Meter) -> tuple[Risk, list[Candidate], list[dict[str, Any]], list[dict[str, Any]]]:
+            found = dataset.assess(query, look, progress=meter.steps, mentioned=mentioned)
+            lines = [found.candidate(value) for value in found.candidates]
+            at = found.candidates[0]
+            people = found.people_rows(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
+            return found, lines, people, found.by(by, epsilon=at, reveal=reveal) if by else []
+
+        found, lines, people, by_group = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
+        looks.record_look(ledger, dataset, found)
+        write_distribution(found, output)
+        save_picture(found, lines, plot)
+        if json:
+            document = found.head() | {"candidates": [describe_candidate(line, judged=False) for line in lines]}
+            if top is not None:
+                document["people"] = [flatten_person(person) for person in people]
+            if by is not None:
+                document["by"] = {"column": by, "epsilon": found.candidates[0], "groups": by_group}
+            o.print_json(document | {"notes": list(found.risk_notes())})
+            return 0
+        from dosimeter.cli.printing import print_risk
+
+        print_risk(found, lines, people=people, by=by, by_group=by_group, show_all=show_all)
+        o.confirm_written(output, plot)
+    return 0
+
+
+def show_aftermath(ledger: str, release: str, dataset: Dataset, query: str, *, json: bool) -> int:
+    """What one released answer did to everybody (R1, R2)."""
+    found = run_with_progress(
+        dataset.engine, "Looking back", lambda _: looks.look_back(ledger, release, dataset, query)
+    )
+    if json:
+        o.print_json(found.describe())
+        return 0
+    from dosimeter.cli.printing import print_aftermath
+
+    print_aftermath(found)
+    return 0

@@ -1,0 +1,107 @@
+"""``dosimeter schema``: draft a schema, or compare one with the data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dosimeter.cli import options as o
+from dosimeter.cli.progress import run_with_progress
+from dosimeter.dataset import Dataset
+from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.inspection import SchemaCheck
+
+
+def schema(
+    data: o.Data,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the draft here.")] = None,
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="Compare this schema with the data.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE even if it was reviewed.")] = False,
+    table: o.Table = None,
+    engine: o.EngineName = None,
+    delimiter: o.Delimiter = None,
+    encoding: o.Encoding = None,
+    null: o.Null = None,
+    json: o.Json = False,
+) -> int:
+    """Draft a schema from the data, or check one against it. For the controller."""
+    from dosimeter.inspection import check_schema, write_draft
+    from dosimeter.schema import load_schema
+
+    if check is not None and output is not None:
+        raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
+    facts = load_schema(check) if check is not None else None
+    o.check_writable(output)
+    if output is not None and not force:
+        check_replaceable(output)
+    with Dataset.open(data, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null) as dataset:
+        if facts is not None:
+            found = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
+            if json:
+                o.print_json({"agrees": found.agrees, **asdict(found)})
+            else:
+                _print_check(found, check)
+            return 0 if found.agrees else 1
+        draft = run_with_progress(dataset.engine, "Reading", lambda _: write_draft(dataset.engine))
+    if output is not None:
+        try:
+            output.write_text(draft.text, encoding="utf-8")
+        except OSError:
+            raise o.unwritable(output) from None
+    if json:
+        o.print_json(describe_schema(draft.text))
+    elif output is None:
+        typer.echo(draft.text, nl=False)
+    else:
+        typer.echo(f"Wrote {output}. Replace what came from private data, then set reviewed = true.")
+        for remark in draft.remarks:
+            typer.echo(f"· {remark}")
+    return 0
+
+
+def _print_check(found: SchemaCheck, path: Path | None) -> None:
+    """Say what disagrees, a line each, and below it what else there is to know."""
+    for finding in found.findings:
+        typer.echo(f"{finding.column}: {finding.problem}" if finding.column else finding.problem)
+    if found.agrees:
+        typer.echo(f"{path} agrees with the data.")
+    for remark in found.remarks:
+        typer.echo(f"· {remark.column}: {remark.remark}." if remark.column else f"· {remark.remark}.")
+
+
+def describe_schema(text: str) -> dict[str, Any]:
+    """A schema's TOML as JSON of the same shape; days and moments in ISO 8601."""
+    import tomllib
+
+    return {name: _plain(value) for name, value in tomllib.loads(text).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def check_replaceable(path: Path) -> None:
+    """A draft may replace an older draft. A reviewed schema is somebody's work, and so may be anything else."""
+    import tomllib
+
+    if not path.exists():
+        return
+    try:
+        reviewed = tomllib.loads(path.read_text(encoding="utf-8")).get("reviewed")
+    except (OSError, ValueError):
+        raise OptionError(f"{path} exists and is not a schema. Choose another name, or say --force.") from None
+    if reviewed is not False:
+        raise OptionError(
+            f"{path} exists and is not a draft (reviewed = true). Choose another name, or replace it with --force."
+        )
