@@ -17,12 +17,14 @@ from typer.testing import CliRunner
 from waiting import LONGEST_WAIT, wait_until
 from web_site import Guest, read_text, write_configuration
 
-from dosimeter.cli import serve
+from dosimeter.cli.serve import serve
+from dosimeter.cli.users import users
 from dosimeter.errors import OptionError
 
 RUN = (
-    "import sys, typer; from dosimeter.cli import serve; app = typer.Typer(); app.command('serve')(serve.serve);"
-    "app.add_typer(serve.users); app(sys.argv[1:])"
+    "import sys, typer; from dosimeter.cli.serve import serve; from dosimeter.cli.users import users;"
+    "app = typer.Typer(); app.command('serve')(serve);"
+    "app.add_typer(users); app(sys.argv[1:])"
 )
 
 
@@ -33,8 +35,8 @@ def run() -> CliRunner:
 
 def make_app() -> typer.Typer:
     app = typer.Typer()
-    app.command("serve")(serve.serve)
-    app.add_typer(serve.users)
+    app.command("serve")(serve)
+    app.add_typer(users)
     return app
 
 
