@@ -31,11 +31,11 @@ from dosimeter.show import format_number
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.dataset import Dataset
     from dosimeter.planning import Look
+    from dosimeter.release.measurable import Measurable
 
 
-def preview_release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> dict[str, Any]:
+def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> dict[str, Any]:
     """What the controller would want to know before releasing; refused where the release would be.
 
     That it was looked at is recorded before anything is shown (G1). ``repeated``: the same request was answered before,
@@ -85,7 +85,7 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[st
     }
 
 
-def _preview_new(dataset: Dataset, prepared: Prepared, books: Books) -> dict[str, Any]:
+def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> dict[str, Any]:
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:

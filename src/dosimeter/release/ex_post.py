@@ -1,8 +1,8 @@
 """After a release: how exposed everybody is by the very answer that came out. For the controller's eyes only.
 
-Takes a Dataset and a released Entry of its ledger; gives each class's output-dependent RDR (R1) and ex-post loss (R2).
-The ledger keeps the noisy numbers that an answer was made of, so this also works for an AVG, or where HAVING and LIMIT
-left groups out. Charges nothing and releases nothing.
+Takes what can be measured and a released Entry of its ledger; gives each class's output-dependent RDR (R1) and ex-post
+loss (R2). The ledger keeps the noisy numbers that an answer was made of, so this also works for an AVG, or where HAVING
+and LIMIT left groups out. Charges nothing and releases nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dosimeter.planning import Look, QueryPlan
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
 
 if TYPE_CHECKING:
-    from dosimeter.dataset import Dataset
     from dosimeter.influence import Measured
+    from dosimeter.release.measurable import Measurable
 
 MOST_CLASSES = 10_000
 
@@ -84,7 +84,7 @@ class Aftermath:
         return f"Aftermath(n={self.n}, redacted)"
 
 
-def ex_post_risk(dataset: Dataset, entry: Entry, sql: str | None = None) -> Aftermath:
+def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> Aftermath:
     """R1 and R2 of everybody for a released entry, on the data it was released from.
 
     With ``sql`` the entry must be the answer to that query.

@@ -52,13 +52,13 @@ from dosimeter.release.selection import SelectionProblem, select_epsilon
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.dataset import Dataset
+    from dosimeter.release.measurable import Measurable
 
 
 # ---------------------------------------------------------------- releasing
 
 
-def release(dataset: Dataset, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
+def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
     """Charge and release one answer, or deny it.
 
     Raises DatasetStopped where an incident stopped the dataset, now or before (N4): then nothing is answered, not even
@@ -110,7 +110,7 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
     return () if warning is None else (warning,)
 
 
-def _note_owner(dataset: Dataset, entered: Agreement) -> Iterator[str]:
+def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
     """Warn the controller of a column that identifies people and repeats, where the schema says that rows are people.
 
     It takes a scan, so it is done when an account is opened or continued: the look at the data's identities costs more
@@ -125,7 +125,7 @@ def _note_owner(dataset: Dataset, entered: Agreement) -> Iterator[str]:
 
 
 def _measure_or_stop(
-    dataset: Dataset, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
+    dataset: Measurable, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
 ) -> tuple[Measured, Grant]:
     """Measure the data; where that fails, stop the dataset (N4).
 
@@ -193,7 +193,7 @@ Grant = Callable[[Books], Granted]
 # ---------------------------------------------------------------- the three ways to an ε
 
 
-def _measure(dataset: Dataset, prepared: Prepared) -> tuple[Measured, Grant]:
+def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
     """Everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
     if prepared.order.algorithm == "fixed":
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), _grant_fixed(prepared)

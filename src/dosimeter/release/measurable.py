@@ -1,0 +1,41 @@
+"""What a release needs of the data it measures. A Dataset has all of it, and releasing knows nothing else of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from dosimeter.assessment import Risk
+    from dosimeter.engines import Engine
+    from dosimeter.planning import Look, PlanOptions, QueryPlan
+    from dosimeter.schema import Schema
+
+
+class Measurable(Protocol):
+    """A table with its public facts, an engine over it, and a maker of Risks."""
+
+    @property
+    def schema(self) -> Schema:
+        """Return the public facts of the table."""
+        ...
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine over the table, with at most the declared number of rows of each individual."""
+        ...
+
+    def renew(self) -> str:
+        """See the data as they are now, and return their digest."""
+        ...
+
+    def plan(self, sql: str, options: PlanOptions | None = None) -> QueryPlan:
+        """Return the plan of a query over the table."""
+        ...
+
+    def engine_for(self, plan: QueryPlan) -> Engine:
+        """Return the engine that a plan runs on: the table's own, or one over the rows that the plan joins."""
+        ...
+
+    def assess_plan(self, plan: QueryPlan, look: Look) -> Risk:
+        """Measure how everybody moves what the plan measures."""
+        ...
