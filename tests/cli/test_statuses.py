@@ -68,7 +68,7 @@ def test_interrupted_is_status_130(run: Run, patients: Path, monkeypatch: pytest
 # Both say "ready" in the middle of their work, and would go on for hours.
 LEAVE_OUT = """
 import itertools, sys
-from dosimeter import recompute
+from dosimeter.influence.recompute import run as recompute
 from dosimeter.cli import main
 def without_end(work, place):
     said = []
@@ -87,7 +87,7 @@ COUNT_FOR_HOURS = """
 import sys, threading, time
 from sqlglot import exp
 from dosimeter.cli import main
-from dosimeter.controller import Dataset
+from dosimeter.dataset import Dataset
 def watch(engine):
     while engine.progress() is None:
         time.sleep(0.01)

@@ -327,7 +327,7 @@ def test_formulas_load_neither_scipy_nor_opendp() -> None:
     script = (
         "import sys, dosimeter.release.noise\n"
         "from dosimeter.mechanisms.scale import error_quantile, noise_scale\n"
-        "from dosimeter.risk.values import Mechanism\n"
+        "from dosimeter.mechanisms import Mechanism\n"
         "g = Mechanism('gaussian', 1e-6, 'zcdp')\n"
         "error_quantile(g, noise_scale(g, 1.0, 0.1), 1.0)\n"
         "sys.exit(any(name in sys.modules for name in ('scipy', 'opendp')))\n"

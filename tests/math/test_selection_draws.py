@@ -16,7 +16,7 @@ from selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.mechanisms.scale import noise_scale
-from dosimeter.release import select_epsilon as selection
+from dosimeter.release import selection
 from dosimeter.release.noise import certified_epsilon
 from dosimeter.release.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
 from dosimeter.risk.choose import paper_candidates

@@ -20,7 +20,7 @@ from selection_problems import (
 )
 
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.release import select_epsilon as selection
+from dosimeter.release import selection
 from dosimeter.release.selection import (
     Method,
     SelectionProblem,

@@ -90,9 +90,9 @@ import multiprocessing, sys, time
 import pyarrow as pa
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.recompute import recompute_study
+from dosimeter.influence.recompute import recompute_study
+from dosimeter.planning import plan_study
 from dosimeter.schema import read_schema
-from dosimeter.study import plan_study
 
 def show(done, total):
     if done:
