@@ -199,6 +199,9 @@ def read_recording(name: str) -> dict[str, Any]:
 def record_stories(names: list[str]) -> list[str]:
     """Write the recordings of these stories again, of all where none is named. Return a line for each."""
     stories = read_stories()
+    unknown = [name for name in names if name not in stories]
+    if unknown:
+        raise SystemExit(f"There is no story {', '.join(unknown)}. There are: {', '.join(stories)}.")
     OUTPUTS.mkdir(exist_ok=True)
     if not names:
         for path in OUTPUTS.glob("*.json"):
