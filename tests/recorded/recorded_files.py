@@ -1,0 +1,333 @@
+"""The small tables and schemas that recorded commands read, all made here: the same bytes on every run.
+
+``make_files`` writes them into the current directory. ``STEPS`` are what happens between two commands of a story.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SOURCES = Path(__file__).parents[2] / "src"
+Row = Sequence[object]
+
+
+def write_csv(name: str, header: str, rows: Iterable[Row], *, delimiter: str = ",", encoding: str = "utf-8") -> None:
+    """None is an empty cell. No cell needs quotes."""
+    lines = [delimiter.join("" if cell is None else str(cell) for cell in row) for row in rows]
+    Path(name).write_text("\n".join([header, *lines]) + "\n", encoding=encoding)
+
+
+def write_text(name: str, text: str) -> None:
+    Path(name).write_text(text, encoding="utf-8")
+
+
+# ---------------------------------------------------------------- one row for each person
+
+SHOP = """table = "shop"
+individuals = 30
+reviewed = true
+
+[columns]
+city = { type = "category", values = ["Bern", "Rome", "Ulm"] }
+paid = { type = "integer", bounds = [0, 50] }
+weight = { type = "decimal", bounds = [0, 10], resolution = 0.1 }
+"""
+PATIENTS = """table = "patients"
+individuals = 6
+reviewed = true
+
+[columns]
+name = { type = "text", identifying = true }
+age = { type = "integer", bounds = [0, 100] }
+ward = { type = "category", values = ["east", "north", "west"] }
+pay = { type = "decimal", bounds = [0, 100], resolution = 0.25 }
+ill = { type = "boolean" }
+since = { type = "date", bounds = [2020-01-01, 2021-12-31] }
+"""
+PEOPLE = [
+    ("Ann", 30, "east", "10.50", "true", "2020-01-01"),
+    ("Bob", 40, "east", "20.25", "false", "2020-06-01"),
+    ("Cleo", 40, "west", "30.00", "true", "2021-01-01"),
+    ("Dan", None, "west", None, "false", None),
+    ("Zara", 90, "north", "99.75", "true", "2021-12-31"),
+]
+
+
+def make_shop(last: int = 49) -> None:
+    """Write 25 customers, of whom the last one stands out."""
+    rows = [(("Bern", "Rome")[at % 2], at, f"{at % 10}.5") for at in range(24)]
+    write_csv("shop.csv", "city,paid,weight", [*rows, ("Rome", last, "9.9")])
+    write_text("shop.toml", SHOP)
+
+
+def make_shop_variants() -> None:
+    """Write schemas of the shop that are not reviewed, too small, of another account, wrong, or no TOML."""
+    make_shop()
+    write_text("draft.toml", SHOP.replace("reviewed = true", "reviewed = false"))
+    write_text("few.toml", SHOP.replace("individuals = 30", "individuals = 20"))
+    write_text("narrow.toml", SHOP.replace("[0, 50]", "[5, 20]").replace('"Bern", ', ""))
+    write_text("account.toml", SHOP.replace('table = "shop"', 'table = "shop"\naccount = "market"'))
+    write_text("boundless.toml", SHOP.replace(", bounds = [0, 50]", "").replace(", resolution = 0.1", ""))
+    write_text("more.toml", SHOP + 'colour = { type = "text" }\n')
+    write_text("wrong.toml", SHOP.replace('type = "integer"', 'type = "whole"'))
+    write_text("backwards.toml", SHOP.replace("[0, 50]", "[50, 0]"))
+    write_text("broken.toml", SHOP + "[columns\n")
+    write_text("query.sql", "SELECT COUNT(*) AS n\nFROM shop -- all of them\n")
+
+
+def make_patients() -> None:
+    """Write five people of six declared, with dates, decimals, truth values and a row of unknowns."""
+    write_csv("patients.csv", "name,age,ward,pay,ill,since", PEOPLE)
+    write_text("patients.toml", PATIENTS)
+
+
+def make_clinic() -> None:
+    """Copy the bundled clinic, wherever the package keeps it."""
+    for name in ("clinic.csv", "clinic.toml"):
+        (found,) = SOURCES.rglob(name)
+        shutil.copyfile(found, name)
+
+
+# ---------------------------------------------------------------- several rows for each person, and joined tables
+
+VISITS = """table = "visits"
+individuals = 100
+unit = "patient_id"
+max_rows_per_unit = 5
+row_key = "visit_id"
+reviewed = true
+
+[columns]
+patient_id = { type = "text", identifying = true }
+visit_id = { type = "integer" }
+age = { type = "integer", bounds = [0, 120] }
+sex = { type = "category", values = ["Female", "Male", "Other"] }
+smoker = { type = "boolean" }
+cost = { type = "decimal", bounds = [0, 5000], resolution = 0.01 }
+born = { type = "date", bounds = [1990-01-01, 1992-12-31] }
+arrived = { type = "timestamp", bounds = [2024-01-01T00:00:00, 2024-12-31T23:59:59] }
+note = { type = "text" }
+clinic_id = { type = "integer", bounds = [1, 20] }
+
+[tables.clinics]
+source = "clinics.csv"
+public = true
+key = "clinic_id"
+columns.clinic_id = { type = "integer", bounds = [1, 20] }
+columns.region = { type = "category", values = ["north", "south"] }
+
+[tables.labs]
+source = "labs.csv"
+unit = "patient_id"
+max_rows_per_unit = 2
+row_key = "lab_id"
+columns.patient_id = { type = "text" }
+columns.lab_id = { type = "integer" }
+columns.score = { type = "integer", bounds = [0, 10] }
+
+[tables.persons]
+source = "persons.csv"
+unit = "patient_id"
+max_rows_per_unit = 1
+columns.patient_id = { type = "text" }
+columns.blood = { type = "category", values = ["A", "B", "O"] }
+columns.height = { type = "integer", bounds = [50, 250] }
+"""
+
+
+def make_visits() -> None:
+    """Write 150 visits of 37 patients, some with more than count, and three tables to join."""
+    rows = []
+    for visit in range(150):
+        patient = visit * visit % 61
+        rows.append(
+            (
+                None if visit == 140 else f"p{patient}",
+                visit,
+                None if visit % 17 == 3 else 15 + patient * 7 % 80,
+                None if visit % 23 == 5 else ("Female", "Male", "Other")[patient % 3 if patient % 9 else 2],
+                None if visit % 29 == 1 else str(patient % 4 == 0).lower(),
+                None if visit % 13 == 2 else f"{visit * 37 % 900}.{visit * 7 % 100:02d}",
+                f"199{patient % 3}-{patient % 12 + 1:02d}-{patient % 28 + 1:02d}",
+                f"2024-{visit % 12 + 1:02d}-{visit % 28 + 1:02d} {visit % 24:02d}:{visit * 11 % 60:02d}:00",
+                None if visit % 5 == 0 else ("asthma", "ox bite", "old asthma", "none")[visit % 4],
+                visit % 7 + 1,
+            )
+        )
+    write_csv("visits.csv", "patient_id,visit_id,age,sex,smoker,cost,born,arrived,note,clinic_id", rows)
+    write_csv("clinics.csv", "clinic_id,region", [(at, "north" if at < 4 else "south") for at in range(1, 7)])
+    write_csv("labs.csv", "patient_id,lab_id,score", [(f"p{at * 3 % 50}", at, at % 11) for at in range(70)])
+    write_csv("persons.csv", "patient_id,blood,height", [(f"p{at}", "ABO"[at % 3], 150 + at) for at in range(61)])
+    write_text("visits.toml", VISITS)
+
+
+# ---------------------------------------------------------------- odd cells, and other kinds of sources
+
+ODD = """table = "odd"
+individuals = 12
+reviewed = true
+
+[columns]
+code = { type = "category", values = ["a", "b"] }
+size = { type = "integer", bounds = [0, 10] }
+price = { type = "decimal", bounds = [0, 5], resolution = 0.5 }
+open = { type = "boolean" }
+day = { type = "date", bounds = [2024-01-01, 2024-12-31] }
+moment = { type = "timestamp", bounds = [2024-01-01T00:00:00, 2024-12-31T23:59:59] }
+"""
+ODD_ROWS = [
+    ("a", "1", "1.5", "true", "2024-01-31", "2024-01-31 12:00:00"),
+    ("b", "007", ".5", "no", "2024-2-5", "2024-02-05"),
+    ("c", "12.5", "nan", "maybe", "20222-01-01", "2024-02-05 12:00:00+02:00"),
+    ("a", "1e3", "inf", "2", "31.12.2024", "2024-12-31 24:00:00"),
+    ("", "-7", "1_0.5", "on", "", ""),
+    ("b", "99", "-2e-1", "Y", "2019-01-01", "2030-01-01 00:00:00"),
+    ("a", "5.0", "1.26", "t", "2024-12-31", "2024-12-31T23:59:59.5Z"),
+    ("B", "1_000", "0x1p3", "0", "2024-12-31 00:00", "yesterday"),
+]
+
+
+def make_odd() -> None:
+    """Write cells of every kind that is read, and of every kind that is not."""
+    write_csv("odd.csv", "code,size,price,open,day,moment", ODD_ROWS)
+    write_text("odd.toml", ODD)
+
+
+def make_sources() -> None:
+    """Write the patients again as every kind of source that DuckDB reads."""
+    make_patients()
+    plain = Path("patients.csv").read_bytes()
+    Path("packed.csv.gz").write_bytes(gzip.compress(plain, mtime=0))
+    header = "name,age,ward,pay,ill,since"
+    rows = [
+        ("Zoë" if row[0] == "Zara" else row[0], *("-" if cell is None else cell for cell in row[1:])) for row in PEOPLE
+    ]
+    write_csv("german.csv", header.replace(",", ";"), rows, delimiter=";", encoding="latin-1")
+    for number, part in enumerate((PEOPLE[:2], PEOPLE[2:])):
+        write_csv(f"part-{number}.csv", header, part)
+    for name in ("packed", "german", "parts", "copy", "seen"):
+        write_text(f"{name}.toml", PATIENTS.replace('"patients"', f'"{name}"'))
+    with closing(duckdb.connect("patients.db")) as database:
+        database.execute(
+            "CREATE TABLE copy (name VARCHAR, age INTEGER, ward VARCHAR, pay DECIMAL(6, 2), ill BOOLEAN, since DATE)"
+        )
+        database.executemany("INSERT INTO copy VALUES (?, ?, ?, ?, ?, ?)", PEOPLE)
+        database.execute("CREATE VIEW seen AS SELECT * FROM copy WHERE ward <> 'north'")
+        database.execute("COPY copy TO 'copy.parquet' (FORMAT parquet)")
+
+
+def make_bad_bytes() -> None:
+    """Write a Parquet file whose third name is not UTF-8: only a query that reads names stumbles over it."""
+    raw = pa.array([b"Ann", b"Bob", b"\xff\xfe", b"Eve"], pa.binary())
+    names = pa.StringArray.from_buffers(4, raw.buffers()[1], raw.buffers()[2])
+    pq.write_table(pa.table({"x": [1, 2, 3, 4], "name": names}), "damaged.parquet")
+    write_text(
+        "damaged.toml",
+        'table = "damaged"\nindividuals = 10\nreviewed = true\n\n[columns]\n'
+        'x = { type = "integer", bounds = [0, 5] }\nname = { type = "text" }\n',
+    )
+
+
+def make_server() -> None:
+    write_text(
+        "dosimeter.toml",
+        'database = "web.db"\nsecret_file = "secret"\n\n[datasets.shop]\ndata = "shop.csv"\nschema = "shop.toml"\n'
+        'policy = "budget:1"\nalgorithm = "fixed"\n',
+    )
+
+
+# ---------------------------------------------------------------- the paper and its study
+
+ADULT = (
+    "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,capital_gain,"
+    "capital_loss,hours_per_week,native_country,income"
+)
+
+
+def make_adult_like() -> None:
+    """Write 300 invented people in the columns of Adult."""
+    rows = []
+    for at in range(300):
+        work = ("Private", "State-gov", "Local-gov", "Federal-gov", "Self-emp-inc")[at * at % 5]
+        status = ("Divorced", "Married-civ-spouse", "Never-married", "Widowed")[at * 7 % 11 % 4]
+        race = ("White", "Black", "Asian-Pac-Islander")[at % 10 // 4]
+        gain, loss = (at * 53 % 9000 if at % 9 == 0 else 0), (at * 31 % 2000 if at % 14 == 0 else 0)
+        sex, country = ("Female", "Male")[at % 3 % 2], ("Peru", "United-States")[at % 7 > 0]
+        who = (17 + at * 13 % 70, work, 10_000 + at, "HS-grad", 13 if at % 3 else 9, status, "Sales", "Own-child", race)
+        rows.append((*who, sex, gain, loss, 1 + at * 17 % 80, country, (">50K", "<=50K")[at % 2]))
+    write_csv("adult.csv", ADULT, rows)
+
+
+def make_answers() -> None:
+    """Write what 18 participants of a study would have answered, one of whom did not finish."""
+    header = (
+        "participant,day,texts_version,prior_knowledge,quiz,quiz_score,passed,group,first_query,epsilon_q1,epsilon_q2,"
+        "used_rdr,completed"
+    )
+    rows = []
+    for at in range(18):
+        group, done = ("control", "range", "histogram")[at % 3], at != 17
+        used = None if group == "control" or not done else ("yes", "no")[at % 2]
+        chosen = (f"{0.5 + at % 10 / 2}", f"{0.5 + at * 3 % 10 / 2}") if done else (None, None)
+        who = (100 + at, "2026-01-05", "1", ("no", "yes")[at % 4 // 2], "bacb", 4, "yes", group, ("q1", "q2")[at % 2])
+        rows.append((*who, *chosen, used, "yes" if done else "no"))
+    write_csv("answers.csv", header, rows)
+
+
+# ---------------------------------------------------------------- between two commands
+
+
+def tamper_with_ledger() -> None:
+    """Change a charge in the file ledger.db, as somebody could who has the file."""
+    with closing(sqlite3.connect("ledger.db")) as raw:
+        raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
+        raw.execute("""UPDATE dosimeter_ledger SET payload = replace(payload, '"0.5"', '"0.1"')""")
+        raw.commit()
+
+
+def tamper_with_audit() -> None:
+    with closing(sqlite3.connect("web.db")) as raw:
+        names = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
+        for name in names:
+            raw.execute(f'DROP TRIGGER "{name}"')
+        raw.execute("UPDATE web_audit SET detail = 'nobody' WHERE id = 2")
+        raw.commit()
+
+
+def make_files(names: Sequence[str]) -> None:
+    for name in names:
+        FILES[name]()
+
+
+FILES: dict[str, Callable[[], None]] = {
+    "adult-like": make_adult_like,
+    "answers": make_answers,
+    "bad bytes": make_bad_bytes,
+    "clinic": make_clinic,
+    "odd": make_odd,
+    "patients": make_patients,
+    "server": make_server,
+    "shop": make_shop,
+    "shop variants": make_shop_variants,
+    "sources": make_sources,
+    "visits": make_visits,
+}
+STEPS: dict[str, Callable[[], None]] = {
+    "another customer pays": lambda: make_shop(last=12),
+    "somebody changes the ledger": tamper_with_ledger,
+    "somebody changes the audit log": tamper_with_audit,
+    "the damaged file is mended": lambda: pq.write_table(
+        pa.table({"x": [1, 2, 3, 4], "name": ["Ann", "Bob", "Cleo", "Eve"]}), "damaged.parquet"
+    ),
+    "the shop is copied": lambda: (shutil.copyfile("shop.csv", "store.csv"), None)[1],
+    "the copy gets a schema": lambda: write_text("store.toml", SHOP.replace('"shop"', '"store"')),
+}

@@ -1,0 +1,22 @@
+"""Write down again what the recorded commands print: ``record_commands.py [STORY ...]``, all of them by default.
+
+Run it only where a change of what is printed is intended, and read the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+RECORDED = Path(__file__).parents[1] / "tests" / "recorded"
+
+
+def main() -> None:
+    sys.path.insert(0, str(RECORDED))
+    for line in importlib.import_module("recorded_stories").record_stories(sys.argv[1:]):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
