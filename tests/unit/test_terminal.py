@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.values import Candidate
-from dosimeter.show.terminal import (
+from dosimeter.show.terminal.tables import (
     advise,
     candidate_table,
     groups_table,

@@ -16,17 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dosimeter.risk import Candidate, Choice, pick_headline
-from dosimeter.show import (
-    advise,
-    candidate_table,
-    format_epsilon,
-    format_number,
-    format_percent,
-    groups_table,
-    people_table,
-    range_bars,
-    say,
-)
+from dosimeter.show import format_epsilon, format_number, format_percent
+from dosimeter.show.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

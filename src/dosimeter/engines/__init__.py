@@ -7,7 +7,6 @@ of an analyst, never draws noise. ``base`` is the protocol; one file per engine,
 from dosimeter.engines.arrays import fetch_rows, read_booleans, read_codes, read_integers, read_values
 from dosimeter.engines.base import ClosableEngine, Engine, EngineInFront, ReadOptions
 from dosimeter.engines.cells import FORMS
-from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.opening import open_engine, read_frames
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "EngineInFront",
     "ReadOptions",
     "fetch_rows",
-    "open_duckdb",
     "open_engine",
     "read_booleans",
     "read_codes",

@@ -14,16 +14,13 @@ from dosimeter.show.candidates import (
     relative_range,
 )
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
-from dosimeter.show.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
 
 __all__ = [
     "FAILS",
     "MEETS",
     "Axis",
     "TextTable",
-    "advise",
     "candidate_rows",
-    "candidate_table",
     "even_axis",
     "format_epsilon",
     "format_errors",
@@ -31,11 +28,7 @@ __all__ = [
     "format_percent",
     "format_range",
     "format_times",
-    "groups_table",
     "order_candidates",
-    "people_table",
-    "range_bars",
     "ratio_axis",
     "relative_range",
-    "say",
 ]

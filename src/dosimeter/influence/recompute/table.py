@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.engines import ReadOptions
+from dosimeter.engines import ReadOptions, open_engine
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
 from dosimeter.sql import column_tree
 
@@ -95,8 +95,6 @@ class DeletionTable:
     def __init__(self, job: Job, rows: Rows) -> None:
         import pyarrow as pa
 
-        from dosimeter.engines import open_duckdb
-
         self._job = job
         expanded = np.repeat(np.arange(len(rows.times)), rows.times)
         owner = np.arange(len(expanded)) if rows.owners is None else rows.owners[expanded]
@@ -109,7 +107,7 @@ class DeletionTable:
         columns |= {OWNER: pa.array(owner), KIND: pa.array(kind, mask=kind < 0)}
         kept = {name: job.schema.columns[name] for name in job.columns}
         markers = {name: Column(name, ColumnType.INTEGER) for name in (OWNER, KIND)}
-        self._engine = open_duckdb(pa.table(columns), ReadOptions(table=job.table))
+        self._engine = open_engine(pa.table(columns), "duckdb", ReadOptions(table=job.table))
         self._engine.impose(Schema(table=job.table, columns={**kept, **markers}))
 
     def close(self) -> None:

@@ -1,0 +1,8 @@
+"""Tables and bars for a terminal. Rich is loaded here alone.
+
+Takes values; gives what a console prints.
+"""
+
+from dosimeter.show.terminal.tables import advise, candidate_table, groups_table, people_table, range_bars, say
+
+__all__ = ["advise", "candidate_table", "groups_table", "people_table", "range_bars", "say"]
