@@ -28,7 +28,6 @@ from dosimeter.influence import (
     show_cell,
     take_row,
 )
-from dosimeter.inspection import tells_apart
 from dosimeter.measures import Measure, MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
 from dosimeter.planning import (
@@ -360,6 +359,8 @@ class Risk:
 
         The groups are the column's values, so one that identifies people takes ``reveal``.
         """
+        from dosimeter.inspection import tells_apart
+
         self._require_profile("--by")
         facts = find_column(self.plan, column)
         if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):

@@ -13,21 +13,13 @@ from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
-from dosimeter.inspection import (
-    RepeatedOwner,
-    bare_schema,
-    count_values,
-    draft_schema,
-    find_repeated_owner,
-    impose_draft,
-    weigh_name,
-)
 from dosimeter.mechanisms import Calibration, Indicator, Mechanism
 from dosimeter.planning import Groups, Look, Method, PlanOptions, QueryPlan, plan_query
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
 if TYPE_CHECKING:
+    from dosimeter.inspection import RepeatedOwner
     from dosimeter.ledger import Ledger
     from dosimeter.release import Answer
     from dosimeter.risk import PreferenceFunction
@@ -85,6 +77,8 @@ class Dataset:
         opened = ClosableEngine(open_engine(source, engine, options))
         try:
             if facts is None:
+                from dosimeter.inspection import bare_schema
+
                 return cls(opened, bare_schema(opened), drafted=True)
             opened.impose(facts)
             return cls(bound_rows(opened, facts), facts, drafted=False)
@@ -151,6 +145,8 @@ class Dataset:
         }
         missing = mentioned - self._known
         if missing or self._counted is None:
+            from dosimeter.inspection import draft_schema
+
             drafted = draft_schema(self.engine, only=missing)
             self._counted = drafted.individuals
             self._known |= missing
@@ -164,6 +160,8 @@ class Dataset:
         found = self.engine.describe()
         whole = [name for name in sorted(names) if self.schema.columns[name].type is ColumnType.INTEGER != found[name]]
         if whole:
+            from dosimeter.inspection import impose_draft
+
             self.schema = impose_draft(self.engine, self.schema, whole)[0]
 
     def risk(
@@ -336,6 +334,8 @@ class Dataset:
     def _find_owner(self) -> RepeatedOwner | None:
         """Return the column that several rows of one individual share, by the columns' names; looked for once."""
         if self._owner is None or self._owner[0] != self.engine.generation:
+            from dosimeter.inspection import count_values, find_repeated_owner, weigh_name
+
             named = [column for column in self.schema.columns.values() if weigh_name(column.name)]
             found = None
             if named:

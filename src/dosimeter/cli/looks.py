@@ -56,11 +56,11 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | N
 
 def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
     """Which candidates the account still admits (O2); all of them while there is none."""
+    if account is None:
+        return lambda candidates: candidates
     from dosimeter.ledger import exact_decimal, remaining_candidates
 
     def remaining(candidates: Sequence[float]) -> Sequence[float]:
-        if account is None:
-            return candidates
         delta = exact_decimal(risk.mechanism.delta)
         return remaining_candidates(
             account.policy, account.reading, candidates,
