@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dosimeter.cli import options as o
-from dosimeter.dataset import Dataset
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,6 +47,8 @@ def _tell_three_patients(console: Console) -> None:
     from rich.rule import Rule
     from rich.table import Table
 
+    from dosimeter.dataset import Dataset
+
     console.print(Rule("Three patients, one of them ill", align="left"))
     patients = pa.table({"p": ["A", "B", "C"], "d": [0, 0, 1]})
     with Dataset.open(patients, table="patients") as dataset:
@@ -74,6 +75,7 @@ def _tell_clinic(console: Console, folder: Path) -> None:
     from rich.text import Text
 
     from dosimeter.cli.printing import print_choice
+    from dosimeter.dataset import Dataset
     from dosimeter.show.charts import range_chart, save_chart
 
     console.print()

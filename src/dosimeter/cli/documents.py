@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dosimeter.risk import Candidate
+if TYPE_CHECKING:
+    from dosimeter.risk import Candidate
 
 
 def describe_candidate(line: Candidate, *, judged: bool) -> dict[str, Any]:

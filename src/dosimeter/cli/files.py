@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dosimeter.cli import options as o
-from dosimeter.risk import Candidate
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.risk import Candidate
 
 
 def check_output(path: Path | None) -> None:

@@ -9,14 +9,12 @@ from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_picture, save_picture
 from dosimeter.cli.progress import Meter, run_with_progress
-from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
-from dosimeter.planning import Look
-from dosimeter.risk import Choice, parse_preference
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.ledger import Account
+    from dosimeter.risk import Choice
 
 
 def find(
@@ -44,6 +42,10 @@ def find(
     json: o.Json = False,
 ) -> int:
     """The largest ε that meets the preference (find-ε-from-RDR), without releasing anything."""
+    from dosimeter.dataset import Dataset
+    from dosimeter.planning import Look
+    from dosimeter.risk import parse_preference
+
     preference = parse_preference(prefer)
     if method is o.MethodName.RECOMPUTE and preference.filters:
         raise OptionError("A preference with FILTER needs the closed form. Leave --method recompute out.")

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.risk import Candidate, Choice, pick_headline
 from dosimeter.show import format_epsilon, format_number, format_percent
 from dosimeter.show.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.ledger import Account, Incident
     from dosimeter.release import Aftermath, Answer
+    from dosimeter.risk import Candidate, Choice
 
 
 def make_console() -> Console:
@@ -74,6 +74,8 @@ def print_risk(
 
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading: float | None = None) -> None:
+    from dosimeter.risk import pick_headline
+
     console = make_console()
     headline = pick_headline(choice.notes) if choice.epsilon is None else None
     _print_question(console, found)

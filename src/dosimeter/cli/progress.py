@@ -7,10 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from dosimeter.engines import Engine
 from dosimeter.errors import Interrupted
+
+if TYPE_CHECKING:
+    from dosimeter.engines import Engine
 
 Result = TypeVar("Result")
 LONGEST_STOP = 5.0  # seconds given to the engine; then the process ends anyway

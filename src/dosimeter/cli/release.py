@@ -10,9 +10,7 @@ import typer
 
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
-from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, OptionError
-from dosimeter.planning import Look
 
 if TYPE_CHECKING:
     from dosimeter.release import Answer
@@ -84,8 +82,9 @@ def release(
     json: o.Json = False,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
+    from dosimeter.dataset import Dataset
     from dosimeter.ledger import Ledger
-    from dosimeter.planning import note_singled_out
+    from dosimeter.planning import Look, note_singled_out
     from dosimeter.release import ReleaseOrder, Terms, preview_release
     from dosimeter.release import release as release_answer
 

@@ -13,13 +13,12 @@ from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate, flatten_person
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
 from dosimeter.cli.progress import Meter, run_with_progress
-from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
-from dosimeter.planning import Look
-from dosimeter.risk import Candidate
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.dataset import Dataset
+    from dosimeter.risk import Candidate
 
 Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
 Top = Annotated[int | None, typer.Option("--top", metavar="N", help="Also show the N most exposed records.")]
@@ -62,6 +61,9 @@ def risk(
     json: o.Json = False,
 ) -> int:
     """Everyone's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
+    from dosimeter.dataset import Dataset
+    from dosimeter.planning import Look
+
     if epsilon and candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
     if any(not 0.0 < value < math.inf for value in epsilon or ()):

@@ -10,7 +10,6 @@ import typer
 
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
-from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ def schema(
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
+    from dosimeter.dataset import Dataset
     from dosimeter.inspection import check_schema, write_draft
     from dosimeter.schema import load_schema
 

@@ -10,17 +10,19 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dosimeter.arrays import FloatArray
 from dosimeter.mechanisms import Mechanism, error_quantile, noise_quantiles
 from dosimeter.planning import Estimate, EstimateKind, QueryPlan
-from dosimeter.schema import Scalar
 from dosimeter.sql import evaluate
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.schema import Scalar
 
 Numbers = Sequence[Sequence[Fraction]]
 _Kept = tuple[int, dict[str, Any]]  # where a group stands among all, and what is known of it

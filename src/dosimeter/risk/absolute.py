@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError
-from dosimeter.influence import Contributions
 from dosimeter.mechanisms import Mechanism, Norm, zcdp_epsilon
 from dosimeter.risk.sensitivities import TOLERANCE, summarise_sensitivities
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.influence import Contributions
 
 _PAIR_WORK = 2**28
 """Pairs × cells that ``largest_difference`` compares one by one, at most: about a second."""

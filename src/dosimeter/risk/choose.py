@@ -11,15 +11,18 @@ import numbers
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Indicator, Mechanism, epsilon_for_scale
-from dosimeter.risk.preference import Preference, Verdict
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr
 from dosimeter.risk.values import Candidate, RDRs, Sensitivities
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.risk.preference import Preference, Verdict
 
 _PRECISION = 1e-13
 """Relative width at which a bisection stops."""

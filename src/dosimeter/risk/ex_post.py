@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from dosimeter.arrays import FloatArray
 from dosimeter.influence import Contributions, sum_rows
-from dosimeter.mechanisms import Mechanism
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.mechanisms import Mechanism
 
 
 def compute_ex_post(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.arrays import FloatArray
 from dosimeter.measures import MeasureKind
 from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import Found, Limit, extremes
-from dosimeter.risk.preference import Aggregate, Preference
 from dosimeter.risk.rdr import weighted_quantile
-from dosimeter.risk.values import Sensitivities
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.risk.preference import Aggregate, Preference
+    from dosimeter.risk.values import Sensitivities
 
 
 def write_notes(

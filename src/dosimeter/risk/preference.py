@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import sqlglot
 from sqlglot import exp
@@ -46,7 +46,9 @@ from dosimeter.risk.preference_terms import (
     write_number,
     write_term,
 )
-from dosimeter.risk.values import RDRs
+
+if TYPE_CHECKING:
+    from dosimeter.risk.values import RDRs
 
 __all__ = ["Aggregate", "Preference", "PreferenceFunction", "Verdict", "parse_preference"]
 

@@ -10,13 +10,16 @@ import math
 import numbers
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
 from dosimeter.risk.rdr import weighted_quantile
-from dosimeter.risk.values import RDRs
+
+if TYPE_CHECKING:
+    from dosimeter.risk.values import RDRs
 
 PreferenceFunction = Callable[[FloatArray, IntArray], object]
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError
 from dosimeter.influence import sum_rows
-from dosimeter.mechanisms import Indicator, Mechanism
 from dosimeter.risk.values import RDRs, Sensitivities
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.mechanisms import Indicator, Mechanism
 
 _GAUSS_NODES = 40
 """Enough for R6: the integrand is a bell of at most 9 widths, which 40 nodes integrate to the last digits."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.influence import Contributions, sum_rows
-from dosimeter.mechanisms import Norm
 from dosimeter.risk.values import Sensitivities
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.mechanisms import Norm
 
 TOLERANCE = 1e-12
 """Norms that had to be rounded while they were added up count as equal within this relative distance."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.influence import Contributions, no_attributes
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
 
 # ---------------------------------------------------------------- private: how people move the answer
 

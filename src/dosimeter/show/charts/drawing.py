@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.risk import Candidate, RDRs
 from dosimeter.show.axes import Axis, even_axis, ratio_axis
 from dosimeter.show.candidates import (
     FAILS,
@@ -36,6 +35,8 @@ from dosimeter.show.numbers import format_epsilon, format_number, format_percent
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from dosimeter.risk import Candidate, RDRs
 
 INK, NEUTRAL, FAINT = "#1f2937", "#6b7280", "#e5e7eb"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
-from dosimeter.risk import Candidate, RDRs
-from dosimeter.show.candidates import (
-    TextTable,
-)
 from dosimeter.show.charts.drawing import WHY_PRIVATE, histogram_chart, range_chart
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from dosimeter.risk import Candidate, RDRs
+    from dosimeter.show.candidates import (
+        TextTable,
+    )
 
 
 def draw_svg(chart: alt.LayerChart) -> str:

@@ -11,7 +11,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -19,10 +19,12 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.risk import Candidate
 from dosimeter.show.axes import Axis, ratio_axis
 from dosimeter.show.candidates import FAILS, MEETS, order_candidates, relative_range
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
+
+if TYPE_CHECKING:
+    from dosimeter.risk import Candidate
 
 FEW = 15  # so many candidates are all shown; of more, a selection
 _ASCII = str.maketrans(
