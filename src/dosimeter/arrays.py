@@ -1,4 +1,4 @@
-"""The array types that every package of numbers shares."""
+"""The array types that every package of numbers shares, and sums over the rows of a sparse array."""
 
 from __future__ import annotations
 
@@ -7,3 +7,12 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+
+def sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
+    """Sum each row's entries. ``reduceat`` gives an empty row its successor's entry: such rows are left out."""
+    sums = np.zeros(len(starts) - 1)
+    filled = np.flatnonzero(np.diff(starts))
+    if len(filled):
+        sums[filled] = np.add.reduceat(per_entry[: starts[-1]], starts[filled])
+    return sums

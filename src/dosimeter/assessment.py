@@ -29,7 +29,7 @@ from dosimeter.influence import (
     take_row,
 )
 from dosimeter.measures import Measure, MeasureKind
-from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
+from dosimeter.mechanisms import Indicator, Mechanism
 from dosimeter.planning import (
     Estimate,
     EstimateKind,
@@ -155,14 +155,14 @@ class Risk:
         return self._rdr(self.sensitivities, epsilon)
 
     def noise_scale(self, epsilon: float) -> float:
-        return noise_scale(self.mechanism, self.sensitivity, epsilon)
+        return self.mechanism.scale(self.sensitivity, epsilon)
 
     def candidate(self, epsilon: float) -> Candidate:
         """One ε with its accuracy and the spread of the RDRs."""
         return self._candidate(self.rdr(epsilon))
 
     def _summarise(self, contributions: Contributions) -> Sensitivities:
-        vectors = self.indicator == "exact" and self.mechanism.kind == "laplace" and self.k > 1
+        vectors = self.indicator == "exact" and self.mechanism.needs_vectors(self.k)
         return summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
 
     def _rdr(self, sensitivities: Sensitivities, epsilon: float) -> RDRs:
@@ -396,7 +396,7 @@ class Risk:
         scale = self.noise_scale(epsilon)
         own = own_epsilon(highest, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
         difference, exact = largest_difference(self.contributions, self.mechanism.norm)
-        pure = self.mechanism.kind == "laplace"
+        pure = self.mechanism.pure
         return {
             "epsilon": epsilon,
             "own_epsilon": float(min(own[0], epsilon)),
@@ -448,7 +448,7 @@ class Risk:
             listed = [{"value": float(v), "count": int(c)} for v, c in zip(distinct, people, strict=True)]
         return {
             "query": self.plan.sql,
-            "mechanism": self.mechanism.kind,
+            "mechanism": self.mechanism.name,
             "calibration": self.mechanism.calibration,
             "delta": self.mechanism.delta,
             "indicator": self.indicator,

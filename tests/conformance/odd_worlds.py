@@ -39,7 +39,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.engines.base import Engine
 from dosimeter.influence.profiles import AnyProfile, measure_exactly
 from dosimeter.influence.rows.profile import Measured
-from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
 
 LABS_ROWS = 2

@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dosimeter.influence.contributions import Contributions
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.risk.rdr import compute_rdr
 from dosimeter.risk.values import Sensitivities
 
-LAPLACE = Mechanism("laplace")
-GAUSSIAN = Mechanism("gaussian", delta=1e-6, calibration="zcdp")
+LAPLACE = Laplace()
+GAUSSIAN = Gaussian(1e-6)
 
 
 def make_contributions(rows, *, k, people=None, attributes=None):

@@ -9,14 +9,14 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release.selection import Method, SelectionProblem
 from dosimeter.risk.choose import paper_candidates
 
-LAPLACE = Mechanism("laplace")
-ZCDP = Mechanism("gaussian", 1e-6, "zcdp")
-CLASSIC = Mechanism("gaussian", 1e-6, "classic")
+LAPLACE = Laplace()
+ZCDP = Gaussian(1e-6)
+CLASSIC = ClassicGaussian(1e-6)
 METHODS: tuple[Method, ...] = ("sharp", "paper")
 
 
@@ -54,10 +54,10 @@ def variance(values: Sequence[Fraction]) -> Fraction:
 def precise_normalised(problem: SelectionProblem, epsilon: float) -> list[mpmath.mpf]:
     """RDR_i/RDR* per class from the definitions R3, R4, R9."""
     k, top = problem.k, mpmath.mpf(problem.sensitivity)
-    if problem.mechanism.kind == "laplace":
+    if problem.mechanism.name == "laplace":
         noise = k * top / mpmath.mpf(epsilon)
         return [(mpmath.mpf(float(pis)) + noise) / (top + noise) for pis in problem.values]
-    noise = k * mpmath.mpf(noise_scale(problem.mechanism, problem.sensitivity, epsilon)) ** 2
+    noise = k * mpmath.mpf(problem.mechanism.scale(problem.sensitivity, epsilon)) ** 2
     ceiling = mpmath.sqrt(top**2 + noise)
     return [mpmath.sqrt(mpmath.mpf(float(pis)) ** 2 + noise) / ceiling for pis in problem.values]
 

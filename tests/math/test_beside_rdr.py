@@ -13,7 +13,7 @@ from influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, spar
 
 from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
-from dosimeter.mechanisms.scale import zcdp_epsilon
+from dosimeter.mechanisms.zcdp import zcdp_epsilon
 from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
 
 # ---------------------------------------------------------------- own guarantee, being picked out, posterior

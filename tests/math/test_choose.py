@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
 from dosimeter.measures.measure import MeasureKind
-from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
 from dosimeter.risk.choose import Found, Limit, build_candidate, exact_limit, find_largest, parse_candidates
 from dosimeter.risk.notes import write_notes
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import compute_rdr
 from dosimeter.risk.values import Choice, Sensitivities
 
-LAPLACE = Mechanism("laplace")
-ZCDP = Mechanism("gaussian", delta=1e-6, calibration="zcdp")
-CLASSIC = Mechanism("gaussian", delta=1e-6, calibration="classic")
+LAPLACE = Laplace()
+ZCDP = Gaussian(1e-6)
+CLASSIC = ClassicGaussian(1e-6)
 ONE = np.array([1.0])
 
 
@@ -42,7 +41,7 @@ def rdrs_at(sensitivities, epsilon, *, mechanism=LAPLACE, sensitivity=1.0, indic
         sensitivities,
         mechanism,
         sensitivity=sensitivity,
-        scale=noise_scale(mechanism, sensitivity, epsilon),
+        scale=mechanism.scale(sensitivity, epsilon),
         epsilon=epsilon,
         indicator=indicator,
         grids=grids,

@@ -18,7 +18,7 @@ from dosimeter.risk.ex_post import compute_ex_post
 
 def log_pmf(mechanism, z, scale):
     """Of the discrete noise on the integers, with its own normalisation, 50 digits."""
-    power = 1 if mechanism.kind == "laplace" else 2
+    power = 1 if mechanism.name == "laplace" else 2
     unit = mp.mpf(scale) if power == 1 else 2 * mp.mpf(scale) ** 2
     total = mp.fsum(mp.exp(-(mp.mpf(abs(y)) ** power) / unit) for y in range(-400, 401))
     return -(mp.mpf(abs(z)) ** power) / unit - mp.log(total)

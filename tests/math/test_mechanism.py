@@ -14,25 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.mechanisms.scale import (
-    default_delta,
-    epsilon_for_scale,
-    error_quantile,
-    noise_quantiles,
-    noise_scale,
-    zcdp_epsilon,
-    zcdp_rho,
-)
+from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace, Mechanism
+from dosimeter.mechanisms.table import PURE, WITH_DELTA, make_with_delta
+from dosimeter.mechanisms.zcdp import default_delta, zcdp_epsilon, zcdp_rho
+from dosimeter.release.noise import DRAWN, calibrate
 from dosimeter.risk.choose import paper_candidates
 
-LAPLACE = Mechanism("laplace")
+LAPLACE = Laplace()
 EPSILONS = (0.001, 0.009, 0.1, 0.3, 1.0, 3.0, 10.0, 50.0)
 DELTAS = (1e-12, 9.4e-10, 1e-6, 1e-3, 0.2)
 
 
 def gaussian(delta: float, calibration: str = "zcdp") -> Mechanism:
-    return Mechanism("gaussian", delta, calibration)  # type: ignore[arg-type]
+    return {"zcdp": Gaussian, "classic": ClassicGaussian}[calibration](delta)
 
 
 def minimise(function: Callable[[mp.mpf], mp.mpf]) -> mp.mpf:
@@ -76,13 +70,13 @@ def least_epsilon(rho: mp.mpf, delta: mp.mpf) -> mp.mpf:
 
 @pytest.mark.parametrize("epsilon", paper_candidates())
 def test_laplace_scale_is_sensitivity_over_epsilon(epsilon: float) -> None:
-    assert noise_scale(LAPLACE, 3.0, epsilon) == pytest.approx(float(mp.mpf(3) / mp.mpf(epsilon)), rel=1e-15)
+    assert LAPLACE.scale(3.0, epsilon) == pytest.approx(float(mp.mpf(3) / mp.mpf(epsilon)), rel=1e-15)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-4])
 def test_classic_scale_solves_its_own_equation(epsilon: float, delta: float) -> None:
-    sigma = mp.mpf(noise_scale(gaussian(delta, "classic"), 2.5, epsilon))
+    sigma = mp.mpf(gaussian(delta, "classic").scale(2.5, epsilon))
     # σ²ε²/2Δ² = ln(1.25/δ), read backwards.
     assert float(mp.mpf(1.25) * mp.exp(-((sigma * epsilon / 2.5) ** 2) / 2)) == pytest.approx(delta, rel=1e-12)
 
@@ -96,11 +90,11 @@ def continuous_delta(sigma: float, epsilon: float) -> mp.mpf:
 
 def test_classic_scale_is_too_small_beyond_its_proof() -> None:
     """M2: at ε = 10, δ = 1e-6 it gives 0.530 where 0.541 is needed."""
-    sigma = noise_scale(gaussian(1e-6, "classic"), 1.0, 10.0)
+    sigma = gaussian(1e-6, "classic").scale(1.0, 10.0)
     assert sigma == pytest.approx(0.530, abs=5e-4)
     assert continuous_delta(sigma, 10.0) > 1.5e-6
     assert continuous_delta(0.5405, 10.0) > 1e-6 > continuous_delta(0.5415, 10.0)
-    assert continuous_delta(noise_scale(gaussian(1e-6, "classic"), 1.0, 1.0), 1.0) < 1e-6
+    assert continuous_delta(gaussian(1e-6, "classic").scale(1.0, 1.0), 1.0) < 1e-6
 
 
 # ---------------------------------------------------------------- M3
@@ -110,7 +104,7 @@ def test_classic_scale_is_too_small_beyond_its_proof() -> None:
 @pytest.mark.parametrize("delta", DELTAS)
 def test_zcdp_scale_is_the_smallest_that_meets_the_bound(epsilon: float, delta: float) -> None:
     with mp.workdps(60):
-        sigma = mp.mpf(noise_scale(gaussian(delta), 1.0, epsilon))
+        sigma = mp.mpf(gaussian(delta).scale(1.0, epsilon))
         assert least_delta(1 / (2 * sigma**2), mp.mpf(epsilon)) <= delta
         smaller = sigma * (1 - mp.mpf("1e-9"))
         assert least_delta(1 / (2 * smaller**2), mp.mpf(epsilon)) > delta
@@ -126,7 +120,7 @@ def test_zcdp_scale_agrees_with_opendp(epsilon: float, delta: float) -> None:
         measurement = opendp.m.make_gaussian(*space, scale=scale)
         return opendp.c.make_zCDP_to_approxDP(measurement).map(3.0).delta(epsilon)
 
-    sigma = noise_scale(gaussian(delta), 3.0, epsilon)
+    sigma = gaussian(delta).scale(3.0, epsilon)
     assert certified(sigma * (1 + 1e-12)) <= delta
     assert certified(sigma * (1 - 1e-9)) > delta
 
@@ -172,8 +166,8 @@ def test_integer_noise_keeps_the_promise_of_zcdp_and_breaks_the_analytic_one() -
     """M3: calibrated for continuous noise, the true δ of integer noise comes out several times too large."""
     worst = mp.mpf(0)
     for epsilon, delta in itertools.product((2.0, 5.0, 7.5, 10.0), (1e-8, 1e-6, 1e-3)):
-        assert discrete_delta(noise_scale(gaussian(delta), 1.0, epsilon), epsilon, 1) <= delta
-        assert discrete_delta(noise_scale(gaussian(delta), 3.0, epsilon), epsilon, 3) <= delta
+        assert discrete_delta(gaussian(delta).scale(1.0, epsilon), epsilon, 1) <= delta
+        assert discrete_delta(gaussian(delta).scale(3.0, epsilon), epsilon, 3) <= delta
         worst = max(worst, discrete_delta(analytic_scale(epsilon, delta), epsilon, 1) / delta)
     assert worst > 1.5
 
@@ -188,17 +182,17 @@ mechanisms = st.one_of(
 
 @given(mechanisms, st.floats(1e-4, 60.0), st.floats(1e-6, 1e9))
 def test_epsilon_for_scale_inverts_noise_scale(mechanism: Mechanism, epsilon: float, sensitivity: float) -> None:
-    scale = noise_scale(mechanism, sensitivity, epsilon)
-    assert epsilon_for_scale(mechanism, sensitivity, scale) == pytest.approx(epsilon, rel=1e-10)
+    scale = mechanism.scale(sensitivity, epsilon)
+    assert mechanism.epsilon(sensitivity, scale) == pytest.approx(epsilon, rel=1e-10)
 
 
 @given(mechanisms, st.floats(1e-4, 60.0), st.floats(1e-6, 1e9))
 def test_scale_is_proportional_to_sensitivity_and_falls_in_epsilon(
     mechanism: Mechanism, epsilon: float, sensitivity: float
 ) -> None:
-    unit = noise_scale(mechanism, 1.0, epsilon)
-    assert noise_scale(mechanism, sensitivity, epsilon) == pytest.approx(sensitivity * unit, rel=1e-14)
-    assert noise_scale(mechanism, 1.0, epsilon * 1.001) < unit
+    unit = mechanism.scale(1.0, epsilon)
+    assert mechanism.scale(sensitivity, epsilon) == pytest.approx(sensitivity * unit, rel=1e-14)
+    assert mechanism.scale(1.0, epsilon * 1.001) < unit
 
 
 @settings(max_examples=300)
@@ -211,15 +205,15 @@ def test_zcdp_conversions_survive_extremes(epsilon: float, delta: float) -> None
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, gaussian(1e-6), gaussian(1e-6, "classic")])
 def test_limits(mechanism: Mechanism) -> None:
-    assert noise_scale(mechanism, 1.0, math.inf) == 0.0
-    assert epsilon_for_scale(mechanism, 1.0, 0.0) == math.inf
-    assert epsilon_for_scale(mechanism, 1.0, math.inf) == 0.0
-    assert error_quantile(mechanism, 0.0, 1.0) == 0.0
-    assert noise_quantiles(mechanism, 0.0, 3).tolist() == [0.0, 0.0, 0.0]
+    assert mechanism.scale(1.0, math.inf) == 0.0
+    assert mechanism.epsilon(1.0, 0.0) == math.inf
+    assert mechanism.epsilon(1.0, math.inf) == 0.0
+    assert mechanism.error(0.0, 1.0) == 0.0
+    assert mechanism.points(0.0, 3).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_much_noise_needs_no_epsilon_at_a_large_delta() -> None:
-    assert epsilon_for_scale(gaussian(0.1), 1.0, 20.0) == 0.0
+    assert gaussian(0.1).epsilon(1.0, 20.0) == 0.0
 
 
 # ---------------------------------------------------------------- quantiles of discrete noise
@@ -249,27 +243,27 @@ def test_error_quantile_by_summing(kind: str, steps: float) -> None:
         for probability in (0.05, 0.5, 0.9, 0.95, 0.999, 0.9999999):
             expected = brute_force_quantile(kind, steps, probability)
             for grid in (1.0, 0.25):
-                assert error_quantile(mechanism, steps * grid, grid, probability) == expected * grid
+                assert mechanism.error(steps * grid, grid, probability) == expected * grid
 
 
 def test_error_quantile_has_no_seam() -> None:
     """Around the change from sum to limit, 95 % quantiles rise by at most a step, and both ways give the same."""
     scales = np.linspace(60.0, 68.0, 801)
-    quantiles = np.array([error_quantile(gaussian(1e-6), scale, 1.0) for scale in scales])
+    quantiles = np.array([gaussian(1e-6).error(scale, 1.0) for scale in scales])
     assert set(np.diff(quantiles)) == {0.0, 1.0}
     assert np.abs(quantiles - (1.959963984540054 * scales - 0.5)).max() <= 1.001
 
 
 @pytest.mark.parametrize("steps", [1e4, 1e9, 1e17])
 def test_error_quantile_tends_to_the_continuous_one(steps: float) -> None:
-    assert error_quantile(LAPLACE, 1.0, 1.0 / steps) == pytest.approx(math.log(20.0), abs=1.5 / steps, rel=1e-14)
+    assert LAPLACE.error(1.0, 1.0 / steps) == pytest.approx(math.log(20.0), abs=1.5 / steps, rel=1e-14)
     normal = float(mp.sqrt(2) * mp.erfinv(mp.mpf("0.95")))
-    assert error_quantile(gaussian(1e-6), 1.0, 1.0 / steps) == pytest.approx(normal, abs=1.5 / steps, rel=1e-14)
+    assert gaussian(1e-6).error(1.0, 1.0 / steps) == pytest.approx(normal, abs=1.5 / steps, rel=1e-14)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 1000])
 def test_noise_quantiles_are_equally_likely_and_symmetric(count: int) -> None:
-    laplace, normal = noise_quantiles(LAPLACE, 2.0, count), noise_quantiles(gaussian(1e-6), 2.0, count)
+    laplace, normal = LAPLACE.points(2.0, count), gaussian(1e-6).points(2.0, count)
     assert laplace.shape == normal.shape == (count,)
     for points in (laplace, normal):
         assert np.array_equal(points, -points[::-1])
@@ -292,7 +286,7 @@ def test_default_delta() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
 def test_epsilon_must_be_positive(epsilon: float) -> None:
     with pytest.raises(OptionError, match="epsilon"):
-        noise_scale(LAPLACE, 1.0, epsilon)
+        LAPLACE.scale(1.0, epsilon)
     with pytest.raises(OptionError, match="epsilon"):
         zcdp_rho(epsilon, 1e-6)
 
@@ -300,23 +294,23 @@ def test_epsilon_must_be_positive(epsilon: float) -> None:
 @pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.inf, math.nan])
 def test_sensitivity_must_be_positive_and_finite(sensitivity: float) -> None:
     with pytest.raises(OptionError, match="sensitivity"):
-        noise_scale(LAPLACE, sensitivity, 1.0)
+        LAPLACE.scale(sensitivity, 1.0)
     with pytest.raises(OptionError, match="sensitivity"):
-        epsilon_for_scale(LAPLACE, sensitivity, 1.0)
+        LAPLACE.epsilon(sensitivity, 1.0)
 
 
 def test_what_is_out_of_range_is_refused() -> None:
     refused: list[Callable[[], object]] = [
-        lambda: noise_scale(LAPLACE, 1e300, 1e-300),
-        lambda: noise_scale(gaussian(1e-299), 1.0, 1e-299),
-        lambda: epsilon_for_scale(LAPLACE, 1.0, -1.0),
+        lambda: LAPLACE.scale(1e300, 1e-300),
+        lambda: gaussian(1e-299).scale(1.0, 1e-299),
+        lambda: LAPLACE.epsilon(1.0, -1.0),
         lambda: zcdp_rho(1.0, 0.0),
         lambda: zcdp_epsilon(-1.0, 1e-6),
-        lambda: error_quantile(LAPLACE, 1.0, 0.0),
-        lambda: error_quantile(LAPLACE, math.nan, 1.0),
-        lambda: error_quantile(LAPLACE, 1.0, 1.0, 1.0),
-        lambda: noise_quantiles(LAPLACE, 1.0, 0),
-        lambda: noise_quantiles(LAPLACE, -1.0, 3),
+        lambda: LAPLACE.error(1.0, 0.0),
+        lambda: LAPLACE.error(math.nan, 1.0),
+        lambda: LAPLACE.error(1.0, 1.0, 1.0),
+        lambda: LAPLACE.points(1.0, 0),
+        lambda: LAPLACE.points(-1.0, 3),
     ]
     for call in refused:
         with pytest.raises(OptionError):
@@ -326,10 +320,30 @@ def test_what_is_out_of_range_is_refused() -> None:
 def test_formulas_load_neither_scipy_nor_opendp() -> None:
     script = (
         "import sys, dosimeter.release.noise\n"
-        "from dosimeter.mechanisms.scale import error_quantile, noise_scale\n"
-        "from dosimeter.mechanisms import Mechanism\n"
-        "g = Mechanism('gaussian', 1e-6, 'zcdp')\n"
-        "error_quantile(g, noise_scale(g, 1.0, 0.1), 1.0)\n"
+        "from dosimeter.mechanisms import Gaussian\n"
+        "g = Gaussian(1e-6)\n"
+        "g.error(g.scale(1.0, 0.1), 1.0)\n"
         "sys.exit(any(name in sys.modules for name in ('scipy', 'opendp')))\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_a_mechanism_that_nobody_wrote_cannot_be_made() -> None:
+    """An unknown name computes as nothing, and half a mechanism is none."""
+    with pytest.raises(TypeError):
+        Mechanism("staircase")  # type: ignore[abstract, call-arg]
+    with pytest.raises(TypeError, match="abstract"):
+        Mechanism()  # type: ignore[abstract]
+
+    class Staircase(Laplace):
+        """Knows its scale, and nothing draws it."""
+
+    with pytest.raises(OptionError, match="mechanism must be one of laplace, gaussian"):
+        make_with_delta("staircase", 1e-6)
+    with pytest.raises(OptionError, match="never backs a release"):
+        calibrate(Staircase(), sensitivity=1, epsilon=1.0)
+
+
+def test_every_listed_mechanism_but_the_paper_s_own_is_drawn() -> None:
+    made = [make() for make in PURE.values()] + [make(1e-6) for ways in WITH_DELTA.values() for make in ways.values()]
+    assert {type(mechanism) for mechanism in made} - set(DRAWN) == {ClassicGaussian}

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
-from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release import selection
 from dosimeter.release.noise import certified_epsilon
 from dosimeter.release.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
@@ -55,7 +54,7 @@ def test_scales_in_use_are_certified_within_the_budget(
     select_epsilon(make_problem([0.0, 1.0, 1.0], mechanism, epsilon_svt=epsilon_svt), method=method)
     (shared, one), *own = recorder.asked
     spent = Fraction(certified_epsilon(shared, 2**30))
-    if method == "sharp" and mechanism.kind == "laplace":
+    if method == "sharp" and mechanism.name == "laplace":
         assert own == []
     else:
         [(scale, count)] = own
@@ -79,8 +78,8 @@ def test_without_noise_it_is_the_largest_epsilon_that_meets_the_threshold(
         problem = make_problem(slots, mechanism, candidates=candidates, threshold=float(threshold), k=3)
         expanded = {}
         for epsilon in problem.candidates:
-            scale = noise_scale(mechanism, 1.0, epsilon)
-            if mechanism.kind == "laplace":
+            scale = mechanism.scale(1.0, epsilon)
+            if mechanism.name == "laplace":
                 expanded[epsilon] = np.var((np.array(slots) + 3 * scale) / (1.0 + 3 * scale))
             else:
                 expanded[epsilon] = np.var(np.sqrt(np.square(slots) + 3 * scale**2) / np.sqrt(1.0 + 3 * scale**2))

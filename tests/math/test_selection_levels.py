@@ -26,8 +26,7 @@ from selection_problems import (
     varied_problem,
 )
 
-from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release.selection import (
     Method,
     SelectionProblem,
@@ -208,8 +207,8 @@ def test_sharp_levels_and_thresholds_are_the_definition_divided_by_the_interval(
             normalised = precise_normalised(problem, epsilon)
             low, high = min(normalised), max(normalised)  # of PIS = 0 and PIS = Δ, both present
             assert high == 1
-            if mechanism.kind == "gaussian":
-                sigma = mpmath.mpf(noise_scale(mechanism, problem.sensitivity, epsilon))
+            if mechanism.name == "gaussian":
+                sigma = mpmath.mpf(mechanism.scale(problem.sensitivity, epsilon))
                 root = mpmath.sqrt(mpmath.mpf(problem.sensitivity) ** 2 + k * sigma**2)
                 assert abs(low - mpmath.sqrt(k) * sigma / root) < mpmath.mpf(10) ** -50
             spread = precise_variance(normalised, problem.counts.tolist())

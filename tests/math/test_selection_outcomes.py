@@ -19,7 +19,7 @@ from selection_problems import (
     varied_problem,
 )
 
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release import selection
 from dosimeter.release.selection import (
     Method,

@@ -16,7 +16,7 @@ from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.recompute.run import recompute_contributions
 from dosimeter.influence.rows.profile import find_contributions, measure_profile
-from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema

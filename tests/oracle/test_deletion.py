@@ -39,7 +39,7 @@ from query_meanings import (
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.profile import find_contributions, measure_answer, measure_profile
-from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 

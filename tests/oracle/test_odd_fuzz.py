@@ -22,7 +22,7 @@ from dosimeter.engines.base import Engine
 from dosimeter.errors import QueryError
 from dosimeter.influence.profiles import AnyProfile, measure_exactly
 from dosimeter.influence.rows.profile import Measured
-from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
 
 DRAWN, ACCEPTED = 36, 32  # queries of each block: drawn, and accepted at least

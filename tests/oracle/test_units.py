@@ -57,7 +57,6 @@ from dosimeter.errors import DataError, OptionError
 from dosimeter.influence.units import profile as unit_sensitivity
 from dosimeter.influence.units import queries as unit_queries
 from dosimeter.influence.units.profile import UnitProfile
-from dosimeter.mechanisms.scale import noise_scale
 
 EXAMPLES = settings().max_examples  # of the profile in use
 
@@ -240,7 +239,7 @@ def test_exact_indicator_is_the_expected_distance(rows: list[Row], names: list[s
     weights, _ = weigh(question, m, 1)
     with open_visits(rows, m) as visits:
         risk = visits.risk(question.sql, indicator="exact")
-        scale = noise_scale(risk.mechanism, risk.sensitivity, epsilon)
+        scale = risk.mechanism.scale(risk.sensitivity, epsilon)
         grids = [w * float(n.grid or 0) for w, n in zip(weights, question.numbers(m), strict=True)]
         everybody = [*left.values(), *[(0.0,) * risk.k] * (SLOTS - len(left))]
         expected = sorted(

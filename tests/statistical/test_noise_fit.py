@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms import Gaussian, Laplace
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
 
 N = 100_000
@@ -23,7 +24,7 @@ ALPHA_FIT = 1e-8  # × 6
 ALPHA_CORRELATION = 1e-8  # × 6
 ALPHA_NEIGHBOURS = 5e-8  # × 2; the sum is 2.2e-7, which leaves room for chi-square being an approximation
 
-GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")
+GAUSSIAN = Gaussian(1e-6)
 
 CASES = [("laplace", scale) for scale in LAPLACE_SCALES] + [("gaussian", scale) for scale in GAUSSIAN_SCALES]
 
@@ -98,7 +99,7 @@ def hoeffding_slack(epsilon: float, events: int) -> float:
     return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * math.log(events / ALPHA_NEIGHBOURS) / (2.0 * N))
 
 
-@pytest.mark.parametrize(("mechanism", "epsilon"), [(Mechanism("laplace"), 0.5), (GAUSSIAN, 1.0)])
+@pytest.mark.parametrize(("mechanism", "epsilon"), [(Laplace(), 0.5), (GAUSSIAN, 1.0)])
 def test_neighbouring_totals_stay_within_epsilon(mechanism: Mechanism, epsilon: float) -> None:
     """n = 100,000 draws for each of two totals Δ apart, α = 5e-8 over all events within 100 scales, both directions."""
     sensitivity = 4

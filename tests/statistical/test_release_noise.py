@@ -27,7 +27,8 @@ from scipy.stats import chi2, norm
 from dosimeter.dataset import Dataset
 from dosimeter.influence.rows.profile import measure_answer
 from dosimeter.ledger import Ledger
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms import Gaussian, Laplace
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
@@ -40,7 +41,7 @@ ALPHA_NEIGHBOURS = 1e-8  # × 22; the sum is 4.1e-7, which leaves room for chi-s
 
 EPSILON = 0.8
 DELTA = 1e-6
-LAPLACE, GAUSSIAN = Mechanism("laplace"), Mechanism("gaussian", DELTA, "zcdp")
+LAPLACE, GAUSSIAN = Laplace(), Gaussian(DELTA)
 MECHANISMS = [LAPLACE, GAUSSIAN]
 
 SCHEMA: dict[str, Any] = {
@@ -146,14 +147,14 @@ def stated_scale(name: str, at: int, mechanism: Mechanism) -> float:
     """S5: b_j = aΔ_j/ε, σ_j = √a·Δ_j/√(2ρ), in steps of the grid."""
     measures = QUERIES[name][2]
     delta, grid = measures[at]
-    if mechanism.kind == "laplace":
+    if mechanism.name == "laplace":
         return float(len(measures) * delta / grid) / EPSILON
     return math.sqrt(len(measures) / (2 * rho(EPSILON, DELTA))) * float(delta / grid)
 
 
 def distribution_function(mechanism: Mechanism, scale: float) -> Callable[[int], float]:
     """P(Z ≤ z) of the discrete noise; a Gaussian of more than 1,000 steps is the normal one at z + ½."""
-    if mechanism.kind == "laplace":
+    if mechanism.name == "laplace":
         q = math.exp(-1.0 / scale)
         return lambda z: 1.0 - q ** (z + 1) / (1.0 + q) if z >= 0 else q ** (-z) / (1.0 + q)
     if scale > 1000:
@@ -178,7 +179,7 @@ def chi_square(draws: list[int], mechanism: Mechanism, scale: float, *, bins: in
 
 
 def _rough_quantile(mechanism: Mechanism, p: float) -> float:
-    if mechanism.kind == "gaussian":
+    if mechanism.name == "gaussian":
         return float(norm.ppf(p))
     return math.log(2 * p) if p < 0.5 else -math.log(2 * (1 - p))
 
@@ -186,7 +187,7 @@ def _rough_quantile(mechanism: Mechanism, p: float) -> float:
 # ---------------------------------------------------------------- goodness of fit
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
 @pytest.mark.parametrize(("name", "at"), COLUMNS, ids=lambda value: str(value).replace(" ", "-"))
 def test_released_values_fit_the_stated_distribution(name: str, at: int, mechanism: Mechanism) -> None:
     """n = 10,000, α = 5e-9 for each column and mechanism. And the test can tell: a scale 20 % off is rejected."""
@@ -201,7 +202,7 @@ def test_released_values_fit_the_stated_distribution(name: str, at: int, mechani
     assert chi_square(draws, mechanism, scale * 1.2, bins=50)[2] < ALPHA_FIT
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
 def test_answers_of_real_releases_fit(mechanism: Mechanism, tmp_path: Path) -> None:
     """n = 400: 5 releases of 80 declared groups through the ledger; α = 5e-9."""
     groups = [f"g{number:02d}" for number in range(80)]
@@ -216,7 +217,7 @@ def test_answers_of_real_releases_fit(mechanism: Mechanism, tmp_path: Path) -> N
     for cell, x in zip(table["cell"].to_pylist(), table["x"].to_pylist(), strict=True):
         exact[cell] += x
     draws = []
-    options: dict[str, Any] = {} if mechanism.kind == "laplace" else {"mechanism": "gaussian", "delta": DELTA}
+    options: dict[str, Any] = {} if mechanism.name == "laplace" else {"mechanism": "gaussian", "delta": DELTA}
     with Dataset.open(table, schema=schema) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
         for _ in range(5):
             answer = dataset.release(
@@ -226,7 +227,7 @@ def test_answers_of_real_releases_fit(mechanism: Mechanism, tmp_path: Path) -> N
             assert answer.answer is not None
             assert [row["cell"] for row in answer.answer] == groups
             draws += [row["sum_x"] - exact[row["cell"]] for row in answer.answer]
-    scale = 4 / EPSILON if mechanism.kind == "laplace" else 4 / math.sqrt(2 * rho(EPSILON, DELTA))
+    scale = 4 / EPSILON if mechanism.name == "laplace" else 4 / math.sqrt(2 * rho(EPSILON, DELTA))
     assert len(draws) == 400
     assert chi_square(draws, mechanism, scale, bins=20)[2] > ALPHA_SMALL_FIT
     assert chi_square(draws, mechanism, scale * 3, bins=20)[2] < ALPHA_SMALL_FIT
@@ -260,7 +261,7 @@ def hoeffding_slack(epsilon: float, bins: int) -> float:
     return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * events / (2.0 * N))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.kind)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
 @pytest.mark.parametrize("name", QUERIES, ids=lambda name: name.replace(" ", "-"))
 def test_neighbouring_tables_stay_within_epsilon(name: str, mechanism: Mechanism) -> None:
     """n = 10,000 noisy vectors of the table and of the table without its first person, who holds every upper bound.

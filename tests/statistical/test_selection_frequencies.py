@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.mechanisms import Gaussian, Laplace
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release.noise import draw_discrete_laplace
 from dosimeter.release.selection import (
     Method,
@@ -34,8 +34,8 @@ from dosimeter.risk.choose import paper_candidates
 
 ADULT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "adult-train.csv"
 ALPHA = 5e-8
-LAPLACE = Mechanism("laplace")
-GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")
+LAPLACE = Laplace()
+GAUSSIAN = Gaussian(1e-6)
 CASES: list[tuple[Mechanism, Method]] = [
     (LAPLACE, "paper"),
     (LAPLACE, "sharp"),
@@ -52,7 +52,7 @@ def make_problem(mechanism: Mechanism, method: Method) -> SelectionProblem:
         ("laplace", "sharp"): (0.004, 0.03),
         ("gaussian", "paper"): (0.006, 0.5),
         ("gaussian", "sharp"): (0.0004, 0.05),
-    }[mechanism.kind, method]
+    }[mechanism.name, method]
     return SelectionProblem(
         n=400,
         k=2,
@@ -98,8 +98,8 @@ def simulate_floats(problem: SelectionProblem, method: Method, runs: int, seed: 
     unit = (n - 1) / n**2
     q, w = [], []
     for epsilon in problem.candidates:
-        scale = noise_scale(problem.mechanism, top, epsilon)
-        if problem.mechanism.kind == "laplace":
+        scale = problem.mechanism.scale(top, epsilon)
+        if problem.mechanism.name == "laplace":
             q.append(np.var((slots + k * scale) / (top + k * scale)))
             w.append(epsilon / (epsilon + k))
         else:
@@ -107,7 +107,7 @@ def simulate_floats(problem: SelectionProblem, method: Method, runs: int, seed: 
             q.append(np.var(np.sqrt(slots**2 + k * scale**2) / ceiling))
             w.append(1.0 - math.sqrt(k) * scale / ceiling)
     variances, weights = np.array(q), np.array(w)
-    if method == "sharp" and problem.mechanism.kind == "laplace":
+    if method == "sharp" and problem.mechanism.name == "laplace":
         noisy = np.var(slots / top) + generator.laplace(scale=unit / problem.epsilon_svt, size=runs)
         passing = noisy[:, None] * weights**2 <= problem.threshold
     else:

@@ -11,7 +11,7 @@ from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, 
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, OptionError
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.planning.identity import digest_measured
 from dosimeter.release.selection import SelectionProblem, outcome_distribution
 
@@ -70,7 +70,7 @@ def test_a_dry_run_tells_the_exact_probabilities(
     assert max(candidates) == (4.0 if selection == "paper" else 10.0)
     problem = SelectionProblem(
         n=40, k=1, sensitivity=1.0,
-        mechanism=Mechanism("laplace") if mechanism == "laplace" else Mechanism("gaussian", 1 / 1600, "zcdp"),
+        mechanism=Laplace() if mechanism == "laplace" else Gaussian(1 / 1600),
         values=np.array([0.0, 1.0]), counts=np.array([40 - urgent, urgent]),
         candidates=candidates, threshold=0.01, epsilon_svt=1.0,
     )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 from dosimeter import Dataset, Ledger
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms import Laplace
 from dosimeter.release.noisy_vector import add_noise_to
 
 Row = tuple[Fraction, ...]
@@ -34,7 +34,6 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of an average depends on the noisy count: it is worked out again from what the ledger holds."""
-    from dosimeter.mechanisms.scale import noise_scale
     from dosimeter.postprocess.estimates import error_95
 
     sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward"
@@ -46,23 +45,22 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
         assert entry.measured is not None
         noisy = [[Fraction(text) for text in row] for row in entry.measured]
         plan = stays.plan(sql)
-        scale = noise_scale(Mechanism("laplace"), plan.sensitivity(1), 2.0)
-        assert answer.error_95 == error_95(plan, Mechanism("laplace"), scale, noisy)
+        scale = Laplace().scale(plan.sensitivity(1), 2.0)
+        assert answer.error_95 == error_95(plan, Laplace(), scale, noisy)
         seen.add(answer.error_95)
     assert len(seen) == 5
 
 
 def test_errors_of_averages_and_spreads_by_simulation(stays: Dataset) -> None:
     """The 95th percentile over 200,000 draws, seeded: its own standard error is below 0.4 % of it."""
-    from dosimeter.mechanisms.scale import noise_scale
     from dosimeter.postprocess.estimates import error_95, measure_scales
 
     plan, laplace = (
         stays.plan("SELECT AVG(nights), VAR_POP(nights), STDDEV_POP(nights) FROM stays"),
-        Mechanism("laplace"),
+        Laplace(),
     )
     values = [Fraction(400), Fraction(1200), Fraction(5000)]  # a mean 3 above the middle, a variance of 3.5
-    scale = noise_scale(laplace, plan.sensitivity(1), 2.0)
+    scale = laplace.scale(plan.sensitivity(1), 2.0)
     draw = np.random.default_rng(3)
     scales = measure_scales(plan, laplace, scale)
     count, total, squares = (float(v) + draw.laplace(0, s, 200_000) for v, s in zip(values, scales, strict=True))
@@ -92,7 +90,6 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The average of a group of hardly anybody is far off; where HAVING takes it out, its error does not count."""
-    from dosimeter.mechanisms.scale import noise_scale
     from dosimeter.postprocess.estimates import error_95
 
     counts = [Fraction(11), Fraction(9), Fraction(10), Fraction(1)]  # of wards with 10, 10, 10 and 0 people
@@ -103,8 +100,8 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     (entry,) = account_of(ledger).entries
     assert entry.measured is not None
     noisy = [[Fraction(text) for text in row] for row in entry.measured]
-    plan, laplace = stays.plan(sql), Mechanism("laplace")
-    scale = noise_scale(laplace, plan.sensitivity(1), 20.0)
+    plan, laplace = stays.plan(sql), Laplace()
+    scale = laplace.scale(plan.sensitivity(1), 20.0)
     assert answer.error_95 is not None
     assert answer.error_95[0] == max(error_95(plan, laplace, scale, [row])[0] for row in noisy[:2])  # type: ignore[type-var]
     assert answer.error_95 != error_95(plan, laplace, scale, noisy)

@@ -11,13 +11,13 @@ import opendp.prelude as opendp
 import pytest
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.mechanisms.scale import noise_scale
+from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace
 from dosimeter.risk.choose import paper_candidates
 
-LAPLACE = Mechanism("laplace")
-GAUSSIAN = Mechanism("gaussian", 1e-6, "zcdp")
+LAPLACE = Laplace()
+GAUSSIAN = Gaussian(1e-6)
 NASTY = (
     0.1,
     0.3,
@@ -80,7 +80,7 @@ def log_delta_bound(rho: mp.mpf, epsilon: mp.mpf) -> mp.mpf:
 @pytest.mark.parametrize("delta", [9.4e-10, 1e-6, 0.1])
 @pytest.mark.parametrize("shares", SHARES)
 def test_gaussian_shares_stay_within_epsilon_and_delta(shares: int, delta: float) -> None:
-    mechanism = Mechanism("gaussian", delta, "zcdp")
+    mechanism = Gaussian(delta)
     for epsilon, sensitivity in zip(NASTY, itertools.cycle(SENSITIVITIES)):
         calibrated = calibrate(mechanism, sensitivity=sensitivity, epsilon=epsilon, shares=shares)
         rho = shares * Fraction(sensitivity) ** 2 / (2 * Fraction(calibrated.scale) ** 2)
@@ -90,7 +90,7 @@ def test_gaussian_shares_stay_within_epsilon_and_delta(shares: int, delta: float
             exact = mp.mpf(rho.numerator) / rho.denominator
             bound = log_delta_bound(exact, mp.mpf(budget.numerator) / budget.denominator)
             assert bound <= mp.log(min(mp.mpf(delta), mp.mpf(repr(delta))))
-        formula = math.sqrt(shares) * noise_scale(mechanism, float(sensitivity), epsilon)
+        formula = math.sqrt(shares) * mechanism.scale(float(sensitivity), epsilon)
         assert calibrated.scale == pytest.approx(formula, rel=1e-12)
 
 
@@ -128,7 +128,7 @@ def test_sensitivities_are_rounded_up() -> None:
 
 def test_classic_calibration_never_backs_a_release() -> None:
     with pytest.raises(OptionError, match="Use zcdp"):
-        calibrate(Mechanism("gaussian", 1e-6, "classic"), sensitivity=1, epsilon=0.5)
+        calibrate(ClassicGaussian(1e-6), sensitivity=1, epsilon=0.5)
 
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, GAUSSIAN])
@@ -158,7 +158,7 @@ def test_noise_beyond_64_bits_is_refused(epsilon: float) -> None:
     with pytest.raises(OptionError, match="larger epsilon"):
         calibrate(LAPLACE, sensitivity=1, epsilon=epsilon)
     with pytest.raises(OptionError, match="larger epsilon"):
-        calibrate(Mechanism("gaussian", 1e-25, "zcdp"), sensitivity=1, epsilon=epsilon)
+        calibrate(Gaussian(1e-25), sensitivity=1, epsilon=epsilon)
     # With a large delta even no epsilon at all needs finite noise.
     assert calibrate(GAUSSIAN, sensitivity=1, epsilon=epsilon).scale == pytest.approx(6.07e5, rel=0.01)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from release_stays import SCHEMA, schema_of
 
 from dosimeter import Dataset
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.planning.planner import plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import _rounding, calibrate_plan
@@ -26,7 +26,7 @@ def test_a_grid_of_decimals_costs_no_extra_step(stays: Dataset) -> None:
     for cents in range(1, 36):
         columns = {"x": {"type": "decimal", "bounds": [0, cents / 100], "resolution": 0.01}}
         with Dataset.open(pa.table({"x": [0.0]}), schema={**SCHEMA, "table": "t", "columns": columns}) as dataset:
-            (noise,) = calibrate_plan(dataset.plan("SELECT SUM(x) FROM t"), Mechanism("laplace"), Decimal(1))
+            (noise,) = calibrate_plan(dataset.plan("SELECT SUM(x) FROM t"), Laplace(), Decimal(1))
             assert noise.sensitivity == cents
 
 
@@ -43,7 +43,7 @@ def test_rounding_several_cells_adds_what_is_allowed_for(cells: list[tuple[Fract
     groups = (replace(plan.groups[0], values=tuple(range(count))),)
     many = replace(plan, groups=groups, schema=replace(plan.schema, max_rows_per_unit=count))
     moved = [abs(math.floor(a + Fraction(1, 2)) - math.floor(b + Fraction(1, 2))) for a, b in cells]
-    for mechanism in (Mechanism("laplace"), Mechanism("gaussian", 1e-6, "zcdp")):
+    for mechanism in (Laplace(), Gaussian(1e-6)):
         extra = _rounding(many, many.measures[0], mechanism)
         if mechanism.norm == 1:
             assert sum(moved) <= math.ceil(sum(abs(a - b) for a, b in cells)) + extra
@@ -55,4 +55,4 @@ def test_rounding_several_cells_adds_what_is_allowed_for(cells: list[tuple[Fract
         "SELECT day, COUNT(*), SUM(cost), MAX(cost), COUNT(DISTINCT cost), AVG(cost) FROM stays GROUP BY 1"
     )
     many = replace(totals, schema=replace(totals.schema, max_rows_per_unit=count))
-    assert [_rounding(many, measure, Mechanism("laplace")) for measure in many.measures] == [0] * 6  # on their grids
+    assert [_rounding(many, measure, Laplace()) for measure in many.measures] == [0] * 6  # on their grids

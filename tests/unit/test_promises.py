@@ -12,7 +12,7 @@ from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, schema_of
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import OptionError, QueryError, SchemaError
-from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.release.promises import promise_chosen, promise_fixed, promise_found
 
 # ---------------------------------------------------------------- the three ways, and what is said
@@ -52,11 +52,11 @@ def test_finding_and_releasing_publishes_epsilon_and_its_cost(stays: Dataset, le
 
 
 def test_promises_say_what_is_true() -> None:
-    gaussian = Mechanism("gaussian", 9.4319e-10, "zcdp")
+    gaussian = Gaussian(9.4319e-10)
     fixed = promise_fixed(gaussian, Decimal("0.5"), 32561, viewed=False)
     assert "(0.5, 9.44e-10)-differentially private for each of the 32,561" in fixed  # never a smaller δ than is true
     assert "without looking at the data" in fixed
-    found = promise_found(Decimal("0.3"), Decimal("1.0"), Decimal(10), Mechanism("laplace"), viewed=False)
+    found = promise_found(Decimal("0.3"), Decimal("1.0"), Decimal(10), Laplace(), viewed=False)
     assert "1.3-differentially private" in found
     assert "beforehand the bound was 11" in found
     for part in ("threshold", "ε_svt", "candidates", "mechanism", "decision to answer"):

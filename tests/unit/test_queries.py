@@ -16,7 +16,7 @@ from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.profile import count_individuals, find_contributions, measure_answer, measure_profile
 from dosimeter.influence.rows.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
-from dosimeter.mechanisms.mechanism import Norm
+from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema

@@ -149,7 +149,7 @@ def _describe_size(explanation: Mapping[str, Any]) -> str:
 
 def _print_question(console: Console, found: Risk) -> None:
     console.print(Text(found.plan.sql.strip(), style="bold"))
-    noise = f"{found.mechanism.kind.capitalize()} noise"
+    noise = f"{found.mechanism.name.capitalize()} noise"
     if found.mechanism.calibration:
         noise += f" ({found.mechanism.calibration}, δ = {found.mechanism.delta:.3g})"
     facts = (

@@ -5,7 +5,7 @@ knows the ledger. ``rows`` is for individuals with one row, ``units`` for those 
 """
 
 from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_facts
-from dosimeter.influence.contributions import Contributions, no_attributes, sum_rows
+from dosimeter.influence.contributions import Contributions, no_attributes
 from dosimeter.influence.joined_rows import require_unique, unit_schema
 from dosimeter.influence.most_exposed import find_people, find_units, show_cell, take_row
 from dosimeter.influence.profiles import (
@@ -40,7 +40,6 @@ __all__ = [
     "no_attributes",
     "require_unique",
     "show_cell",
-    "sum_rows",
     "take_row",
     "unit_schema",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.arrays import FloatArray, IntArray, sum_rows
 from dosimeter.mechanisms import Norm
 
 
@@ -76,12 +76,3 @@ class Contributions:
 
     def __repr__(self) -> str:
         return f"Contributions(n={self.n}, redacted)"
-
-
-def sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
-    """Sum each row's entries. ``reduceat`` gives an empty row its successor's entry: such rows are left out."""
-    sums = np.zeros(len(starts) - 1)
-    filled = np.flatnonzero(np.diff(starts))
-    if len(filled):
-        sums[filled] = np.add.reduceat(per_entry[: starts[-1]], starts[filled])
-    return sums

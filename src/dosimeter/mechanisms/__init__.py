@@ -1,27 +1,25 @@
-"""The noise mechanisms as formulas: scale from ε and back, quantiles of the noise, conversions.
+"""The noise mechanisms as formulas: scale from ε and back, errors, expected distances, guarantees.
 
-Takes sensitivities, ε and δ; gives scales and errors. Never draws noise and never sees data.
+Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees data.
 """
 
-from dosimeter.mechanisms.mechanism import Calibration, Indicator, Mechanism, Norm
-from dosimeter.mechanisms.scale import (
-    default_delta,
-    epsilon_for_scale,
-    error_quantile,
-    noise_quantiles,
-    noise_scale,
-    zcdp_epsilon,
-)
+from dosimeter.mechanisms.base import Calibration, Incaution, Indicator, Mechanism, Norm
+from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
+from dosimeter.mechanisms.laplace import Laplace
+from dosimeter.mechanisms.table import MECHANISMS, make_pure, make_with_delta
+from dosimeter.mechanisms.zcdp import default_delta
 
 __all__ = [
+    "MECHANISMS",
     "Calibration",
+    "ClassicGaussian",
+    "Gaussian",
+    "Incaution",
     "Indicator",
+    "Laplace",
     "Mechanism",
     "Norm",
     "default_delta",
-    "epsilon_for_scale",
-    "error_quantile",
-    "noise_quantiles",
-    "noise_scale",
-    "zcdp_epsilon",
+    "make_pure",
+    "make_with_delta",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dosimeter.mechanisms import Mechanism, error_quantile, noise_scale
+from dosimeter.mechanisms import Laplace
 from dosimeter.planning.query_plan import EstimateKind, QueryPlan
 from dosimeter.sql import note_unlisted
 
@@ -55,15 +55,15 @@ def list_conditions(plan: QueryPlan) -> list[Any]:
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:
     """Numbers that stay within bounds of their own, where Laplace noise at ε = 1 does not."""
-    mechanism = Mechanism("laplace")
-    scale = noise_scale(mechanism, plan.sensitivity(mechanism.norm), 1.0)
+    mechanism = Laplace()
+    scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
     weights = plan.weights(mechanism.norm)
     for estimate in plan.estimates:
         if estimate.kind is not EstimateKind.IDENTITY or estimate.lower is None or estimate.upper is None:
             continue
         (at,) = estimate.measures
         width, own = float(estimate.upper - estimate.lower), scale / float(weights[at])
-        error = error_quantile(mechanism, own, float(plan.measures[at].grid) or own * 1e-6)
+        error = mechanism.error(own, float(plan.measures[at].grid) or own * 1e-6)
         if error > width > 0.0:
             yield (
                 f"{estimate.label}: at ε = 1 the noise (95 % error ± {error:,.4g}) is larger than the whole range of "

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms import Calibration, Indicator, Mechanism, default_delta
+from dosimeter.mechanisms import (
+    MECHANISMS,
+    Calibration,
+    Indicator,
+    Mechanism,
+    default_delta,
+    make_pure,
+    make_with_delta,
+)
 from dosimeter.planning.planner import Groups, PlanOptions
 
 Method = Literal["closed-form", "recompute"]
@@ -28,7 +36,7 @@ class Look:
     min_rows: int | None = None
 
     def __post_init__(self) -> None:
-        _expect("mechanism", self.mechanism, ("laplace", "gaussian"))
+        _expect("mechanism", self.mechanism, MECHANISMS)
         _expect("indicator", self.indicator, ("bound", "exact"))
         _expect("groups", self.groups, ("declared", "observed"))
         _expect("method", self.method, ("closed-form", "recompute"))
@@ -39,14 +47,15 @@ class Look:
         return PlanOptions(groups=self.groups, min_rows=self.min_rows, sensitivity=self.sensitivity)
 
     def build_mechanism(self, n: int) -> Mechanism:
-        if self.mechanism == "laplace":
+        pure = make_pure(self.mechanism)
+        if pure is not None:
             if self.delta is not None and not _is_zero(self.delta):
                 raise OptionError("--delta goes with --mechanism gaussian: the Laplace mechanism has no delta.")
             if self.calibration is not None:
                 raise OptionError("--calibration goes with --mechanism gaussian.")
-            return Mechanism("laplace")
+            return pure
         delta = default_delta(n) if self.delta is None else read_delta(self.delta, n)
-        return Mechanism("gaussian", delta=delta, calibration=self.calibration or "zcdp")
+        return make_with_delta(self.mechanism, delta, self.calibration)
 
 
 def _is_zero(delta: float | str) -> bool:

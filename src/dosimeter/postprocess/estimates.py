@@ -10,13 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dosimeter.mechanisms import Mechanism, error_quantile, noise_quantiles
+from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Estimate, EstimateKind, QueryPlan
 from dosimeter.sql import evaluate
 
@@ -132,7 +132,7 @@ def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Number
         direct = _identity(plan, output.formula)
         if direct is not None:
             grid = float(plan.measures[direct].grid)
-            errors.append(error_quantile(mechanism, float(scales[direct]), grid or float(scales[direct]) * 1e-6))
+            errors.append(mechanism.error(float(scales[direct]), grid or float(scales[direct]) * 1e-6))
         else:
             assert output.formula is not None
             errors.append(_propagated(plan, mechanism, scales, output.formula, values) if values else None)
@@ -179,7 +179,7 @@ def _propagated(
     used = sorted({int(node.name[1:]) for node in formula.find_all(exp.Column) if node.name.startswith("e")})
     measures = sorted({at for number in used for at in plan.estimates[number].measures})
     points = int(min(_MOST_POINTS, max(_LEAST_POINTS, 65_536 // max(len(values), 1))))
-    noise = {at: scales[at] * _spread_points(mechanism.kind, points, place) for place, at in enumerate(measures)}
+    noise = {at: scales[at] * _spread_points(mechanism, points, place) for place, at in enumerate(measures)}
     exact = {at: np.array([float(row[at]) for row in values])[:, None] for at in measures}
     quiet = _evaluate_estimates(plan, used, exact)
     noisy = _evaluate_estimates(plan, used, {at: exact[at] + noise[at][None, :] for at in measures})
@@ -192,7 +192,7 @@ def _propagated(
 
 
 @lru_cache(maxsize=64)
-def _spread_points(kind: Literal["laplace", "gaussian"], count: int, dimension: int) -> FloatArray:
+def _spread_points(mechanism: Mechanism, count: int, dimension: int) -> FloatArray:
     """Equally likely points of noise of scale 1, in the order of a van der Corput sequence in the dimension's base."""
     base = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)[dimension % 10]
     index = np.arange(1, count + 1)
@@ -202,8 +202,7 @@ def _spread_points(kind: Literal["laplace", "gaussian"], count: int, dimension: 
         index = index // base
         step /= base
     order = np.argsort(np.argsort(fractions, kind="stable"), kind="stable")
-    unit = Mechanism("laplace") if kind == "laplace" else Mechanism("gaussian", 0.5, "zcdp")
-    points = noise_quantiles(unit, 1.0, count)[order]
+    points = mechanism.points(1.0, count)[order]
     points.setflags(write=False)
     return points
 

@@ -141,7 +141,7 @@ def write_request(prepared: Prepared, source: str) -> Request:
         source_digest=source,
         request_digest=digest_request(prepared, source),
         algorithm=order.algorithm,
-        mechanism=mechanism.kind,
+        mechanism=mechanism.name,
         calibration=mechanism.calibration,
         delta=prepared.delta,
         software=f"dosimeter {__version__}",
@@ -174,7 +174,7 @@ def digest_request(prepared: Prepared, source_digest: str) -> str:
     content = {
         "plan": prepared.plan.digest,
         "source": source_digest,
-        "mechanism": [prepared.mechanism.kind, prepared.mechanism.calibration, write_decimal(prepared.delta)],
+        "mechanism": [prepared.mechanism.name, prepared.mechanism.calibration, write_decimal(prepared.delta)],
         "algorithm": order.algorithm,
         "epsilon": _write_optional(order.epsilon),
         "preference": None if prepared.preference is None else prepared.preference.text,

@@ -63,7 +63,7 @@ class Aftermath:
         return {
             "release": self.entry,
             "query": self.query,
-            "mechanism": self.mechanism.kind,
+            "mechanism": self.mechanism.name,
             "calibration": self.mechanism.calibration,
             "delta": self.mechanism.delta,
             "epsilon": self.epsilon,

@@ -8,7 +8,7 @@ budget are exact fractions. OpenDP saturates silently at ±2⁶³; what could co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +16,7 @@ from operator import index
 from typing import Any
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.mechanisms import Mechanism, noise_scale
+from dosimeter.mechanisms import Gaussian, Laplace, Mechanism
 
 _LIMIT = 2**62
 """Totals and noise together stay below this: half of what OpenDP's 64-bit integers hold."""
@@ -26,7 +26,7 @@ _REACH = 64
 
 _COARSER = "Declare a coarser resolution or narrower bounds in the schema."
 
-_LAPLACE = Mechanism("laplace")
+_LAPLACE = Laplace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,13 @@ def calibrate(
     Laplace measures share ε, Gaussian ones the ρ that OpenDP's conversion certifies at (ε, δ). A float ε or δ stands
     for itself or for its shortest decimal, whichever is smaller, so that what a ledger charges is never exceeded.
     """
-    if mechanism.calibration == "classic":
-        raise OptionError(
-            "The classic Gaussian calibration is proven only for epsilon up to 1 and never backs a release. Use zcdp."
-        )
+    drawn = _find_drawn(mechanism)
     if shares < 1:
         raise OptionError("The number of measures that share a budget must be at least 1.")
     budget = _read_epsilon(epsilon)
     steps = _round_up_sensitivity(mechanism, sensitivity)
-    if mechanism.kind == "laplace":
-        share = budget / shares
-        start = Fraction(steps) / share  # M1
-    else:
-        share = Fraction(_certify_rho(budget, mechanism.delta)) / shares
-        start = Fraction(steps) / Fraction(math.sqrt(2 * share))  # M3: ρ = Δ²/2σ²
+    share = drawn.budget(mechanism, budget) / shares
+    start = drawn.start(steps, share)
     _check_scale(start)
     scale = _enlarge_until(lambda scale: Fraction(_map_loss(mechanism, scale, steps)) <= share, float(start))
     return Calibrated(mechanism, scale, steps, _map_loss(mechanism, scale, steps))
@@ -107,6 +100,41 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
     return _draw(_LAPLACE, scale, [0] * count)
 
 
+# ---------------------------------------------------------------- how each mechanism is drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """How OpenDP draws and certifies one mechanism.
+
+    ``measurement``: OpenDP's measurement of a scale over a domain. ``round_up``: a sensitivity as its metric takes it.
+    ``budget``: the privacy loss that (ε, δ) allows, in the unit of its map. ``start``: the scale to begin from, for a
+    sensitivity and a loss.
+    """
+
+    measurement: Callable[[Any, Any, float], Any]
+    round_up: Callable[[int | Fraction | float], int | float]
+    budget: Callable[[Mechanism, Fraction], Fraction]
+    start: Callable[[int | float, Fraction], Fraction]
+
+
+def _find_drawn(mechanism: Mechanism) -> Drawn:
+    """Refuse a mechanism that nothing draws: it may be studied, and never backs a release."""
+    drawn = DRAWN.get(type(mechanism))
+    if drawn is None:
+        named = " ".join(word for word in (mechanism.calibration, mechanism.name.capitalize()) if word)
+        raise OptionError(f"The {named} mechanism is for study and never backs a release. Use zcdp.")
+    return drawn
+
+
+def _make_laplace(opendp: Any, domain: Any, scale: float) -> Any:
+    return opendp.m.make_laplace(domain, opendp.l1_distance(T="i64"), scale=scale)
+
+
+def _make_gaussian(opendp: Any, domain: Any, scale: float) -> Any:
+    return opendp.m.make_gaussian(domain, opendp.l2_distance(T="f64"), scale=scale)
+
+
 # ---------------------------------------------------------------- OpenDP
 
 
@@ -121,9 +149,7 @@ def _make_measurement(mechanism: Mechanism, scale: float) -> Any:
     """The one measurement that both certifies and draws: independent discrete noise on a vector of 64-bit integers."""
     opendp = _load_opendp()
     domain = opendp.vector_domain(opendp.atom_domain(T="i64"))
-    if mechanism.kind == "laplace":
-        return opendp.m.make_laplace(domain, opendp.l1_distance(T="i64"), scale=scale)
-    return opendp.m.make_gaussian(domain, opendp.l2_distance(T="f64"), scale=scale)
+    return _find_drawn(mechanism).measurement(opendp, domain, scale)
 
 
 def _map_loss(mechanism: Mechanism, scale: float, sensitivity: int | float) -> float:
@@ -134,7 +160,7 @@ def _map_loss(mechanism: Mechanism, scale: float, sensitivity: int | float) -> f
 def _certify_rho(epsilon: Fraction, delta: float) -> float:
     """The largest ρ, to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
     opendp = _load_opendp()
-    mechanism = Mechanism("gaussian", delta, "zcdp")
+    mechanism = Gaussian(delta)
     rounded_epsilon, allowed = round_down(epsilon), exact_number(delta)
 
     def certifies(scale: float) -> bool:
@@ -146,7 +172,7 @@ def _certify_rho(epsilon: Fraction, delta: float) -> float:
                 raise
             return False  # a bound on δ beyond all floats
 
-    start = noise_scale(mechanism, 1.0, rounded_epsilon)
+    start = mechanism.scale(1.0, rounded_epsilon)
     _check_scale(start)
     scale = _enlarge_until(certifies, start)
     return _map_loss(mechanism, scale, 1.0)
@@ -186,12 +212,13 @@ def _read_epsilon(epsilon: Fraction | Decimal | float) -> Fraction:
 
 
 def _round_up_sensitivity(mechanism: Mechanism, sensitivity: int | Fraction | float) -> int | float:
-    """Laplace: to a whole step. Gaussian: to a float of at least one step; a float that is not whole may be a root
-    rounded down once, so the next one is taken."""
     if not 0 < sensitivity < _LIMIT:  # S7
         raise OptionError(f"The sensitivity must be greater than 0 and below 2⁶² grid steps. {_COARSER}")
-    if mechanism.kind == "laplace":
-        return math.ceil(sensitivity)
+    return _find_drawn(mechanism).round_up(sensitivity)
+
+
+def _round_to_float(sensitivity: int | Fraction | float) -> float:
+    """A float of at least one step; a float that is not whole may be a root rounded down once: the next one then."""
     rounded = float(sensitivity)
     may_be_low = not sensitivity.is_integer() if isinstance(sensitivity, float) else Fraction(rounded) < sensitivity
     return max(1.0, math.nextafter(rounded, math.inf) if may_be_low else rounded)
@@ -207,3 +234,20 @@ def _check_scale(scale: Fraction | float) -> None:
         raise OptionError("The scale of the noise must be greater than 0.")
     if not _REACH * scale < _LIMIT:
         raise OptionError(f"The noise is too large for exact 64-bit integers. {_COARSER} Or take a larger epsilon.")
+
+
+DRAWN: Mapping[type[Mechanism], Drawn] = {
+    Laplace: Drawn(
+        measurement=_make_laplace,
+        round_up=math.ceil,
+        budget=lambda _, epsilon: epsilon,
+        start=lambda steps, epsilon: Fraction(steps) / epsilon,  # M1
+    ),
+    Gaussian: Drawn(
+        measurement=_make_gaussian,
+        round_up=_round_to_float,
+        budget=lambda mechanism, epsilon: Fraction(_certify_rho(epsilon, mechanism.delta)),
+        start=lambda steps, rho: Fraction(steps) / Fraction(math.sqrt(2 * rho)),  # M3: ρ = Δ²/2σ²
+    ),
+}
+"""A mechanism that is not listed cannot back a release."""

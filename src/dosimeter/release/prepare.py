@@ -8,7 +8,7 @@ from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import (
     exact_decimal,
 )
-from dosimeter.mechanisms import Mechanism, noise_scale
+from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.postprocess import assemble_answer, error_95
 from dosimeter.release.noisy_vector import calibrate_plan
@@ -71,7 +71,7 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
     empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
     for epsilon in {candidates[-1], candidates[0]} if order.epsilon is None else {order.epsilon}:
         calibrate_plan(plan, mechanism, exact_decimal(epsilon, name="epsilon"))
-        error_95(plan, mechanism, noise_scale(mechanism, plan.sensitivity(mechanism.norm), epsilon), empty)
+        error_95(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon), empty)
     assemble_answer(plan, keys, empty, clamp=order.clamp)
 
 

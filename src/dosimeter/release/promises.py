@@ -42,7 +42,7 @@ def _remark(viewed: bool) -> str:
 
 
 def _level(epsilon: Decimal, mechanism: Mechanism) -> str:
-    if mechanism.kind == "laplace":
+    if mechanism.pure:
         return f"{epsilon:f}"
     delta = Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(mechanism.delta)  # never too small a δ
     return f"({epsilon:f}, {float(delta):g})"

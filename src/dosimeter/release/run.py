@@ -33,7 +33,6 @@ from dosimeter.ledger import (
     refuse_stopped,
     warn_of_delta,
 )
-from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import Look
 from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
 from dosimeter.release.account_terms import (
@@ -304,7 +303,7 @@ def _read_off(
 ) -> tuple[list[dict[str, Any]], tuple[float | None, ...]]:
     """Post-processing of noisy numbers: the answer, clamped if that is asked for, and the error of the rows it has."""
     plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
-    scale = noise_scale(mechanism, plan.sensitivity(mechanism.norm), float(epsilon))
+    scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
     errors = error_95(plan, mechanism, scale, select_shown(plan, keys, noisy, clamp=clamp))
     answer = [_null_infinities(row) for row in assemble_answer(plan, keys, noisy, clamp=clamp)]
     return answer, cap_errors(plan, errors) if clamp else errors

@@ -37,7 +37,7 @@ import numpy as np
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures import MeasureKind
-from dosimeter.mechanisms import Mechanism, noise_scale
+from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
 from dosimeter.release.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
 
@@ -188,7 +188,7 @@ def prepare_test(problem: SelectionProblem, *, method: Method) -> NoisyTest:
     else:
         levels = spreads  # V5
         thresholds = [threshold / weight for weight in weights]
-    if method == "sharp" and problem.mechanism.kind == "laplace":
+    if method == "sharp" and problem.mechanism.shifts_alike:  # one level for all candidates
         shared, own = round_down(exact_number(problem.epsilon_svt)), None
     else:
         shared, own = split_budget(problem.epsilon_svt)
@@ -251,7 +251,7 @@ def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Method = 
     unit = float(svt_sensitivity(problem.n))
     tests = len(problem.candidates)
     paper = 6.0 / (problem.n * problem.epsilon_svt) * math.log(2.0 * tests / beta)
-    if method == "sharp" and problem.mechanism.kind == "laplace":
+    if method == "sharp" and problem.mechanism.shifts_alike:  # one level for all candidates
         reach = unit / problem.epsilon_svt * math.log(1.0 / beta)
     else:
         first, second = split_budget(problem.epsilon_svt)
@@ -331,36 +331,20 @@ def _check_method(method: str) -> None:
         raise OptionError("The selection is sharp or paper.")
 
 
-def _noise_ratio(problem: SelectionProblem, epsilon: float) -> float:
-    """s = √k·σ/Δ, for Gaussian."""
-    return math.sqrt(problem.k) * noise_scale(problem.mechanism, problem.sensitivity, epsilon) / problem.sensitivity
-
-
 def _weight(problem: SelectionProblem, epsilon: float) -> Fraction:
     """w: the length of the interval that normalised RDRs lie in."""
-    if problem.mechanism.kind == "laplace":
-        exact = Fraction(epsilon)
-        return exact / (exact + problem.k)  # V5
-    ratio = _noise_ratio(problem, epsilon)
-    root = math.hypot(1.0, ratio)
-    return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
+    return problem.mechanism.level_width(problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
 def _unit_risks(problem: SelectionProblem, epsilon: float) -> FloatArray:
-    """u per class. Only +, ×, /, √: correctly rounded, so equal PIS give equal bits wherever they stand."""
+    """u per class (V5)."""
     relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
-    if problem.mechanism.kind == "laplace":
-        return relative
-    ratio = _noise_ratio(problem, epsilon)
-    squares = relative * relative
-    top = math.sqrt(1.0 + ratio * ratio) + ratio
-    risks = squares * (top / (np.sqrt(squares + ratio * ratio) + ratio))
-    return np.minimum(risks, 1.0)
+    return problem.mechanism.unit_risks(relative, problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
 def _exact_spreads(problem: SelectionProblem) -> list[Fraction]:
-    """Var(u) for every candidate, exact for the rounded unit risks. For Laplace it is one number."""
-    if problem.mechanism.kind == "laplace":
+    """Var(u) for every candidate, exact for the rounded unit risks. One number where u does not depend on ε."""
+    if problem.mechanism.shifts_alike:
         return [_exact_variance(_unit_risks(problem, 1.0), problem.counts)] * len(problem.candidates)
     return [_exact_variance(_unit_risks(problem, epsilon), problem.counts) for epsilon in problem.candidates]
 

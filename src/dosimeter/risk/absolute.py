@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.mechanisms import Mechanism, Norm, zcdp_epsilon
+from dosimeter.mechanisms import Mechanism, Norm
 from dosimeter.risk.sensitivities import TOLERANCE, summarise_sensitivities
 
 if TYPE_CHECKING:
@@ -18,33 +18,15 @@ if TYPE_CHECKING:
 
 _PAIR_WORK = 2**28
 """Pairs × cells that ``largest_difference`` compares one by one, at most: about a second."""
-_OWN_EPSILON_NODES = 2**14
-"""More distinct PIS than this are rounded up to the next of this many."""
 
 
 def own_epsilon(
     values: FloatArray, mechanism: Mechanism, *, sensitivity: float, scale: float, epsilon: float
 ) -> FloatArray:
-    """P1: the guarantee that individuals with these PIS have for themselves (per-instance differential privacy).
-
-    For Gaussian noise more than 16,384 distinct PIS are rounded up to as many steps between a millionth of the
-    largest and the largest, 0.09 % apart: the ε is then a trifle too high, and never too low.
-    """
+    """P1: the guarantee that individuals with these PIS have for themselves (per-instance differential privacy)."""
     own = np.zeros_like(values, dtype=np.float64)
     movers = values > 0.0
-    if mechanism.kind == "laplace":
-        own[movers] = epsilon * (values[movers] / sensitivity)
-        return own
-    if scale == 0.0:
-        own[movers] = math.inf
-        return own
-    distinct, codes = np.unique(values[movers], return_inverse=True)
-    if len(distinct) > _OWN_EPSILON_NODES:
-        steps = distinct[-1] * np.geomspace(1e-6, 1.0, _OWN_EPSILON_NODES)
-        codes = np.searchsorted(steps, distinct)[codes]  # a weaker promise, never a stronger one
-        distinct = steps
-    epsilons = [zcdp_epsilon(0.5 * (pis / scale) ** 2, mechanism.delta) for pis in distinct.tolist()]
-    own[movers] = np.array(epsilons, dtype=np.float64)[codes]
+    own[movers] = mechanism.own_epsilon(values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon)
     return own
 
 

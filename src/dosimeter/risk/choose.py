@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms import Indicator, Mechanism, epsilon_for_scale
+from dosimeter.mechanisms import Indicator, Mechanism
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr
 from dosimeter.risk.values import Candidate, RDRs, Sensitivities
 
@@ -140,8 +140,8 @@ def exact_limit(
     if preference.kind not in ("ratio", "variance") or preference.threshold is None:
         return Limit()
     tau, k = preference.threshold, sensitivities.k
-    ratio, laplace = preference.kind == "ratio", mechanism.kind == "laplace"
-    if indicator == "exact" and not (ratio and laplace and k == 1):
+    ratio = preference.kind == "ratio"
+    if indicator == "exact" and not (ratio and mechanism.exact_ratio_is_monotone(k)):
         return Limit()
     low, high = extremes(sensitivities)
     classes = sensitivities
@@ -167,18 +167,14 @@ def exact_limit(
         return Limit(every=True)
     if ratio and tau == 1.0:
         return Limit()
-    scale: float | None
-    if indicator == "bound" and ratio and laplace:
-        scale = (tau * high - low) / (k * (1.0 - tau))  # ε* = kΔ(1 − τ)/(τ·PIS_max − PIS_min)
-    elif indicator == "bound" and ratio:
-        scale = math.sqrt((tau * high - low) * (tau * high + low) / (k * (1.0 - tau) * (1.0 + tau)))
-    elif indicator == "bound" and laplace:
-        assert without_noise.value is not None
-        spread, root = math.sqrt(without_noise.value), math.sqrt(tau)
-        scale = sensitivity * (spread - root) / (k * root)  # ε* = k√τ/(s − √τ), s = sd(PIS)/Δ
-    else:
+    scale: float | None = None
+    if indicator == "bound" and ratio:
+        scale = mechanism.scale_for_ratio(low, high, k, tau)
+    elif indicator == "bound" and without_noise.value is not None:
+        scale = mechanism.scale_for_variance(math.sqrt(without_noise.value), k, tau, sensitivity)
+    if scale is None:
         scale = _smallest_scale(lambda scale: evaluate(scale).satisfied, start=sensitivity)
-    epsilon = 0.0 if scale is None else epsilon_for_scale(mechanism, sensitivity, scale)
+    epsilon = 0.0 if scale is None else mechanism.epsilon(sensitivity, scale)
     return Limit(epsilon if 0.0 < epsilon < math.inf else None)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.influence import Contributions, sum_rows
+from dosimeter.arrays import sum_rows
+from dosimeter.influence import Contributions
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -22,19 +23,12 @@ def compute_ex_post(
     rows = contributions.normalise()
     here = residual[rows.cells]
     without = here + rows.changes  # o − q(x₋ᵢ) = residual + c_i
-    if mechanism.kind == "laplace":
-        mass, moved = np.abs(residual), np.abs(without)
-        difference = sum_rows(moved - np.abs(here), rows.starts)
-        unit = scale
-    else:
-        mass, moved = np.square(residual), np.square(without)
-        difference = sum_rows(rows.changes * (here + without), rows.starts)  # (r + c)² − r² without cancelling
-        unit = 2.0 * scale * scale
-    total = _sum_untouched(rows, mass) + sum_rows(moved, rows.starts)
-    output_rdr = total if mechanism.kind == "laplace" else np.sqrt(total)  # R1
+    difference = sum_rows(mechanism.mass_change(here, rows.changes), rows.starts)
+    total = _sum_untouched(rows, mechanism.mass(residual)) + sum_rows(mechanism.mass(without), rows.starts)
+    output_rdr = mechanism.length(total)  # R1
     loss = np.zeros_like(difference)
     with np.errstate(divide="ignore"):  # no noise at all: an infinite loss for whoever moved the answer
-        np.divide(difference, unit, out=loss, where=difference != 0.0)  # R2
+        np.divide(difference, mechanism.loss_unit(scale), out=loss, where=difference != 0.0)  # R2
     return output_rdr, loss
 
 

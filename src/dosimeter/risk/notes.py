@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dosimeter.measures import MeasureKind
-from dosimeter.mechanisms import Indicator, Mechanism, noise_scale
+from dosimeter.mechanisms import Incaution, Indicator, Mechanism
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import Found, Limit, extremes
 from dosimeter.risk.rdr import weighted_quantile
@@ -40,32 +39,32 @@ def write_notes(
     shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at.
     """
     low, high = extremes(sensitivities)
-    laplace_bound = mechanism.kind == "laplace" and indicator == "bound"
+    shifts_alike = mechanism.shifts_alike and indicator == "bound"
     notes = [*find_empty_filters(preference, sensitivities, found), _INDICATORS[indicator]]
-    if indicator == "exact" and mechanism.kind == "gaussian" and epsilons:
-        narrowest = noise_scale(mechanism, sensitivity, max(epsilons))
+    if indicator == "exact" and mechanism.exact_is_continuous and epsilons:
+        narrowest = mechanism.scale(sensitivity, max(epsilons))
         if float(np.max(grids)) > narrowest:  # R6
             notes.append(_CONTINUOUS)
     if low == high and (indicator == "bound" or sensitivities.k == 1):
         notes.append(_ALL_ALIKE)
         notes += _note_own(high, mechanism, sensitivity, epsilons if found is None else (found.epsilon,))
-    elif preference is None and laplace_bound:
+    elif preference is None and shifts_alike:
         notes.append(_SAME_SPREAD)
     if preference is None or found is None:
         return tuple(notes)
 
-    scale = None if found.epsilon is None else noise_scale(mechanism, sensitivity, found.epsilon)
+    scale = None if found.epsilon is None else mechanism.scale(sensitivity, found.epsilon)
     ratio, one_count = preference.kind == "ratio", tuple(measures) == (MeasureKind.COUNT,)
-    if ratio and laplace_bound and one_count and low == 0.0 and high == sensitivity:  # R10
+    if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
         notes.append(f"{_COUNT_RATIO} Here k = {sensitivities.k}.")
     if ratio and indicator == "bound" and scale is not None:
-        reason = _find_incaution(mechanism, low, high, grids=grids, scale=scale)
+        reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
         if reason is not None:
             notes.append(
-                f"A ratio of upper bounds is not a cautious ratio: {reason}, the exact indicator can reject what the "
-                "bound accepts. Compare with the exact indicator."
+                f"A ratio of upper bounds is not a cautious ratio: {_INCAUTIONS[reason]}, the exact indicator can "
+                "reject what the bound accepts. Compare with the exact indicator."
             )
-    notes += _note_level(preference, laplace_bound)
+    notes += _note_level(preference, shifts_alike)
     notes += _note_groups(preference, sensitivities)
     notes += _note_outcome(found, limit or Limit())
     if groups > 1 and found.epsilon is not None and scale is not None and high > 0.0:
@@ -82,6 +81,11 @@ def write_notes(
 _INDICATORS = {
     "bound": "Indicator: bound. Every RDR is an upper bound on its expectation; the exact one can give another ε.",
     "exact": "Indicator: exact. Every RDR is its expectation; the bound can give another ε.",
+}
+_INCAUTIONS = {
+    Incaution.ALWAYS: "under Gaussian noise",
+    Incaution.EVERYBODY_MOVES: "where everybody has a PIS above 0",
+    Incaution.COARSE_GRID: "where the noise is small against the steps of the answer",
 }
 _CONTINUOUS = (
     "The exact indicator is that of continuous Gaussian noise; some of the noise here is small against its grid."
@@ -135,41 +139,14 @@ def _note_own(
     largest = max((epsilon for epsilon in epsilons if epsilon is not None), default=None)
     if largest is None or influence <= 0.0:
         return
-    scale = noise_scale(mechanism, sensitivity, largest)
+    scale = mechanism.scale(sensitivity, largest)
     own = own_epsilon(np.array([influence]), mechanism, sensitivity=sensitivity, scale=scale, epsilon=largest)
     yield f"Look at what ε guarantees each person (P1): at ε = {largest:g} it is ε = {own[0]:.4g} for everybody."
 
 
-def _find_incaution(mechanism: Mechanism, low: float, high: float, *, grids: FloatArray, scale: float) -> str | None:
-    """R7: why the ratio of bounds can be above the exact indicator's ratio, as "where …", or None where it is below.
-
-    With Gaussian noise it always is: the smaller the PIS, the larger the factor by which the bound exceeds R6.
-    """
-    if low == high:
-        return None
-    if mechanism.kind == "gaussian":
-        return "under Gaussian noise"
-    if low > 0.0:
-        return "where everybody has a PIS above 0"
-    return "where the noise is small against the steps of the answer" if _grid_is_coarse(high, grids, scale) else None
-
-
-def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
-    """R7, PIS_min = 0: whether the exact ratio is below the bound's for somebody who moves one number by j steps.
-
-    With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), the bound's is k/(k + js). For j = 1, one COUNT,
-    it begins at cosh s = 1 + s, s = 1.616.
-    """
-    for grid in np.unique(grids[grids > 0.0]).tolist():
-        steps, size = high / grid, min(grid / scale, 700.0)
-        if steps * (math.sinh(size) - size) > -math.expm1(-steps * size):
-            return True
-    return False
-
-
-def _note_level(preference: Preference, laplace_bound: bool) -> Iterator[str]:
+def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
     """R8, R10: preferences on the raw RDR."""
-    if laplace_bound and preference.shift_free:
+    if shifts_alike and preference.shift_free:
         yield _NO_DEPENDENCE
     elif preference.unnormalised_variance:
         yield _RAW_VARIANCE

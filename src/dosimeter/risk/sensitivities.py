@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.influence import Contributions, sum_rows
+from dosimeter.arrays import sum_rows
+from dosimeter.influence import Contributions
 from dosimeter.risk.values import Sensitivities
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.ledger import Books, Policy, Reading
-from dosimeter.mechanisms import noise_scale
 from dosimeter.postprocess import error_95
 from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon, format_number
@@ -136,7 +135,7 @@ def list_choices(desk: Desk, prepared: Prepared, books: Books) -> list[Choice]:
     plan, mechanism = prepared.plan, prepared.mechanism
     choices = []
     for epsilon in sorted(books.remaining(desk.candidates), reverse=True):
-        scale = noise_scale(mechanism, plan.sensitivity(mechanism.norm), epsilon)
+        scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
         errors = error_95(plan, mechanism, scale, None)
         after = books.after(epsilon)
         choices.append(

@@ -18,7 +18,6 @@ import numpy as np
 from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
-from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import Output
 from dosimeter.postprocess import assemble_answer, error_95, needs_values
 from dosimeter.release import Prepared
@@ -107,7 +106,7 @@ class Exhibit:
 
     def _is_kept(self, preference: Preference) -> bool:
         """Whether the numbers kept per candidate decide the preference, and its exact limit takes no search."""
-        plain = self.risk.indicator == "bound" and self.risk.mechanism.kind == "laplace"
+        plain = self.risk.indicator == "bound" and self.risk.mechanism.shifts_alike
         return preference.kind == "ratio" or (preference.kind == "variance" and plain)
 
     def require_data(self, digest: str) -> None:
@@ -147,14 +146,14 @@ class Exhibit:
     def own_guarantee(self, epsilon: float) -> float:
         """P1 of the most exposed."""
         risk = self.risk
-        scale = noise_scale(risk.mechanism, risk.sensitivity, epsilon)
+        scale = risk.mechanism.scale(risk.sensitivity, epsilon)
         highest = risk.sensitivities.values[-1:]
         own = own_epsilon(highest, risk.mechanism, sensitivity=risk.sensitivity, scale=scale, epsilon=epsilon)
         return float(min(own[0], epsilon))
 
     def identification(self, epsilon: float) -> float | None:
         """P2, pure differential privacy only."""
-        if self.risk.mechanism.kind != "laplace":
+        if not self.risk.mechanism.pure:
             return None
         return lee_clifton(self.risk.n, epsilon, self.risk.sensitivity, self.difference[0])
 
@@ -175,7 +174,7 @@ class Exhibit:
 
     def posterior(self, charge: float, prior: float) -> float | None:
         """P3, pure differential privacy only."""
-        return posterior_odds(prior, charge) if self.risk.mechanism.kind == "laplace" else None
+        return posterior_odds(prior, charge) if self.risk.mechanism.pure else None
 
 
 def prepare_exhibit(dataset: Dataset, prepared: Prepared, meter: Meter) -> Exhibit:

@@ -19,7 +19,6 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, SchemaError
 from dosimeter.influence import find_contributions, measure_profile
 from dosimeter.ledger import Entry
-from dosimeter.mechanisms import noise_scale
 from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.release import recall_look
 from dosimeter.risk import own_epsilon
@@ -127,7 +126,7 @@ def _own_guarantees(
     sensitivity = plan.sensitivity(mechanism.norm)
     epsilon = float(entry.epsilon)
     own = own_epsilon(
-        norms, mechanism, sensitivity=sensitivity, scale=noise_scale(mechanism, sensitivity, epsilon), epsilon=epsilon
+        norms, mechanism, sensitivity=sensitivity, scale=mechanism.scale(sensitivity, epsilon), epsilon=epsilon
     )
     parts = [profile.attributes[name].tolist() for name in attributes]
     keys = list(zip(*parts, strict=True)) if parts else [()] * len(profile.people)

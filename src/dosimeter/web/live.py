@@ -403,7 +403,7 @@ def _absolute_sentences(desk: Desk, exhibit: Exhibit, epsilon: float, books: Boo
             f"Own guarantee (P1): for the most exposed person the numbers are as private as ε = {own}; the test adds "
             f"{format_epsilon(float(books.epsilon_svt))}.",
         ]
-    if exhibit.risk.mechanism.kind != "laplace":
+    if not exhibit.risk.mechanism.pure:
         return [
             *sentences,
             "Posterior odds and Lee–Clifton's bound are for pure differential privacy: not for Gaussian noise.",

@@ -35,7 +35,7 @@ def describe_question(prepared: Prepared) -> Question:
     plan, mechanism = prepared.plan, prepared.mechanism
     keys = plan.group_keys
     k = (len(keys) if keys is not None else 1) * len(plan.measures)
-    noise = "Laplace noise" if mechanism.kind == "laplace" else f"Gaussian noise ({mechanism.calibration})"
+    noise = f"{mechanism.name.capitalize()} noise" + (f" ({mechanism.calibration})" if mechanism.calibration else "")
     return Question(
         words=_put_in_words(plan),
         n=f"{prepared.n:,}",

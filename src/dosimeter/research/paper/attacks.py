@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.dataset import Dataset
-from dosimeter.mechanisms import Mechanism
+from dosimeter.mechanisms import Laplace
 from dosimeter.release import add_noise, calibrate
 
 CONFIDENCE = 0.999
@@ -112,7 +112,7 @@ def _attack(
     for values in tables:
         total = sum(values)
         epsilon = _find_epsilon(query, values, bounds, people)
-        calibrated = calibrate(Mechanism("laplace"), sensitivity=sensitivity, epsilon=epsilon)
+        calibrated = calibrate(Laplace(), sensitivity=sensitivity, epsilon=epsilon)
         answers = add_noise([total] * releases, calibrated)
         hits = sum(abs(answer - absent_total) >= reach for answer in answers)
         sides.append(Side(epsilon, calibrated.scale, hits))

@@ -15,12 +15,12 @@ import numpy as np
 
 from dosimeter.dataset import Dataset
 from dosimeter.ledger import Charge, Policy, Reading, exact_decimal, remaining_candidates
-from dosimeter.mechanisms import Mechanism, noise_scale
+from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace, Mechanism
 from dosimeter.release import SelectionProblem, calibrate, outcome_distribution, svt_sensitivity, violation_share
 from dosimeter.risk import paper_candidates
 from dosimeter.show import format_percent
 
-LAPLACE = Mechanism("laplace")
+LAPLACE = Laplace()
 ADULT_ROWS, Q1_MATCHES = 32_561, 19  # all that Q1 knows of Adult's training split
 
 
@@ -90,8 +90,8 @@ def show_raw_variance() -> Demonstration:
 def show_classic_gaussian() -> Demonstration:
     """M2: what δ the classic σ really gives at ε = 10, by the exact formula for continuous Gaussian noise."""
     epsilon, delta = 10.0, 1e-6
-    sigma = noise_scale(Mechanism("gaussian", delta, "classic"), 1.0, epsilon)
-    needed = noise_scale(Mechanism("gaussian", delta, "zcdp"), 1.0, epsilon)
+    sigma = ClassicGaussian(delta).scale(1.0, epsilon)
+    needed = Gaussian(delta).scale(1.0, epsilon)
     true = gaussian_delta(sigma, epsilon)
     return Demonstration(
         {"sigma": sigma, "claimed_delta": delta, "true_delta": true, "zcdp_sigma": needed},
@@ -268,7 +268,7 @@ def _variance(values: np.ndarray, counts: np.ndarray) -> float:
 
 def show_violations() -> Demonstration:
     """V5: how many of the released ε's violate the preference, exactly, on Q1 with ε_svt = 1 and τ = 10⁻⁵."""
-    gaussian = Mechanism("gaussian", 1.0 / ADULT_ROWS**2, "zcdp")
+    gaussian = Gaussian(1.0 / ADULT_ROWS**2)
     shares: dict[str, float] = {}
     for name, mechanism in (("laplace", LAPLACE), ("gaussian", gaussian)):
         problem = _adult_count(1e-5, mechanism)

@@ -1,0 +1,209 @@
+"""What every mechanism knows about itself. Pure formulas: nothing is drawn, no data is read.
+
+A scale from here informs the controller; the scale that backs a release is certified again, and if need be enlarged,
+where noise is drawn. A new mechanism is one class with these methods, a row in ``MECHANISMS`` and, if it may back a
+release, a row in the table of what is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from enum import Enum, auto
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
+
+Norm = Literal[1, 2]
+Indicator = Literal["bound", "exact"]
+Calibration = Literal["zcdp", "classic"]
+
+
+class SparseRows(Protocol):
+    """Rows of changes, cell by cell: row r owns ``cells[starts[r]:starts[r + 1]]``."""
+
+    @property
+    def starts(self) -> IntArray: ...
+    @property
+    def cells(self) -> IntArray: ...
+    @property
+    def changes(self) -> FloatArray: ...
+
+
+class Incaution(Enum):
+    """Why a ratio of upper bounds can lie above the ratio of the exact indicator (R7)."""
+
+    ALWAYS = auto()
+    EVERYBODY_MOVES = auto()
+    COARSE_GRID = auto()
+
+
+class Mechanism(ABC):
+    """A kind of noise and its parameters.
+
+    ``name`` and ``calibration`` are what JSON and the ledger call it. ``norm``: how an individual's changes are
+    measured. ``pure``: whether it promises ε without a δ. ``shifts_alike``: whether the bound adds the same amount to
+    everybody's PIS, so that the spread of RDRs does not depend on ε. ``exact_is_continuous``: whether the exact
+    indicator takes the noise for continuous.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[Literal["laplace", "gaussian"]]
+    calibration: ClassVar[Calibration | None]
+    norm: ClassVar[Norm]
+    pure: ClassVar[bool]
+    shifts_alike: ClassVar[bool]
+    exact_is_continuous: ClassVar[bool]
+    delta: float
+
+    # ------------------------------------------------------------ scale and ε
+
+    def scale(self, sensitivity: float, epsilon: float) -> float:
+        """Return the scale of the noise (b or σ) that ε asks for, in the units of the sensitivity. 0 for ε = ∞."""
+        check_sensitivity(sensitivity)
+        check_epsilon(epsilon)
+        if epsilon == math.inf:
+            return 0.0
+        scale = self._scale(sensitivity, epsilon)
+        if scale == math.inf:
+            raise OptionError(f"epsilon {epsilon:g} is too small: the noise would have no finite scale.")
+        return scale
+
+    @abstractmethod
+    def _scale(self, sensitivity: float, epsilon: float) -> float:
+        """Return the scale for a finite ε; ∞ where none is large enough."""
+
+    def epsilon(self, sensitivity: float, scale: float) -> float:
+        """Return the smallest ε that noise of this scale gives: the inverse of ``scale``. ∞ for scale 0."""
+        check_sensitivity(sensitivity)
+        if not scale >= 0.0:
+            raise OptionError("The scale of the noise must not be negative.")
+        return math.inf if scale == 0.0 else self._epsilon(sensitivity / scale)
+
+    @abstractmethod
+    def _epsilon(self, ratio: float) -> float:
+        """Return ε for Δ/scale."""
+
+    @abstractmethod
+    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
+        """P1: return the guarantee that individuals with these positive PIS have for themselves."""
+
+    # ------------------------------------------------------------ how far the noise throws an answer
+
+    def error(self, scale: float, grid: float, probability: float = 0.95) -> float:
+        """Return the smallest multiple a of the grid with P(|noise| ≤ a) ≥ probability, for noise on that grid."""
+        check_scale(scale)
+        if not 0.0 < grid < math.inf:
+            raise OptionError("The grid of the noise must be positive and finite.")
+        if not 0.0 < probability < 1.0:
+            raise OptionError("The probability must lie strictly between 0 and 1.")
+        steps = scale / grid
+        return 0.0 if steps == 0.0 else grid * self._error(steps, probability)
+
+    @abstractmethod
+    def _error(self, steps: float, probability: float) -> float:
+        """Return the error in grid steps, for noise of this many steps."""
+
+    def points(self, scale: float, count: int) -> FloatArray:
+        """Return equally likely points of the continuous noise: its inverse distribution function at (i + ½)/count."""
+        check_scale(scale)
+        if count < 1:
+            raise OptionError("The number of noise points must be at least 1.")
+        half = scale * self._below_median((np.arange(count // 2) + 0.5) / count)
+        return np.concatenate([half, np.zeros(count % 2), -half[::-1]])  # mirrored: symmetric to the last bit
+
+    @abstractmethod
+    def _below_median(self, shares: FloatArray) -> FloatArray:
+        """Return the inverse distribution function of noise of scale 1, at shares below ½."""
+
+    # ------------------------------------------------------------ how exposed people are
+
+    @abstractmethod
+    def bound(self, norms: FloatArray, k: int, scale: float) -> FloatArray:
+        """R3, R4: return the upper bound on the RDR of people with these PIS, over k noisy numbers."""
+
+    @abstractmethod
+    def needs_vectors(self, k: int) -> bool:
+        """Return whether the exact RDR depends on more than the PIS (C9)."""
+
+    @abstractmethod
+    def expect(
+        self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
+    ) -> FloatArray:
+        """R5, R6: return the exact RDR. Without vectors a PIS is taken for a change in a single cell."""
+
+    @abstractmethod
+    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
+        """R7: return why the ratio of bounds can be above the exact one, for PIS from low to high; else None."""
+
+    # ------------------------------------------------------------ after the output is known
+
+    @abstractmethod
+    def mass(self, values: FloatArray) -> FloatArray:
+        """Return what each cell adds to a distance before ``length`` is taken."""
+
+    @abstractmethod
+    def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
+        """Return mass(here + changes) − mass(here), without cancelling."""
+
+    @abstractmethod
+    def length(self, mass: FloatArray) -> FloatArray:
+        """R1: return distances from the sums of their cells' mass."""
+
+    @abstractmethod
+    def loss_unit(self, scale: float) -> float:
+        """R2: return what a difference of mass is divided by to give the privacy loss."""
+
+    # ------------------------------------------------------------ the exact limit (F2)
+
+    @abstractmethod
+    def exact_ratio_is_monotone(self, k: int) -> bool:
+        """Return whether more noise never lowers the ratio of exact RDRs."""
+
+    @abstractmethod
+    def scale_for_ratio(self, low: float, high: float, k: int, threshold: float) -> float:
+        """Return the smallest scale at which the bounds of these two PIS have at least this ratio."""
+
+    @abstractmethod
+    def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
+        """Return the smallest scale at which normalised bounds vary by at most the threshold; None without a formula.
+
+        ``spread``: the standard deviation of the normalised RDRs without noise.
+        """
+
+    # ------------------------------------------------------------ finding ε privately (V5)
+
+    @abstractmethod
+    def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
+        """Return w: the length of the interval that normalised RDRs lie in."""
+
+    @abstractmethod
+    def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
+        """Return u, the place of each normalised RDR in that interval, for PIS/Δ between 0 and 1."""
+
+
+# ---------------------------------------------------------------- guards
+
+
+def check_scale(scale: float) -> None:
+    if not 0.0 <= scale < math.inf:
+        raise OptionError("The scale of the noise must be finite and not negative.")
+
+
+def check_epsilon(epsilon: float) -> None:
+    if not epsilon > 0.0:
+        raise OptionError("epsilon must be greater than 0.")
+
+
+def check_sensitivity(sensitivity: float) -> None:
+    if not 0.0 < sensitivity < math.inf:  # S7
+        raise OptionError(
+            "The sensitivity must be positive and finite. If nobody can move the answer it needs no noise."
+        )

@@ -1,0 +1,205 @@
+"""The Gaussian mechanism: noise of deviation σ in every cell, calibrated by zCDP (M3) or as in the paper (M2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dosimeter.errors import OptionError
+from dosimeter.mechanisms.base import Incaution, Mechanism
+from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_rho
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.mechanisms.base import Calibration, Norm, SparseRows
+
+_CONTINUOUS_FROM = 64.0
+"""Steps per σ from which the discrete Gaussian's quantile is read off the normal one: they agree to 1e-8 steps."""
+
+_GAUSS_NODES = 40
+"""Enough for R6: the integrand is a bell of at most 9 widths, which 40 nodes integrate to the last digits."""
+
+_WIDTHS = 9.0
+"""The rest of a bell beyond 9 widths is below 1e-18 of it."""
+
+_OWN_EPSILON_NODES = 2**14
+"""More distinct PIS than this are rounded up to the next of this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AnyGaussian(Mechanism):
+    """What Gaussian noise is, however its σ was calibrated."""
+
+    name: ClassVar[Literal["gaussian"]] = "gaussian"
+    norm: ClassVar[Norm] = 2
+    pure: ClassVar[bool] = False
+    shifts_alike: ClassVar[bool] = False
+    exact_is_continuous: ClassVar[bool] = True
+
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.delta < 1.0:
+            raise OptionError("delta must lie strictly between 0 and 1.")
+
+    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
+        """P1, by the conversion of M3 whatever the calibration: what this noise really gives.
+
+        More than 16,384 distinct PIS are rounded up to as many steps between a millionth of the largest and the
+        largest, 0.09 % apart: the ε is then a trifle too high, and never too low.
+        """
+        if scale == 0.0:
+            return np.full(len(distances), math.inf)
+        distinct, codes = np.unique(distances, return_inverse=True)
+        if len(distinct) > _OWN_EPSILON_NODES:
+            steps = distinct[-1] * np.geomspace(1e-6, 1.0, _OWN_EPSILON_NODES)
+            codes = np.searchsorted(steps, distinct)[codes]  # a weaker promise, never a stronger one
+            distinct = steps
+        epsilons = [zcdp_epsilon(0.5 * (pis / scale) ** 2, self.delta) for pis in distinct.tolist()]
+        return np.array(epsilons, dtype=np.float64)[codes]
+
+    def _error(self, steps: float, probability: float) -> float:
+        if steps < _CONTINUOUS_FROM:
+            return _quantile_by_summing(steps, probability)
+        return _quantile_in_the_limit(steps, probability)
+
+    def _below_median(self, shares: FloatArray) -> FloatArray:
+        normal = NormalDist()
+        return np.array([normal.inv_cdf(share) for share in shares.tolist()], dtype=np.float64)
+
+    def bound(self, norms: FloatArray, k: int, scale: float) -> FloatArray:
+        return np.hypot(norms, math.sqrt(k) * scale)  # R4
+
+    def needs_vectors(self, k: int) -> bool:
+        return False
+
+    def expect(
+        self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
+    ) -> FloatArray:
+        """R6 as an integral: stable for every k and every ‖c‖/σ, where ₁F₁ overflows or cancels.
+
+        E√Y = π^(−½) ∫ t^(−½) (−dφ/dt) dt with φ the Laplace transform of Y = ‖c + N(0, σ²I)‖². Put sin²θ for
+        2σ²t/(1 + 2σ²t), R² = ‖c‖² + kσ² (R4 squared), p = σ/R, a = ‖c‖²/R²:
+
+            R6 = R √(2/π) ∫₀^(π/2) exp(−a sin²θ / 2p²) cosᵏθ (1 − a sin²θ) dθ/p
+
+        The integrand is entire, positive, and below exp(−sin²θ/2p²): a bell of width p.
+        """
+        distinct, codes = np.unique(norms, return_inverse=True)
+        nodes, weights = np.polynomial.legendre.leggauss(_GAUSS_NODES)
+        nodes, weights = 0.5 * (nodes + 1.0), 0.5 * weights
+        bound = np.hypot(distinct, math.sqrt(k) * scale)
+        results = np.zeros_like(distinct)
+        for chunk in np.array_split(np.flatnonzero(bound), max(1, len(distinct) // 2**14)):
+            level = bound[chunk, np.newaxis]
+            width = np.maximum(scale / level, 1e-150)
+            share = np.square(distinct[chunk, np.newaxis] / level)
+            end = np.arcsin(np.minimum(1.0, _WIDTHS * width))
+            sine = np.sin(end * nodes)
+            square = np.square(sine)
+            exponent = -0.5 * share * np.square(sine / width) + 0.5 * k * np.log1p(-square)
+            integral = ((end / width) * weights * np.exp(exponent) * (1.0 - share * square)).sum(axis=1)
+            results[chunk] = bound[chunk] * math.sqrt(2.0 / math.pi) * integral
+        return results[codes]
+
+    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
+        """R7: the smaller the PIS, the larger the factor by which the bound exceeds R6."""
+        return None if low == high else Incaution.ALWAYS
+
+    def mass(self, values: FloatArray) -> FloatArray:
+        return np.square(values)
+
+    def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
+        return changes * (here + (here + changes))  # (r + c)² − r² without cancelling
+
+    def length(self, mass: FloatArray) -> FloatArray:
+        return np.sqrt(mass)
+
+    def loss_unit(self, scale: float) -> float:
+        return 2.0 * scale * scale
+
+    def exact_ratio_is_monotone(self, k: int) -> bool:
+        return False  # not shown
+
+    def scale_for_ratio(self, low: float, high: float, k: int, threshold: float) -> float:
+        above = (threshold * high - low) * (threshold * high + low)
+        return math.sqrt(above / (k * (1.0 - threshold) * (1.0 + threshold)))
+
+    def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
+        return None
+
+    def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
+        ratio = self._noise_ratio(k, sensitivity, epsilon)
+        root = math.hypot(1.0, ratio)
+        return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
+
+    def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
+        """V5. Only +, ×, /, √: correctly rounded, so equal PIS give equal bits wherever they stand."""
+        ratio = self._noise_ratio(k, sensitivity, epsilon)
+        squares = relative * relative
+        top = math.sqrt(1.0 + ratio * ratio) + ratio
+        risks = squares * (top / (np.sqrt(squares + ratio * ratio) + ratio))
+        return np.minimum(risks, 1.0)
+
+    def _noise_ratio(self, k: int, sensitivity: float, epsilon: float) -> float:
+        """s = √k·σ/Δ."""
+        return math.sqrt(k) * self.scale(sensitivity, epsilon) / sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(_AnyGaussian):
+    """Gaussian noise calibrated by zCDP (M3)."""
+
+    calibration: ClassVar[Calibration] = "zcdp"
+
+    def _scale(self, sensitivity: float, epsilon: float) -> float:
+        rho = zcdp_rho(epsilon, self.delta)
+        scale = sensitivity / math.sqrt(2.0 * rho) if rho > 0.0 else math.inf  # M3
+        return scale * (1.0 + ROUNDING)  # more noise, never less
+
+    def _epsilon(self, ratio: float) -> float:
+        return zcdp_epsilon(0.5 * ratio * ratio, self.delta)  # M3
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGaussian(_AnyGaussian):
+    """Gaussian noise calibrated as in the paper (M2): proven for ε up to 1 only, so it never backs a release."""
+
+    calibration: ClassVar[Calibration] = "classic"
+
+    def _scale(self, sensitivity: float, epsilon: float) -> float:
+        return sensitivity * self._factor() / epsilon  # M2
+
+    def _epsilon(self, ratio: float) -> float:
+        return ratio * self._factor()  # M2
+
+    def _factor(self) -> float:
+        return math.sqrt(2.0 * math.log(1.25 / self.delta))
+
+
+def _quantile_by_summing(steps: float, probability: float) -> float:
+    """The probabilities e^(−z²/2σ²) added outwards from 0 until enough of their total is covered."""
+    rate = 0.5 / (steps * steps)
+    if steps < 1.5:
+        total = 1.0 + 2.0 * math.fsum(math.exp(-rate * z * z) for z in range(1, 60))
+    else:
+        total = steps * math.sqrt(2.0 * math.pi)  # Poisson summation: the rest is below 2 e^(−2π²σ²) < 1e-18
+    covered, quantile = 1.0, 0
+    while covered < probability * total:
+        quantile += 1
+        mass = 2.0 * math.exp(-rate * quantile * quantile)
+        if covered + mass == covered:
+            break  # the probability is 1 to the last digit
+        covered += mass
+    return float(quantile)
+
+
+def _quantile_in_the_limit(steps: float, probability: float) -> float:
+    """By Euler–Maclaurin, |Z| ≤ m holds with the normal probability of ±x(1 + 1/24σ²), x = m + ½, up to O(σ⁻⁴)."""
+    normal = -NormalDist().inv_cdf(0.5 * (1.0 - probability)) * steps
+    return float(max(0, math.ceil(normal * (1.0 - 1.0 / (24.0 * steps * steps)) - 0.5)))

@@ -1,0 +1,122 @@
+"""The Laplace mechanism (M1): noise of scale b = Δ₁/ε in every cell. Pure formulas."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from dosimeter.arrays import sum_rows
+from dosimeter.mechanisms.base import Incaution, Mechanism
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.mechanisms.base import Norm, SparseRows
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(Mechanism):
+    """Laplace noise. It has no δ and no calibration."""
+
+    name: ClassVar[Literal["laplace"]] = "laplace"
+    calibration: ClassVar[None] = None
+    norm: ClassVar[Norm] = 1
+    pure: ClassVar[bool] = True
+    shifts_alike: ClassVar[bool] = True
+    exact_is_continuous: ClassVar[bool] = False
+    delta: ClassVar[float] = 0.0  # type: ignore[misc]
+
+    def _scale(self, sensitivity: float, epsilon: float) -> float:
+        return sensitivity / epsilon  # M1
+
+    def _epsilon(self, ratio: float) -> float:
+        return ratio  # M1
+
+    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
+        return epsilon * (distances / sensitivity)  # P1
+
+    def _error(self, steps: float, probability: float) -> float:
+        """P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) with q = e^(−1/b), solved for m."""
+        tail = 0.5 * (1.0 - probability) * (1.0 + math.exp(-1.0 / steps))
+        return float(max(0, math.ceil(-math.log(tail) * steps - 1.0)))
+
+    def _below_median(self, shares: FloatArray) -> FloatArray:
+        return np.log(2.0 * shares)
+
+    def bound(self, norms: FloatArray, k: int, scale: float) -> FloatArray:
+        return norms + k * scale  # R3
+
+    def needs_vectors(self, k: int) -> bool:
+        return k > 1
+
+    def expect(
+        self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
+    ) -> FloatArray:
+        """R5: noise of mean size g/sinh(g/b) in every cell, and e^(−|c|/b) of it on top of a change by c."""
+        if len(grids) == 0 or k % len(grids):
+            raise ValueError("the number of cells must be a multiple of the number of measures")
+        steps = grids / scale
+        shrink = np.ones_like(steps)  # t/sinh(t), without overflow; 1 for t = 0, continuous noise
+        np.divide(2.0 * steps * np.exp(-steps), -np.expm1(-2.0 * steps), out=shrink, where=steps > 0.0)
+        mean_noise = scale * shrink
+        everywhere = k // len(grids) * float(mean_noise.sum())
+        if vectors is not None:
+            per_entry = mean_noise[vectors.cells % len(grids)] * np.expm1(-np.abs(vectors.changes) / scale)
+            covered = sum_rows(per_entry, vectors.starts)
+        elif np.all(grids == grids[0]):
+            covered = mean_noise[0] * np.expm1(-norms / scale)
+        else:
+            raise ValueError("measures on different grids need the vectors of the sensitivities")
+        return norms + (everywhere + covered)
+
+    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
+        if low == high:
+            return None
+        if low > 0.0:
+            return Incaution.EVERYBODY_MOVES
+        return Incaution.COARSE_GRID if _grid_is_coarse(high, grids, scale) else None
+
+    def mass(self, values: FloatArray) -> FloatArray:
+        return np.abs(values)
+
+    def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
+        return np.abs(here + changes) - np.abs(here)
+
+    def length(self, mass: FloatArray) -> FloatArray:
+        return mass
+
+    def loss_unit(self, scale: float) -> float:
+        return scale
+
+    def exact_ratio_is_monotone(self, k: int) -> bool:
+        return k == 1
+
+    def scale_for_ratio(self, low: float, high: float, k: int, threshold: float) -> float:
+        return (threshold * high - low) / (k * (1.0 - threshold))  # ε* = kΔ(1 − τ)/(τ·PIS_max − PIS_min)
+
+    def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
+        root = math.sqrt(threshold)
+        return sensitivity * (spread - root) / (k * root)  # ε* = k√τ/(s − √τ), s = sd(PIS)/Δ
+
+    def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
+        exact = Fraction(epsilon)
+        return exact / (exact + k)  # V5
+
+    def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
+        return relative  # V5
+
+
+def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
+    """R7, PIS_min = 0: whether the exact ratio is below the bound's for somebody who moves one number by j steps.
+
+    With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), the bound's is k/(k + js). For j = 1, one COUNT,
+    it begins at cosh s = 1 + s, s = 1.616.
+    """
+    for grid in np.unique(grids[grids > 0.0]).tolist():
+        steps, size = high / grid, min(grid / scale, 700.0)
+        if steps * (math.sinh(size) - size) > -math.expm1(-steps * size):
+            return True
+    return False

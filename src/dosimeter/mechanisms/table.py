@@ -1,0 +1,37 @@
+"""Every mechanism there is, by the name and the calibration that a controller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dosimeter.errors import OptionError
+from dosimeter.mechanisms.base import Calibration, Mechanism
+from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
+from dosimeter.mechanisms.laplace import Laplace
+
+PURE: Mapping[str, Callable[[], Mechanism]] = {"laplace": Laplace}
+WITH_DELTA: Mapping[str, Mapping[Calibration, Callable[[float], Mechanism]]] = {
+    "gaussian": {"zcdp": Gaussian, "classic": ClassicGaussian},
+}
+MECHANISMS = (*PURE, *WITH_DELTA)
+
+
+def make_pure(name: str) -> Mechanism | None:
+    """Return the mechanism of this name that has no δ; None where this name's has one."""
+    _require_known(name)
+    return PURE[name]() if name in PURE else None
+
+
+def make_with_delta(name: str, delta: float, calibration: Calibration | None = None) -> Mechanism:
+    """Return the mechanism of this name with its δ, calibrated as asked for; by default in the first way there is."""
+    _require_known(name)
+    ways = WITH_DELTA[name]
+    chosen = next(iter(ways)) if calibration is None else calibration
+    if chosen not in ways:
+        raise OptionError(f"calibration must be one of {', '.join(ways)}.")
+    return ways[chosen](delta)
+
+
+def _require_known(name: str) -> None:
+    if name not in MECHANISMS:
+        raise OptionError(f"mechanism must be one of {', '.join(MECHANISMS)}.")
