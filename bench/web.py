@@ -25,10 +25,11 @@ from typing import Any
 import httpx
 import numpy as np
 
-from dosimeter.web.auth import User, add_user, make_token
-from dosimeter.web.database import Database
-from dosimeter.web.keys import make_key
-from dosimeter.web.tables import USERS
+from dosimeter.web.auth import add_user, make_token
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.keys import make_key
+from dosimeter.web.store.tables import USERS
+from dosimeter.web.store.user import User
 
 START = (
     "import sys, pathlib; from dosimeter.web.serving import serve; from dosimeter.web.settings import load_settings;"

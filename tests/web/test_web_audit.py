@@ -19,9 +19,9 @@ from web_site import Guest, Site, write_configuration
 
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.web.audit import check_audit, export_audit, note
-from dosimeter.web.database import _MIGRATIONS, Database
-from dosimeter.web.tables import AUDIT
+from dosimeter.web.store.audit import check_audit, export_audit, note
+from dosimeter.web.store.database import _MIGRATIONS, Database
+from dosimeter.web.store.tables import AUDIT
 
 
 @pytest.fixture

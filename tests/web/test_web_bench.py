@@ -25,11 +25,11 @@ from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web import deciding, jobs, others
-from dosimeter.web.auth import User
 from dosimeter.web.exhibit import prepare_exhibit
 from dosimeter.web.exposure import sum_guarantees
 from dosimeter.web.jobs import Bench, Job, Meter, Rank
-from dosimeter.web.tables import QUERIES, USERS
+from dosimeter.web.store.tables import QUERIES, USERS
+from dosimeter.web.store.user import User
 
 CLINIC = Path(str(clinic_settings().schema))
 FILTERED = "MEDIAN(rdr) FILTER (WHERE smoker) / MEDIAN(rdr) >= 0.5"

@@ -9,8 +9,8 @@ from browsing import OpenPage, approve_button, decide, expect, wait_for_approval
 from waiting import LONGEST_WAIT
 from web_site import PASSWORD, Guest, Site, clinic_settings, read_text
 
-from dosimeter.web.database import Database
-from dosimeter.web.tables import SESSIONS, USERS
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import SESSIONS, USERS
 
 SUM = "SELECT SUM(visits) FROM clinic"
 

@@ -22,11 +22,11 @@ from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_setting
 from dosimeter.errors import LimitError, OptionError
 from dosimeter.web import auth, checking, shield, throttle
 from dosimeter.web.checking import CheckRoom, check_query
-from dosimeter.web.database import Database
 from dosimeter.web.gate import MOST_HASHED, Crowded, Gate
 from dosimeter.web.models import PublicCheck, check_text, find_odd_letter
 from dosimeter.web.settings import load_settings
-from dosimeter.web.tables import ATTEMPTS
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import ATTEMPTS
 from dosimeter.web.throttle import Limits, Throttled
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"

@@ -14,12 +14,12 @@ from web_site import PASSWORD, Guest, Site, make_settings, read_text
 
 from dosimeter.errors import OptionError
 from dosimeter.web import auth, throttle
-from dosimeter.web.database import Database
 from dosimeter.web.devices import DEVICE_COOKIE
-from dosimeter.web.keys import make_password
 from dosimeter.web.pages import NOTICE_COOKIE
 from dosimeter.web.passwords import check_password, find_weakness
 from dosimeter.web.serving import warn_of_proxy
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.keys import make_password
 from dosimeter.web.throttle import Limits, Throttled
 
 WEAK = [

@@ -27,12 +27,12 @@ from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web import exhibit as exhibits
 from dosimeter.web.checking import underline_clause
-from dosimeter.web.database import Database
 from dosimeter.web.exhibit import compress_classes, prepare_exhibit
 from dosimeter.web.exposure import sum_guarantees
 from dosimeter.web.jobs import Bench, Meter
 from dosimeter.web.settings import load_settings
-from dosimeter.web.tables import METADATA, VERSION_TABLE
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import METADATA, VERSION_TABLE
 
 CLINIC = Path(str(clinic_settings().schema))
 

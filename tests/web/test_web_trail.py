@@ -18,11 +18,11 @@ from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, w
 
 from dosimeter.ledger import Ledger
 from dosimeter.web import auth
-from dosimeter.web.audit import NOBODY, OPERATOR, SERVER
-from dosimeter.web.database import Database
-from dosimeter.web.inbox import find_own, withdraw_query
 from dosimeter.web.models import show_query
-from dosimeter.web.tables import AUDIT, QUERIES, USERS
+from dosimeter.web.store.audit import NOBODY, OPERATOR, SERVER
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.queries import find_own, withdraw_query
+from dosimeter.web.store.tables import AUDIT, QUERIES, USERS
 from dosimeter.web.throttle import Limits
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"

@@ -15,11 +15,12 @@ import uvicorn
 from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.web.app import make_app
-from dosimeter.web.auth import User, add_user, make_token
+from dosimeter.web.auth import add_user, make_token
 from dosimeter.web.connections import make_server
-from dosimeter.web.database import Database
 from dosimeter.web.settings import DatasetSettings, Settings
-from dosimeter.web.tables import USERS
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import USERS
+from dosimeter.web.store.user import User
 
 PASSWORD = "correct horse battery"
 USERS_AND_ROLES = {"carol": "controller", "conrad": "controller", "anna": "analyst", "bob": "analyst"}

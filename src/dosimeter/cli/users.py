@@ -14,7 +14,7 @@ from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.web.database import Database
+    from dosimeter.web.store import Database
 
 
 Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")]
@@ -33,8 +33,8 @@ users = typer.Typer(
 @contextmanager
 def _open(config: Path) -> Iterator[Database]:
     o.require_web()
-    from dosimeter.web.database import Database
     from dosimeter.web.settings import read_database
+    from dosimeter.web.store import Database
 
     database = Database(read_database(config))
     try:
@@ -98,7 +98,7 @@ def secret(
 ) -> int:
     """Write a new secret for signing cookies into a file that only you can read."""
     o.require_web()
-    from dosimeter.web.keys import make_key
+    from dosimeter.web.store import make_key
 
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

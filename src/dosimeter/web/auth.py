@@ -9,34 +9,37 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
-from dosimeter.web.audit import NOBODY, OPERATOR, write_audit
-from dosimeter.web.database import Database
-from dosimeter.web.keys import digest_key, make_identifier, make_key, make_password
 from dosimeter.web.passwords import LONGEST_PASSWORD, check_password
-from dosimeter.web.tables import AUDIT, SESSIONS, TOKENS, USERS, later, write_time
+from dosimeter.web.store import (
+    AUDIT,
+    NOBODY,
+    OPERATOR,
+    SESSIONS,
+    TOKENS,
+    USERS,
+    Database,
+    Role,
+    User,
+    digest_key,
+    later,
+    make_identifier,
+    make_key,
+    make_password,
+    write_audit,
+    write_time,
+)
 from dosimeter.web.throttle import Limits, clean_name, count_attempt, take_back
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-Role = Literal["analyst", "controller"]
 TOKEN_PREFIX = "dsm_"
 SUCCEEDED, FAILED = "signed in", "failed to sign in"
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Somebody who is signed in. ``session`` is the digest of their session, empty for an API token."""
-
-    id: str
-    name: str
-    role: Role
-    session: str = ""
 
 
 @cache

@@ -8,10 +8,8 @@ from __future__ import annotations
 from dosimeter.errors import PreferenceError, QueryError
 from dosimeter.planning import QueryPlan, list_identifying, name_columns
 from dosimeter.risk import Preference
-from dosimeter.web.audit import note
-from dosimeter.web.auth import User
-from dosimeter.web.inbox import Row
 from dosimeter.web.office import Office
+from dosimeter.web.store import Row, User, note
 
 TRIED = "tried a condition"
 

@@ -19,13 +19,9 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.release import ReleaseOrder, release
-from dosimeter.web.audit import SERVER, write_audit
-from dosimeter.web.auth import User
-from dosimeter.web.inbox import Row, find_query
-from dosimeter.web.keys import make_identifier
 from dosimeter.web.models import PHRASES
 from dosimeter.web.office import Desk, Office
-from dosimeter.web.tables import QUERIES, write_time
+from dosimeter.web.store import QUERIES, SERVER, Row, User, find_query, make_identifier, write_audit, write_time
 from dosimeter.web.trouble import report_bug
 
 UNDECIDED = ("waiting", "interrupted")

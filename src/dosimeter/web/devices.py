@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from itsdangerous import BadSignature
 
-from dosimeter.web.keys import make_identifier
 from dosimeter.web.office import Office
-from dosimeter.web.tables import USERS, write_time
+from dosimeter.web.store import USERS, make_identifier, write_time
 from dosimeter.web.throttle import clean_name
 
 DEVICE_COOKIE = "dosimeter_device"

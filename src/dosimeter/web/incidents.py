@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Incident
-from dosimeter.web.audit import note
-from dosimeter.web.auth import User
 from dosimeter.web.office import Desk, Office
+from dosimeter.web.store import User, note
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
 REFUSED = "This dataset is stopped, so nothing is released from it. Clear the incident first."

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
-from dosimeter.web.keys import make_identifier
+from dosimeter.web.store import make_identifier
 from dosimeter.web.trouble import report_bug
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from dosimeter.web.addresses import group_address
-from dosimeter.web.audit import NOBODY, write_audit
-from dosimeter.web.database import COUNTING, Database, take_turn
-from dosimeter.web.tables import ATTEMPTS, USERS, later, write_time
+from dosimeter.web.store import ATTEMPTS, COUNTING, NOBODY, USERS, Database, later, take_turn, write_audit, write_time
 
 PER_ADDRESS = 6  # an address may fail this many times as often as one account from it
 PER_ACCOUNT = 4  # and an account, from everywhere together

@@ -12,8 +12,6 @@ from fastapi.responses import Response
 from dosimeter.dataset import Dataset
 from dosimeter.ledger import Entry
 from dosimeter.show import format_number
-from dosimeter.web.audit import note
-from dosimeter.web.auth import User
 from dosimeter.web.charts import staircase_spec
 from dosimeter.web.costs import ALGORITHMS, describe_policy
 from dosimeter.web.exposure import Sums, sum_guarantees
@@ -21,6 +19,7 @@ from dosimeter.web.jobs import Job, Meter
 from dosimeter.web.office import Desk, Office
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render, require_desk, show_moment
 from dosimeter.web.routes.decision import PATIENCE
+from dosimeter.web.store import User, note
 
 router = APIRouter()
 

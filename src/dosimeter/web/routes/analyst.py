@@ -10,15 +10,13 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import InputError, LimitError
-from dosimeter.web.audit import note
-from dosimeter.web.auth import User
 from dosimeter.web.checking import CheckRoom, underline_clause
-from dosimeter.web.inbox import Row, find_own, list_own, submit_query, withdraw_query
 from dosimeter.web.incidents import tell_analysts
 from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
 from dosimeter.web.released import list_released
+from dosimeter.web.store import Row, User, find_own, list_own, note, submit_query, withdraw_query
 
 router = APIRouter()
 PAGE = 20

@@ -13,9 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.version import __version__
-from dosimeter.web.auth import User, find_token
+from dosimeter.web.auth import find_token
 from dosimeter.web.checking import CheckRoom
-from dosimeter.web.inbox import Row, find_own, list_own, submit_query
 from dosimeter.web.incidents import tell_analysts
 from dosimeter.web.models import (
     NewQuery,
@@ -31,6 +30,7 @@ from dosimeter.web.office import Office
 from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
 from dosimeter.web.released import MOST_LISTED, list_released
 from dosimeter.web.routes.analyst import note_reading, note_readings
+from dosimeter.web.store import Row, User, find_own, list_own, submit_query
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before

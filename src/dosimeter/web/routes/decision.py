@@ -22,8 +22,6 @@ from dosimeter.planning import digest_measured
 from dosimeter.release import Prepared
 from dosimeter.risk import Choice, Preference, parse_preference
 from dosimeter.schema import Schema
-from dosimeter.web.audit import note
-from dosimeter.web.auth import User
 from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import (
     ALGORITHMS,
@@ -36,7 +34,6 @@ from dosimeter.web.costs import (
 )
 from dosimeter.web.deciding import find_earlier, settle_left
 from dosimeter.web.exhibit import Exhibit, prepare_exhibit
-from dosimeter.web.inbox import OPEN, Row, count_open, find_query, list_open, mark_looked, read_thresholds
 from dosimeter.web.jobs import Job, Meter, Rank
 from dosimeter.web.live import Live, OwnThreshold, describe_person, read_live
 from dosimeter.web.models import PHRASES
@@ -44,6 +41,7 @@ from dosimeter.web.office import Desk, Office
 from dosimeter.web.others import MOST_LOOKED_AT, Squeezed, list_squeezed
 from dosimeter.web.pages import Controller, OfficeOf, Refused, is_own, make_csrf, render
 from dosimeter.web.question import describe_question, preview_answer
+from dosimeter.web.store import OPEN, Row, User, count_open, find_query, list_open, mark_looked, note, read_thresholds
 from dosimeter.web.wishes import Wish, list_two_way_columns, read_fields, recall_wish, write_preference
 
 router = APIRouter()

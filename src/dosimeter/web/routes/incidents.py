@@ -9,10 +9,10 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel
 
 from dosimeter.errors import LedgerError
-from dosimeter.web.audit import note
 from dosimeter.web.incidents import clear_incident, list_incidents
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render, require_desk
 from dosimeter.web.routes.verdicts import Reason
+from dosimeter.web.store import note
 
 router = APIRouter()
 

@@ -9,13 +9,23 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.web.audit import AuditFilter, list_audit, note, read_head
-from dosimeter.web.auth import User
 from dosimeter.web.deciding import settle_left
-from dosimeter.web.inbox import count_open, find_query, list_decided, list_open, read_thresholds, save_thresholds
 from dosimeter.web.models import PHRASES, check_text
 from dosimeter.web.office import Office
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render
+from dosimeter.web.store import (
+    AuditFilter,
+    User,
+    count_open,
+    find_query,
+    list_audit,
+    list_decided,
+    list_open,
+    note,
+    read_head,
+    read_thresholds,
+    save_thresholds,
+)
 
 router = APIRouter()
 PAGE = 50

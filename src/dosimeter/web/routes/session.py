@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import OptionError
 from dosimeter.web import auth
-from dosimeter.web.audit import note
 from dosimeter.web.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
 from dosimeter.web.gate import Crowded
 from dosimeter.web.models import LineText, PublicToken
@@ -35,6 +34,7 @@ from dosimeter.web.pages import (
     render,
     render_public,
 )
+from dosimeter.web.store import note
 from dosimeter.web.throttle import Limits, Throttled, refuse_throttled
 
 router = APIRouter()

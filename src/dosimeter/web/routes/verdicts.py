@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BaseModel, Field
 from dosimeter.errors import DatasetStopped, DosimeterError
 from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
-from dosimeter.web.auth import User
 from dosimeter.web.conditions import admit_condition
 from dosimeter.web.costs import count_cost, explain_refusal, find_worst
 from dosimeter.web.deciding import (
@@ -41,6 +40,7 @@ from dosimeter.web.routes.decision import (
     show_decision,
     state_preference,
 )
+from dosimeter.web.store import User
 from dosimeter.web.wishes import Wish, recall_wish, write_query
 
 router = APIRouter()

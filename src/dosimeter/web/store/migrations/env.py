@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from dosimeter.web.tables import METADATA, VERSION_TABLE
+from dosimeter.web.store.tables import METADATA, VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=METADATA, version_table=VERSION_TABLE

@@ -8,12 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from dosimeter.errors import LimitError
-from dosimeter.web.audit import write_audit
-from dosimeter.web.auth import User
-from dosimeter.web.database import Database
-from dosimeter.web.keys import make_identifier
 from dosimeter.web.models import NewQuery
-from dosimeter.web.tables import QUERIES, THRESHOLDS, USERS, write_time
+from dosimeter.web.store.audit import write_audit
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.keys import make_identifier
+from dosimeter.web.store.tables import QUERIES, THRESHOLDS, USERS, write_time
+from dosimeter.web.store.user import User
 
 Row = sa.RowMapping
 OPEN = ("waiting", "approving", "interrupted")

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from alembic import op
 
 from dosimeter.ledger import GENESIS
-from dosimeter.web.audit_chain import AuditRecord
-from dosimeter.web.tables import write_time
+from dosimeter.web.store.audit_chain import AuditRecord
+from dosimeter.web.store.tables import write_time
 
 revision = "0003"
 down_revision = "0002"

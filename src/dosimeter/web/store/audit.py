@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import GENESIS, Verification
-from dosimeter.web.audit_chain import COLUMNS, AuditRecord, BadAuditRecord, follow_audit, verify_audit
-from dosimeter.web.database import AUDITING, Database, take_turn
-from dosimeter.web.tables import AUDIT, write_time
+from dosimeter.web.store.audit_chain import COLUMNS, AuditRecord, BadAuditRecord, follow_audit, verify_audit
+from dosimeter.web.store.database import AUDITING, Database, take_turn
+from dosimeter.web.store.tables import AUDIT, write_time
 
 OPERATOR = "operator"  # whoever types dosimeter user
 SERVER = "server"
