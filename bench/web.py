@@ -25,7 +25,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from dosimeter.web.auth import add_user, make_token
+from dosimeter.web.identity.users import add_user, make_token
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_key
 from dosimeter.web.store.tables import USERS

@@ -24,7 +24,7 @@ def _quick_passwords() -> Iterator[None]:
     """Argon2 is slow on purpose. The tests sign in hundreds of times, so here it is quick; one test takes the real."""
     from argon2 import PasswordHasher
 
-    from dosimeter.web import auth
+    from dosimeter.web.identity import users as auth
 
     with pytest.MonkeyPatch.context() as patch:
         quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

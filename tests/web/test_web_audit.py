@@ -313,7 +313,7 @@ def test_what_is_refused_is_on_record_once_per_session_and_page(site: Site, anna
 
 
 def test_use_of_a_token_is_on_record_once_a_day(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web import auth
+    from dosimeter.web.identity import users as auth
 
     assert "never" in anna.get("/me").text
     with site.api() as api:

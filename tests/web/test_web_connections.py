@@ -22,8 +22,8 @@ from waiting import LONGEST_WAIT, wait_until
 from web_site import Site
 
 from dosimeter.web import connections
-from dosimeter.web.addresses import group_address
 from dosimeter.web.connections import Capacity, Connections, LimitedServer, OncePerMinute
+from dosimeter.web.identity.addresses import group_address
 
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\n"
 HALF_A_BODY = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf"

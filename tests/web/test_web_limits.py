@@ -20,14 +20,16 @@ from waiting import LONGEST_WAIT, wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
 
 from dosimeter.errors import LimitError, OptionError
-from dosimeter.web import auth, checking, shield, throttle
+from dosimeter.web import checking, shield
 from dosimeter.web.checking import CheckRoom, check_query
-from dosimeter.web.gate import MOST_HASHED, Crowded, Gate
+from dosimeter.web.identity import throttle
+from dosimeter.web.identity import users as auth
+from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
+from dosimeter.web.identity.throttle import Limits, Throttled
 from dosimeter.web.models import PublicCheck, check_text, find_odd_letter
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import ATTEMPTS
-from dosimeter.web.throttle import Limits, Throttled
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 

@@ -13,14 +13,15 @@ from test_web_trail import count_actions
 from web_site import PASSWORD, Guest, Site, make_settings, read_text
 
 from dosimeter.errors import OptionError
-from dosimeter.web import auth, throttle
 from dosimeter.web.devices import DEVICE_COOKIE
+from dosimeter.web.identity import throttle
+from dosimeter.web.identity import users as auth
+from dosimeter.web.identity.passwords import check_password, find_weakness
+from dosimeter.web.identity.throttle import Limits, Throttled
 from dosimeter.web.pages import NOTICE_COOKIE
-from dosimeter.web.passwords import check_password, find_weakness
 from dosimeter.web.serving import warn_of_proxy
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_password
-from dosimeter.web.throttle import Limits, Throttled
 
 WEAK = [
     "1234567890", "0987654321", "1111111111", "12345678901234567890", "11 22 33 44 55", "31.12.1999 10",

@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
 
-from dosimeter.web import auth
+from dosimeter.web.identity import users as auth
+from dosimeter.web.identity.throttle import PER_ADDRESS
 from dosimeter.web.pages import ENTRY_COOKIE, SESSION_COOKIE
 from dosimeter.web.shield import POLICY
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import SESSIONS, TOKENS, USERS
-from dosimeter.web.throttle import PER_ADDRESS
 
 HOSTILE = "'; DROP TABLE web_users; -- \"<script>alert(1)</script>{{999983*999979}}${999983*999979}%0d%0aSet-Cookie:x=1"
 

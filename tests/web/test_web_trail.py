@@ -17,13 +17,13 @@ from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
 
 from dosimeter.ledger import Ledger
-from dosimeter.web import auth
+from dosimeter.web.identity import users as auth
+from dosimeter.web.identity.throttle import Limits
 from dosimeter.web.models import show_query
 from dosimeter.web.store.audit import NOBODY, OPERATOR, SERVER
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES, USERS
-from dosimeter.web.throttle import Limits
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 LIMITS = Limits("10.0.0.9", 5, 15)

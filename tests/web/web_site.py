@@ -15,8 +15,8 @@ import uvicorn
 from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.web.app import make_app
-from dosimeter.web.auth import add_user, make_token
 from dosimeter.web.connections import make_server
+from dosimeter.web.identity.users import add_user, make_token
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import USERS

@@ -47,7 +47,7 @@ def _open(config: Path) -> Iterator[Database]:
 @users.command("add")
 def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int:
     """Make an account. Its password is printed once; the user can change it."""
-    from dosimeter.web.auth import add_user
+    from dosimeter.web.identity import add_user
 
     with _open(config) as database:
         password = add_user(database, name, role)
@@ -58,7 +58,7 @@ def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int
 @users.command("reset")
 def reset(name: UserName, config: Config, json: o.Json = False) -> int:
     """A new password; every session and token of theirs ends, and a disabled user is enabled again."""
-    from dosimeter.web.auth import reset_password
+    from dosimeter.web.identity import reset_password
 
     with _open(config) as database:
         password = reset_password(database, name)
@@ -69,7 +69,7 @@ def reset(name: UserName, config: Config, json: o.Json = False) -> int:
 @users.command("disable")
 def disable(name: UserName, config: Config) -> int:
     """No more sign-ins; sessions and tokens end at once. Queries and records stay."""
-    from dosimeter.web.auth import disable_user
+    from dosimeter.web.identity import disable_user
 
     with _open(config) as database:
         disable_user(database, name)
@@ -80,7 +80,7 @@ def disable(name: UserName, config: Config) -> int:
 @users.command("list")
 def list_all(config: Config, json: o.Json = False) -> int:
     """Who has an account."""
-    from dosimeter.web.auth import list_users
+    from dosimeter.web.identity import list_users
 
     with _open(config) as database:
         found = list_users(database)

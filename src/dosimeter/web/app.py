@@ -18,7 +18,7 @@ from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
 from dosimeter.web.checking import CheckRoom
 from dosimeter.web.deciding import reconcile
-from dosimeter.web.gate import Gate
+from dosimeter.web.identity import Gate
 from dosimeter.web.office import Office
 from dosimeter.web.pages import (
     NotSignedIn,

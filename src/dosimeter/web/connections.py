@@ -22,7 +22,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from dosimeter.web.addresses import group_address
+from dosimeter.web.identity import group_address
 from dosimeter.web.trouble import LOG
 
 SLOWEST_HEAD = 10.0  # seconds from the connection, or from the first byte of a further request

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from dosimeter.web.auth import add_user
+from dosimeter.web.identity import add_user
 from dosimeter.web.models import NewQuery
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store import USERS, Database, User, make_key, make_password, submit_query

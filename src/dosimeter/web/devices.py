@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from itsdangerous import BadSignature
 
+from dosimeter.web.identity import clean_name
 from dosimeter.web.office import Office
 from dosimeter.web.store import USERS, make_identifier, write_time
-from dosimeter.web.throttle import clean_name
 
 DEVICE_COOKIE = "dosimeter_device"
 KEPT = 180 * 24 * 3600  # seconds

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.version import __version__
-from dosimeter.web.auth import find_token
 from dosimeter.web.checking import CheckRoom
+from dosimeter.web.identity import find_token
 from dosimeter.web.incidents import tell_analysts
 from dosimeter.web.models import (
     NewQuery,

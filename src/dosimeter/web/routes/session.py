@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import OptionError
-from dosimeter.web import auth
+from dosimeter.web import identity
 from dosimeter.web.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
-from dosimeter.web.gate import Crowded
+from dosimeter.web.identity import Crowded, Limits, Throttled, refuse_throttled
 from dosimeter.web.models import LineText, PublicToken
 from dosimeter.web.pages import (
     ENTRY_COOKIE,
@@ -35,7 +35,6 @@ from dosimeter.web.pages import (
     render_public,
 )
 from dosimeter.web.store import note
-from dosimeter.web.throttle import Limits, Throttled, refuse_throttled
 
 router = APIRouter()
 TOKEN_COOKIE = "dosimeter_token"
@@ -107,7 +106,7 @@ async def sign_in(request: Request, office: OfficeOf, gate: GateOf, form: Annota
         await run_in_threadpool(refuse_throttled, database, form.name, limits)
         begun = await gate.run(
             visitor,
-            lambda: auth.sign_in(database, form.name, form.password, limits, hours=hours),
+            lambda: identity.sign_in(database, form.name, form.password, limits, hours=hours),
             known=device is not None,
         )
     except Throttled as throttled:
@@ -119,11 +118,11 @@ async def sign_in(request: Request, office: OfficeOf, gate: GateOf, form: Annota
     return await run_in_threadpool(_begin_session, request, office, begun, back, known=device is not None)
 
 
-def _begin_session(request: Request, office: OfficeOf, begun: auth.SignedIn, back: str, *, known: bool) -> Response:
+def _begin_session(request: Request, office: OfficeOf, begun: identity.SignedIn, back: str, *, known: bool) -> Response:
     """Lead to the page that was asked for, with the session's cookie, and the device's if it has none."""
     settings, before = office.settings, find_visitor(request)
     if before is not None:
-        auth.end_session(office.database, before)
+        identity.end_session(office.database, before)
     page = RedirectResponse(find_way_back(back, begun.user.role) or "/", status_code=303)
     safe: dict[str, Any] = {"httponly": True, "secure": settings.secure}
     session = str(office.signer("session").dumps(begun.key))
@@ -153,13 +152,13 @@ def _write_throttled(office: OfficeOf, throttled: Throttled) -> str:
 
 @router.post("/sign-out")
 def sign_out(office: OfficeOf, user: Visitor) -> Response:
-    auth.end_session(office.database, user)
+    identity.end_session(office.database, user)
     return _signed_out()
 
 
 @router.post("/sign-out-everywhere")
 def sign_out_everywhere(office: OfficeOf, user: Visitor) -> Response:
-    auth.end_everything(office.database, user)
+    identity.end_everything(office.database, user)
     return _signed_out()
 
 
@@ -190,7 +189,7 @@ def _read_fresh(office: OfficeOf, user: Visitor, cookie: str) -> str:
 def _me_page(
     request: Request, office: OfficeOf, user: Visitor, fresh: str = "", said: str = "", status: int = 200
 ) -> Response:
-    tokens = [PublicToken.model_validate(token) for token in auth.list_tokens(office.database, user)]
+    tokens = [PublicToken.model_validate(token) for token in identity.list_tokens(office.database, user)]
     return render_public(request, "me.html", user, status=status, tokens=tokens, fresh=fresh, said=said)
 
 
@@ -202,7 +201,7 @@ async def change_password(
     try:
         changed = await gate.run(
             f"user {user.id}",
-            lambda: auth.change_password(office.database, user, form.current, form.fresh, limits),
+            lambda: identity.change_password(office.database, user, form.current, form.fresh, limits),
             known=True,
         )
         said, status = (CHANGED, 200) if changed else ("The current password is not right.", 422)
@@ -219,8 +218,8 @@ async def change_password(
 def make_token(office: OfficeOf, user: Analyst, form: Annotated[TokenForm, Form()]) -> Response:
     """Shown once; only its digest is kept."""
     try:
-        key = auth.make_token(office.database, user, form.name)
-    except auth.SessionEnded:
+        key = identity.make_token(office.database, user, form.name)
+    except identity.SessionEnded:
         raise NotSignedIn from None
     note(office.database, user.name, "made a token", detail=form.name)
     page = RedirectResponse("/me", status_code=303)
@@ -233,7 +232,7 @@ def make_token(office: OfficeOf, user: Analyst, form: Annotated[TokenForm, Form(
 
 @router.post("/me/tokens/{token_id}/revoke")
 def revoke_token(office: OfficeOf, user: Analyst, token_id: str) -> Response:
-    if not token_id.isalnum() or not auth.revoke_token(office.database, user, token_id):
+    if not token_id.isalnum() or not identity.revoke_token(office.database, user, token_id):
         raise Refused(404, "not_found", "There is no such token.")
     note(office.database, user.name, "revoked a token")
     return RedirectResponse("/me", status_code=303)

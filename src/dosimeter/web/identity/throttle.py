@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from dosimeter.web.addresses import group_address
+from dosimeter.web.identity.addresses import group_address
 from dosimeter.web.store import ATTEMPTS, COUNTING, NOBODY, USERS, Database, later, take_turn, write_audit, write_time
 
 PER_ADDRESS = 6  # an address may fail this many times as often as one account from it

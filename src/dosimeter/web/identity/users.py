@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, get_args
 import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
-from dosimeter.web.passwords import LONGEST_PASSWORD, check_password
+from dosimeter.web.identity.passwords import LONGEST_PASSWORD, check_password
+from dosimeter.web.identity.throttle import Limits, clean_name, count_attempt, take_back
 from dosimeter.web.store import (
     AUDIT,
     NOBODY,
@@ -33,7 +34,6 @@ from dosimeter.web.store import (
     write_audit,
     write_time,
 )
-from dosimeter.web.throttle import Limits, clean_name, count_attempt, take_back
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher

@@ -29,7 +29,7 @@ _LEAST_REST = 5  # characters that must be left beside sequences, or beside the 
 @cache
 def _list_common() -> frozenset[str]:
     """Return the best-known words that passwords are made of."""
-    text = resources.files("dosimeter.web").joinpath("common_words.txt").read_text(encoding="utf-8")
+    text = resources.files("dosimeter.web.identity").joinpath("common_words.txt").read_text(encoding="utf-8")
     return frozenset(text.split())
 
 
