@@ -32,7 +32,7 @@ from dosimeter.web.store.tables import USERS
 from dosimeter.web.store.user import User
 
 START = (
-    "import sys, pathlib; from dosimeter.web.serving import serve; from dosimeter.web.settings import load_settings;"
+    "import sys, pathlib; from dosimeter.web.run import serve; from dosimeter.web.settings import load_settings;"
     "serve(load_settings(pathlib.Path(sys.argv[1])), lambda address: print(address, flush=True))"
 )
 PASSWORD = "correct horse battery"

@@ -24,11 +24,11 @@ def _quick_passwords() -> Iterator[None]:
     """Argon2 is slow on purpose. The tests sign in hundreds of times, so here it is quick; one test takes the real."""
     from argon2 import PasswordHasher
 
-    from dosimeter.web.identity import users as auth
+    from dosimeter.web.identity import users
 
     with pytest.MonkeyPatch.context() as patch:
         quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-        patch.setattr(auth, "_hasher", lambda: quick)
+        patch.setattr(users, "_hasher", lambda: quick)
         yield
 
 
@@ -36,8 +36,8 @@ def _quick_passwords() -> Iterator[None]:
 def _patient_pages() -> Iterator[None]:
     """A page that waits for a computation soon shows progress instead. Here it waits as long as a slow machine needs,
     unless a test keeps the bench busy: only the jobs of tests have a text for a key."""
-    from dosimeter.web.jobs import Bench, Job
     from dosimeter.web.routes.decision import PATIENCE
+    from dosimeter.web.worker import Bench, Job
 
     ask = Bench.ask
 

@@ -24,12 +24,12 @@ from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
-from dosimeter.web import deciding, jobs, others
+from dosimeter.web import deciding, others, worker
+from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.exhibit import prepare_exhibit
-from dosimeter.web.exposure import sum_guarantees
-from dosimeter.web.jobs import Bench, Job, Meter, Rank
 from dosimeter.web.store.tables import QUERIES, USERS
 from dosimeter.web.store.user import User
+from dosimeter.web.worker import Bench, Job, Meter, Rank
 
 CLINIC = Path(str(clinic_settings().schema))
 FILTERED = "MEDIAN(rdr) FILTER (WHERE smoker) / MEDIAN(rdr) >= 0.5"
@@ -406,7 +406,7 @@ def test_request_threads_never_read_the_data(
         return read(self, query)
 
     monkeypatch.setattr(DuckDBEngine, "fetch", watch)
-    monkeypatch.setattr(jobs, "MOST_HEAVY", 1)
+    monkeypatch.setattr(worker, "MOST_HEAVY", 1)
     first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     wish = {"preset": "own", "text": FILTERED}
     for query_id in (first, second, first, second, first):

@@ -159,9 +159,9 @@ def test_an_earlier_answer_is_not_handed_out_while_it_is_stopped(site: Site, ann
 
 
 def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web import office
+    from dosimeter.web import state
 
-    monkeypatch.setattr(office, "FRESH_STOPS", 0.0)
+    monkeypatch.setattr(state, "FRESH_STOPS", 0.0)
     with Ledger.open(site.settings.database, create=False) as ledger:
         ledger.stop("clinic", "unexpected", software="dosimeter release")
     assert SENTENCE in read_text(anna.get("/ask").text)

@@ -20,13 +20,12 @@ from waiting import LONGEST_WAIT, wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
 
 from dosimeter.errors import LimitError, OptionError
-from dosimeter.web import checking, shield
-from dosimeter.web.checking import CheckRoom, check_query
-from dosimeter.web.identity import throttle
-from dosimeter.web.identity import users as auth
+from dosimeter.web import checks, shield
+from dosimeter.web.checks import CheckRoom, check_query
+from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
 from dosimeter.web.identity.throttle import Limits, Throttled
-from dosimeter.web.models import PublicCheck, check_text, find_odd_letter
+from dosimeter.web.public import PublicCheck, check_text, find_odd_letter
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import ATTEMPTS
@@ -50,7 +49,7 @@ class Slow:
         self.most = 0
         self.threads: set[str] = set()
         self._guard = threading.Lock()
-        monkeypatch.setattr(checking, "check_query", self)
+        monkeypatch.setattr(checks, "check_query", self)
 
     def __call__(self, desk: Any, sql: str) -> PublicCheck:
         if "slow" not in sql:
@@ -144,7 +143,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
         return order
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checking, "check_query", work)
+        patch.setattr(checks, "check_query", work)
         order = run_story(story)
     assert sorted(order) == ["first done", "second gave way", "third done"]
 
@@ -175,7 +174,7 @@ def test_many_wrong_passwords_at_once_are_not_more(
     path = tmp_path / "site.db"
     path.write_bytes(prepared_database[0].read_bytes())
     database = Database(str(path))
-    looked_at, guard, matches = 0, threading.Lock(), auth._matches
+    looked_at, guard, matches = 0, threading.Lock(), users._matches
 
     def count(stored: str, password: str) -> bool:
         nonlocal looked_at
@@ -183,12 +182,12 @@ def test_many_wrong_passwords_at_once_are_not_more(
             looked_at += 1
         return matches(stored, password)
 
-    monkeypatch.setattr(auth, "_matches", count)
+    monkeypatch.setattr(users, "_matches", count)
     results: list[str] = []
 
     def attempt() -> None:
         try:
-            key = auth.sign_in(database, "anna", "wrong password", Limits("10.0.0.1", 5, 15), hours=1)
+            key = users.sign_in(database, "anna", "wrong password", Limits("10.0.0.1", 5, 15), hours=1)
             results.append("in" if key else "wrong")
         except Throttled:
             results.append("throttled")
@@ -205,7 +204,7 @@ def test_many_wrong_passwords_at_once_are_not_more(
 
 def test_one_address_keeps_nobody_else_from_signing_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty at once with wrong passwords, over and over, for names that are not throttled yet."""
-    matches, hashing, most, guard = auth._matches, 0, 0, threading.Lock()
+    matches, hashing, most, guard = users._matches, 0, 0, threading.Lock()
 
     def slowly(stored: str, password: str) -> bool:
         nonlocal hashing, most
@@ -217,7 +216,7 @@ def test_one_address_keeps_nobody_else_from_signing_in(site: Site, monkeypatch: 
             hashing -= 1
         return matches(stored, password)
 
-    monkeypatch.setattr(auth, "_matches", slowly)
+    monkeypatch.setattr(users, "_matches", slowly)
     monkeypatch.setattr(throttle, "PER_ADDRESS", 1_000)  # the attack goes on for as long as the honest need
     stop, refused = threading.Event(), Counter[int]()
 
@@ -428,7 +427,7 @@ def test_no_address_is_made_from_the_host_header(site: Site, anna: Guest) -> Non
 def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import uvicorn
 
-    from dosimeter.web import serving
+    from dosimeter.web import run
 
     made: list[dict[str, Any]] = []
 
@@ -440,10 +439,10 @@ def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, m
         raise Stopped
 
     monkeypatch.setattr(uvicorn, "Config", configure)
-    monkeypatch.setattr(serving, "make_app", lambda _settings: None)
+    monkeypatch.setattr(run, "make_app", lambda _settings: None)
     for text in ("", 'trusted_proxies = "10.1.2.3"'):
         with pytest.raises(Stopped):
-            serving.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)
+            run.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)
     assert [options["proxy_headers"] for options in made] == [False, True]
     assert made[1]["forwarded_allow_ips"] == "10.1.2.3"
 

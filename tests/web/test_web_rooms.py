@@ -26,13 +26,13 @@ from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web import exhibit as exhibits
-from dosimeter.web.checking import underline_clause
+from dosimeter.web.account_exposure import sum_guarantees
+from dosimeter.web.checks import underline_clause
 from dosimeter.web.exhibit import compress_classes, prepare_exhibit
-from dosimeter.web.exposure import sum_guarantees
-from dosimeter.web.jobs import Bench, Meter
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import METADATA, VERSION_TABLE
+from dosimeter.web.worker import Bench, Meter
 
 CLINIC = Path(str(clinic_settings().schema))
 

@@ -22,7 +22,7 @@ from waiting import LONGEST_WAIT
 from web_site import COUNT, Site, clinic_settings
 
 from dosimeter.ledger import Ledger
-from dosimeter.web.models import DENIED
+from dosimeter.web.public import DENIED
 
 
 def test_whole_story(site: Site, open_page: OpenPage) -> None:

@@ -17,13 +17,14 @@ from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
 
 from dosimeter.ledger import Ledger
-from dosimeter.web.identity import users as auth
+from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import Limits
-from dosimeter.web.models import show_query
+from dosimeter.web.public import show_query
 from dosimeter.web.store.audit import NOBODY, OPERATOR, SERVER
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES, USERS
+from dosimeter.web.store.user import User
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 LIMITS = Limits("10.0.0.9", 5, 15)
@@ -161,10 +162,10 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- shutting somebody out
 
 
-def find_user(database: Database, name: str) -> auth.User:
+def find_user(database: Database, name: str) -> User:
     with database.reading() as connection:
         row = connection.execute(sa.select(USERS).where(USERS.c.name == name)).one()
-    return auth.User(row.id, row.name, row.role)
+    return User(row.id, row.name, row.role)
 
 
 @pytest.fixture
@@ -176,36 +177,36 @@ def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> An
     database.close()
 
 
-@pytest.mark.parametrize("act", [auth.reset_password, auth.disable_user])
+@pytest.mark.parametrize("act", [users.reset_password, users.disable_user])
 def test_old_password_opens_nothing_once_it_is_replaced(
     opened: Database, monkeypatch: pytest.MonkeyPatch, act: Callable[[Database, str], object]
 ) -> None:
     """It is replaced after it was found right and before the session begins."""
-    matches = auth._matches
+    matches = users._matches
 
     def replace_meanwhile(stored: str, password: str) -> bool:
         right = matches(stored, password)
         act(opened, "anna")
         return right
 
-    monkeypatch.setattr(auth, "_matches", replace_meanwhile)
-    assert auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
+    monkeypatch.setattr(users, "_matches", replace_meanwhile)
+    assert users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
     anna = find_user(opened, "anna")
-    assert not auth.change_password(opened, anna, PASSWORD, "another password", LIMITS)
+    assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
 
 
 def test_old_password_changes_nothing_once_it_is_replaced(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    anna, matches, given = find_user(opened, "anna"), auth._matches, []
+    anna, matches, given = find_user(opened, "anna"), users._matches, []
 
     def replace_meanwhile(stored: str, password: str) -> bool:
         right = matches(stored, password)
-        given.append(auth.reset_password(opened, "anna"))
+        given.append(users.reset_password(opened, "anna"))
         return right
 
     with monkeypatch.context() as patch:
-        patch.setattr(auth, "_matches", replace_meanwhile)
-        assert not auth.change_password(opened, anna, PASSWORD, "another password", LIMITS)
-    assert auth.sign_in(opened, "anna", given[0], LIMITS, hours=1)
+        patch.setattr(users, "_matches", replace_meanwhile)
+        assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
+    assert users.sign_in(opened, "anna", given[0], LIMITS, hours=1)
 
 
 @pytest.mark.parametrize("way", ["reset", "password", "everywhere"])
@@ -218,7 +219,7 @@ def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Gu
     match way:
         case "reset":
             database = Database(site.settings.database)
-            auth.reset_password(database, "anna")
+            users.reset_password(database, "anna")
             database.close()
         case "password":
             said = anna.act("/me/password", current=PASSWORD, fresh="another password").text
@@ -229,13 +230,13 @@ def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Gu
 
 
 def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
-    begun = auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
+    begun = users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
     assert begun is not None
-    user = auth.find_session(opened, begun.key)
+    user = users.find_session(opened, begun.key)
     assert user == begun.user
-    auth.end_everything(opened, user)
-    with pytest.raises(auth.SessionEnded):
-        auth.make_token(opened, user, "late")
+    users.end_everything(opened, user)
+    with pytest.raises(users.SessionEnded):
+        users.make_token(opened, user, "late")
 
 
 # ---------------------------------------------------------------- withdrawing tells nothing
@@ -273,7 +274,7 @@ def test_wish_counts_unless_there_is_an_answer(
     query_id = anna.ask()
     with office.database.reading() as connection:
         owner = connection.execute(sa.select(USERS).where(USERS.c.name == "anna")).one()
-    analyst, release = auth.User(owner.id, owner.name, owner.role), deciding.release
+    analyst, release = User(owner.id, owner.name, owner.role), deciding.release
 
     def withdraw_meanwhile(*arguments: Any) -> object:
         assert withdraw_query(office.database, analyst, query_id)

@@ -11,7 +11,7 @@ from web_site import make_settings
 
 from dosimeter.ledger import Ledger
 from dosimeter.web import deciding
-from dosimeter.web.serving import serve
+from dosimeter.web.run import serve
 
 
 def die() -> None:

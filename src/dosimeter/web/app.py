@@ -16,10 +16,10 @@ from starlette.exceptions import HTTPException
 
 from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
-from dosimeter.web.checking import CheckRoom
+from dosimeter.web.checks import CheckRoom
 from dosimeter.web.deciding import reconcile
 from dosimeter.web.identity import Gate
-from dosimeter.web.office import Office
+from dosimeter.web.log import LOG, report_bug
 from dosimeter.web.pages import (
     NotSignedIn,
     Refused,
@@ -29,10 +29,10 @@ from dosimeter.web.pages import (
     refuse,
     send_to_sign_in,
 )
-from dosimeter.web.routes import accounts, analyst, api, decision, incidents, queue, session, verdicts
+from dosimeter.web.routes import accounts, analyst, api, decision, decision_actions, incidents, queue, session
 from dosimeter.web.settings import Settings
 from dosimeter.web.shield import Shield
-from dosimeter.web.trouble import LOG, report_bug
+from dosimeter.web.state import Office
 
 _CODES = {400: "malformed", 404: "not_found", 405: "not_allowed"}
 _WORDS = {
@@ -71,7 +71,7 @@ def build_app(office: Office) -> FastAPI:
     app.state.gate = gate
     app.state.templates = make_environment()
     app.state.vega = VegaBundle()
-    for module in (session, analyst, queue, decision, verdicts, accounts, incidents):
+    for module in (session, analyst, queue, decision, decision_actions, accounts, incidents):
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
     app.add_api_route("/static/vega.js", show_vega, methods=["GET"])

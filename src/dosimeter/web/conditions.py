@@ -8,7 +8,7 @@ from __future__ import annotations
 from dosimeter.errors import PreferenceError, QueryError
 from dosimeter.planning import QueryPlan, list_identifying, name_columns
 from dosimeter.risk import Preference
-from dosimeter.web.office import Office
+from dosimeter.web.state import Office
 from dosimeter.web.store import Row, User, note
 
 TRIED = "tried a condition"

@@ -23,7 +23,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from dosimeter.web.identity import group_address
-from dosimeter.web.trouble import LOG
+from dosimeter.web.log import LOG
 
 SLOWEST_HEAD = 10.0  # seconds from the connection, or from the first byte of a further request
 SLOWEST_REQUEST = 45.0  # head and body; the body alone has 30 seconds, and is told so

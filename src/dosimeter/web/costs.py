@@ -15,7 +15,7 @@ from dosimeter.postprocess import error_95
 from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
-from dosimeter.web.office import Desk
+from dosimeter.web.state import Desk
 
 MOST_COUNTED = 50
 

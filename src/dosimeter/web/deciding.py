@@ -19,10 +19,10 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.release import ReleaseOrder, release
-from dosimeter.web.models import PHRASES
-from dosimeter.web.office import Desk, Office
+from dosimeter.web.log import report_bug
+from dosimeter.web.public import PHRASES
+from dosimeter.web.state import Desk, Office
 from dosimeter.web.store import QUERIES, SERVER, Row, User, find_query, make_identifier, write_audit, write_time
-from dosimeter.web.trouble import report_bug
 
 UNDECIDED = ("waiting", "interrupted")
 NOT_GRANTED = (

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from dosimeter.web.identity import add_user
-from dosimeter.web.models import NewQuery
+from dosimeter.web.public import NewQuery
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store import USERS, Database, User, make_key, make_password, submit_query
 

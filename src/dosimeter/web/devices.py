@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from itsdangerous import BadSignature
 
 from dosimeter.web.identity import clean_name
-from dosimeter.web.office import Office
+from dosimeter.web.state import Office
 from dosimeter.web.store import USERS, make_identifier, write_time
 
 DEVICE_COOKIE = "dosimeter_device"

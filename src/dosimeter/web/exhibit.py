@@ -38,7 +38,7 @@ from dosimeter.risk import (
     posterior_odds,
 )
 from dosimeter.show.charts import Bin, bin_people
-from dosimeter.web.jobs import Meter
+from dosimeter.web.worker import Meter
 
 MANY = 20_000  # distinct values above which nothing is computed over all of them while somebody waits
 CELLS = 4_096

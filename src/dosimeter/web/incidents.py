@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Incident
-from dosimeter.web.office import Desk, Office
+from dosimeter.web.state import Desk, Office
 from dosimeter.web.store import User, note
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."

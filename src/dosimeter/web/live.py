@@ -26,7 +26,7 @@ from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_
 from dosimeter.web.costs import Cost, count_cost, explain_refusal, find_worst
 from dosimeter.web.exhibit import Exhibit
 from dosimeter.web.figures import count_decimals, show_count, show_multiple, show_number
-from dosimeter.web.office import Desk
+from dosimeter.web.state import Desk
 from dosimeter.web.wishes import Wish
 
 PRIOR = 0.01

@@ -17,9 +17,9 @@ from dosimeter.ledger import Books
 from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
 from dosimeter.web.exhibit import Exhibit
-from dosimeter.web.jobs import Meter
-from dosimeter.web.office import Desk
+from dosimeter.web.state import Desk
 from dosimeter.web.store import Row
+from dosimeter.web.worker import Meter
 
 MOST_LOOKED_AT = 20
 MOST_NUMBERS = 500

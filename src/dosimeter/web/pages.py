@@ -21,11 +21,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from dosimeter.errors import DosimeterError
 from dosimeter.show import format_epsilon
 from dosimeter.version import __version__
-from dosimeter.web.checking import CheckRoom
+from dosimeter.web.checks import CheckRoom
 from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
 from dosimeter.web.identity import Gate, find_session
-from dosimeter.web.models import Public, PublicVisitor
-from dosimeter.web.office import Desk, Office
+from dosimeter.web.public import Public, PublicVisitor
+from dosimeter.web.state import Desk, Office
 from dosimeter.web.store import NOBODY, User, digest_key, make_key, note, write_time
 
 SESSION_COOKIE = "dosimeter_session"

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry
 from dosimeter.planning import write_plainly
-from dosimeter.web.models import PublicRelease, PublicReleases, show_answer
-from dosimeter.web.office import Desk, Office
+from dosimeter.web.public import PublicRelease, PublicReleases, show_answer
+from dosimeter.web.state import Desk, Office
 
 MOST_LISTED = 100
 

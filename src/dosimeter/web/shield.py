@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from dosimeter.web.trouble import report_bug
+from dosimeter.web.log import report_bug
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

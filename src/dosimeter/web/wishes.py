@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from dosimeter.errors import PreferenceError
 from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import ColumnType, Schema
-from dosimeter.web.models import check_text
+from dosimeter.web.public import check_text
 
 Preset = Literal["ratio", "variance", "medians", "own"]
 NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "text"}

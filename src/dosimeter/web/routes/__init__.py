@@ -1,1 +1,1 @@
-"""The pages, one file per kind: session, analyst, queue, decision, verdicts, accounts, api."""
+"""The pages, one file per kind: session, analyst, queue, decision, decision_actions, accounts, incidents, api."""

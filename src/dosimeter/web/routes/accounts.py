@@ -12,14 +12,14 @@ from fastapi.responses import Response
 from dosimeter.dataset import Dataset
 from dosimeter.ledger import Entry
 from dosimeter.show import format_number
+from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.charts import staircase_spec
 from dosimeter.web.costs import ALGORITHMS, describe_policy
-from dosimeter.web.exposure import Sums, sum_guarantees
-from dosimeter.web.jobs import Job, Meter
-from dosimeter.web.office import Desk, Office
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render, require_desk, show_moment
 from dosimeter.web.routes.decision import PATIENCE
+from dosimeter.web.state import Desk, Office
 from dosimeter.web.store import User, note
+from dosimeter.web.worker import Job, Meter
 
 router = APIRouter()
 

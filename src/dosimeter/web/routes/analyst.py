@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import InputError, LimitError
-from dosimeter.web.checking import CheckRoom, underline_clause
+from dosimeter.web.checks import CheckRoom, underline_clause
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
-from dosimeter.web.office import Office
 from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
+from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
 from dosimeter.web.released import list_released
+from dosimeter.web.state import Office
 from dosimeter.web.store import Row, User, find_own, list_own, note, submit_query, withdraw_query
 
 router = APIRouter()

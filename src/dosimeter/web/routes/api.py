@@ -13,10 +13,11 @@ from pydantic import BaseModel, ConfigDict
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.version import __version__
-from dosimeter.web.checking import CheckRoom
+from dosimeter.web.checks import CheckRoom
 from dosimeter.web.identity import find_token
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.models import (
+from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
+from dosimeter.web.public import (
     NewQuery,
     PublicCheck,
     PublicDataset,
@@ -26,10 +27,9 @@ from dosimeter.web.models import (
     QueryText,
     show_query,
 )
-from dosimeter.web.office import Office
-from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
 from dosimeter.web.released import MOST_LISTED, list_released
 from dosimeter.web.routes.analyst import note_reading, note_readings
+from dosimeter.web.state import Office
 from dosimeter.web.store import Row, User, find_own, list_own, submit_query
 
 router = APIRouter()

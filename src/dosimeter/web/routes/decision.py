@@ -34,15 +34,15 @@ from dosimeter.web.costs import (
 )
 from dosimeter.web.deciding import find_earlier, settle_left
 from dosimeter.web.exhibit import Exhibit, prepare_exhibit
-from dosimeter.web.jobs import Job, Meter, Rank
 from dosimeter.web.live import Live, OwnThreshold, describe_person, read_live
-from dosimeter.web.models import PHRASES
-from dosimeter.web.office import Desk, Office
 from dosimeter.web.others import MOST_LOOKED_AT, Squeezed, list_squeezed
 from dosimeter.web.pages import Controller, OfficeOf, Refused, is_own, make_csrf, render
+from dosimeter.web.public import PHRASES
 from dosimeter.web.question import describe_question, preview_answer
+from dosimeter.web.state import Desk, Office
 from dosimeter.web.store import OPEN, Row, User, count_open, find_query, list_open, mark_looked, note, read_thresholds
 from dosimeter.web.wishes import Wish, list_two_way_columns, read_fields, recall_wish, write_preference
+from dosimeter.web.worker import Job, Meter, Rank
 
 router = APIRouter()
 PATIENCE = 1.2  # seconds a page waits for a computation before it shows progress instead

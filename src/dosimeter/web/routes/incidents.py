@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from dosimeter.errors import LedgerError
 from dosimeter.web.incidents import clear_incident, list_incidents
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render, require_desk
-from dosimeter.web.routes.verdicts import Reason
+from dosimeter.web.routes.decision_actions import Reason
 from dosimeter.web.store import note
 
 router = APIRouter()

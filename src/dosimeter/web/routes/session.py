@@ -14,7 +14,6 @@ from dosimeter.errors import OptionError
 from dosimeter.web import identity
 from dosimeter.web.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
 from dosimeter.web.identity import Crowded, Limits, Throttled, refuse_throttled
-from dosimeter.web.models import LineText, PublicToken
 from dosimeter.web.pages import (
     ENTRY_COOKIE,
     NOTICE_COOKIE,
@@ -34,6 +33,7 @@ from dosimeter.web.pages import (
     render,
     render_public,
 )
+from dosimeter.web.public import LineText, PublicToken
 from dosimeter.web.store import note
 
 router = APIRouter()

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dosimeter.errors import LimitError
-from dosimeter.web.models import NewQuery
+from dosimeter.web.public import NewQuery
 from dosimeter.web.store.audit import write_audit
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_identifier

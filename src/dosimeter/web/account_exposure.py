@@ -24,7 +24,7 @@ from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.release import recall_look
 from dosimeter.risk import own_epsilon
 from dosimeter.sql import column_tree
-from dosimeter.web.jobs import Meter
+from dosimeter.web.worker import Meter
 
 MOST_RECORDS = 200_000
 

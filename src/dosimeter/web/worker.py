@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
+from dosimeter.web.log import report_bug
 from dosimeter.web.store import make_identifier
-from dosimeter.web.trouble import report_bug
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 MOST_KEPT = 64  # finished jobs whose results are remembered

@@ -18,10 +18,10 @@ from dosimeter.planning import Look, digest_measured
 from dosimeter.release import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema
-from dosimeter.web.jobs import Bench
-from dosimeter.web.models import PublicDataset, show_dataset
+from dosimeter.web.public import PublicDataset, show_dataset
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store import Database
+from dosimeter.web.worker import Bench
 
 MOST_PREPARED = 1_000
 MOST_ENTRIES = 1_000

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan
-from dosimeter.web.models import PublicCheck, find_odd_letter
-from dosimeter.web.office import Desk
+from dosimeter.web.public import PublicCheck, find_odd_letter
+from dosimeter.web.state import Desk
 
 THREADS = 2
 BUSY = "Another check of yours is still running. Try again in a moment."

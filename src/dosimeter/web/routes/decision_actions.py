@@ -24,11 +24,9 @@ from dosimeter.web.deciding import (
     run_release,
 )
 from dosimeter.web.incidents import REFUSED
-from dosimeter.web.jobs import Rank
 from dosimeter.web.live import round_down
-from dosimeter.web.models import DENIED, PHRASES, check_text
-from dosimeter.web.office import Office
 from dosimeter.web.pages import Controller, OfficeOf, Refused, render, show_moment
+from dosimeter.web.public import DENIED, PHRASES, check_text
 from dosimeter.web.routes.decision import (
     PATIENCE,
     Case,
@@ -40,8 +38,10 @@ from dosimeter.web.routes.decision import (
     show_decision,
     state_preference,
 )
+from dosimeter.web.state import Office
 from dosimeter.web.store import User
 from dosimeter.web.wishes import Wish, recall_wish, write_query
+from dosimeter.web.worker import Rank
 
 router = APIRouter()
 
