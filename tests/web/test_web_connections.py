@@ -21,8 +21,8 @@ from test_web_commands import RUN, end
 from waiting import LONGEST_WAIT, wait_until
 from web_site import Site
 
-from dosimeter.web import connections
-from dosimeter.web.connections import Capacity, Connections, LimitedServer, OncePerMinute
+from dosimeter.web.http import connections
+from dosimeter.web.http.connections import Capacity, Connections, LimitedServer, OncePerMinute
 from dosimeter.web.identity.addresses import group_address
 
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\n"

@@ -18,7 +18,7 @@ from web_site import Guest, Site, clinic_settings, make_settings
 
 from dosimeter.release import run as releasing
 from dosimeter.release.noisy_vector import NoisyVector, add_noise_to
-from dosimeter.web.pages import render_public
+from dosimeter.web.http.templates import render_public
 from dosimeter.web.public import PHRASES, Public, PublicQuery, show_query
 from dosimeter.web.store.tables import QUERIES
 

@@ -20,8 +20,9 @@ from waiting import LONGEST_WAIT, wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
 
 from dosimeter.errors import LimitError, OptionError
-from dosimeter.web import checks, shield
+from dosimeter.web import checks
 from dosimeter.web.checks import CheckRoom, check_query
+from dosimeter.web.http import middleware as shield
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
 from dosimeter.web.identity.throttle import Limits, Throttled

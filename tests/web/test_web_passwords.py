@@ -13,11 +13,11 @@ from test_web_trail import count_actions
 from web_site import PASSWORD, Guest, Site, make_settings, read_text
 
 from dosimeter.errors import OptionError
-from dosimeter.web.devices import DEVICE_COOKIE
+from dosimeter.web.http.devices import DEVICE_COOKIE
+from dosimeter.web.http.templates import NOTICE_COOKIE
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.passwords import check_password, find_weakness
 from dosimeter.web.identity.throttle import Limits, Throttled
-from dosimeter.web.pages import NOTICE_COOKIE
 from dosimeter.web.run import warn_of_proxy
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_password

@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
 
+from dosimeter.web.http.csrf import ENTRY_COOKIE
+from dosimeter.web.http.middleware import POLICY
+from dosimeter.web.http.visitors import SESSION_COOKIE
 from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import PER_ADDRESS
-from dosimeter.web.pages import ENTRY_COOKIE, SESSION_COOKIE
-from dosimeter.web.shield import POLICY
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import SESSIONS, TOKENS, USERS
 

@@ -15,7 +15,7 @@ import uvicorn
 from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.web.app import make_app
-from dosimeter.web.connections import make_server
+from dosimeter.web.http.connections import make_server
 from dosimeter.web.identity.users import add_user, make_token
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store.database import Database

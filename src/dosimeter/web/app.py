@@ -18,20 +18,20 @@ from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
 from dosimeter.web.checks import CheckRoom
 from dosimeter.web.deciding import reconcile
-from dosimeter.web.identity import Gate
-from dosimeter.web.log import LOG, report_bug
-from dosimeter.web.pages import (
+from dosimeter.web.http import (
     NotSignedIn,
     Refused,
+    Shield,
     check_csrf,
     make_environment,
     note_refusal,
     refuse,
     send_to_sign_in,
 )
+from dosimeter.web.identity import Gate
+from dosimeter.web.log import LOG, report_bug
 from dosimeter.web.routes import accounts, analyst, api, decision, decision_actions, incidents, queue, session
 from dosimeter.web.settings import Settings
-from dosimeter.web.shield import Shield
 from dosimeter.web.state import Office
 
 _CODES = {400: "malformed", 404: "not_found", 405: "not_allowed"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from dosimeter.errors import OptionError
 from dosimeter.web.app import make_app
-from dosimeter.web.connections import QUEUE, make_server
+from dosimeter.web.http import QUEUE, make_server
 from dosimeter.web.log import LOG
 from dosimeter.web.settings import Settings
 

@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import InputError, LimitError
 from dosimeter.web.checks import CheckRoom, underline_clause
+from dosimeter.web.http import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
 from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
 from dosimeter.web.released import list_released
 from dosimeter.web.state import Office

@@ -14,9 +14,9 @@ from starlette.concurrency import run_in_threadpool
 
 from dosimeter.version import __version__
 from dosimeter.web.checks import CheckRoom
+from dosimeter.web.http import Checks, OfficeOf, Refused, require_desk
 from dosimeter.web.identity import find_token
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
 from dosimeter.web.public import (
     NewQuery,
     PublicCheck,

@@ -34,9 +34,9 @@ from dosimeter.web.costs import (
 )
 from dosimeter.web.deciding import find_earlier, settle_left
 from dosimeter.web.exhibit import Exhibit, prepare_exhibit
+from dosimeter.web.http import Controller, OfficeOf, Refused, is_own, make_csrf, render
 from dosimeter.web.live import Live, OwnThreshold, describe_person, read_live
 from dosimeter.web.others import MOST_LOOKED_AT, Squeezed, list_squeezed
-from dosimeter.web.pages import Controller, OfficeOf, Refused, is_own, make_csrf, render
 from dosimeter.web.public import PHRASES
 from dosimeter.web.question import describe_question, preview_answer
 from dosimeter.web.state import Desk, Office

@@ -23,9 +23,9 @@ from dosimeter.web.deciding import (
     repeat_answer,
     run_release,
 )
+from dosimeter.web.http import Controller, OfficeOf, Refused, render, show_moment
 from dosimeter.web.incidents import REFUSED
 from dosimeter.web.live import round_down
-from dosimeter.web.pages import Controller, OfficeOf, Refused, render, show_moment
 from dosimeter.web.public import DENIED, PHRASES, check_text
 from dosimeter.web.routes.decision import (
     PATIENCE,

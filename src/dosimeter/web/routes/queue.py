@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.web.deciding import settle_left
-from dosimeter.web.pages import Controller, OfficeOf, Refused, render
+from dosimeter.web.http import Controller, OfficeOf, Refused, render
 from dosimeter.web.public import PHRASES, check_text
 from dosimeter.web.state import Office
 from dosimeter.web.store import (

@@ -12,13 +12,14 @@ from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import OptionError
 from dosimeter.web import identity
-from dosimeter.web.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
-from dosimeter.web.identity import Crowded, Limits, Throttled, refuse_throttled
-from dosimeter.web.pages import (
+from dosimeter.web.http import (
+    DEVICE_COOKIE,
     ENTRY_COOKIE,
+    KEPT,
     NOTICE_COOKIE,
     SESSION_COOKIE,
     Analyst,
+    Device,
     GateOf,
     NotSignedIn,
     OfficeOf,
@@ -26,13 +27,16 @@ from dosimeter.web.pages import (
     Visitor,
     entry_csrf,
     find_address,
+    find_device,
     find_visitor,
     find_way_back,
     is_own,
     make_entry_key,
     render,
     render_public,
+    write_device,
 )
+from dosimeter.web.identity import Crowded, Limits, Throttled, refuse_throttled
 from dosimeter.web.public import LineText, PublicToken
 from dosimeter.web.store import note
 
