@@ -36,8 +36,7 @@ def _quick_passwords() -> Iterator[None]:
 def _patient_pages() -> Iterator[None]:
     """A page that waits for a computation soon shows progress instead. Here it waits as long as a slow machine needs,
     unless a test keeps the bench busy: only the jobs of tests have a text for a key."""
-    from dosimeter.web.routes.decision import PATIENCE
-    from dosimeter.web.worker import Bench, Job
+    from dosimeter.web.worker import PATIENCE, Bench, Job
 
     ask = Bench.ask
 

@@ -24,9 +24,10 @@ from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
-from dosimeter.web import deciding, others, worker
+from dosimeter.web import worker
 from dosimeter.web.account_exposure import sum_guarantees
-from dosimeter.web.exhibit import prepare_exhibit
+from dosimeter.web.decision import approve, displaced
+from dosimeter.web.decision.measured import prepare_exhibit
 from dosimeter.web.store.tables import QUERIES, USERS
 from dosimeter.web.store.user import User
 from dosimeter.web.worker import Bench, Job, Meter, Rank
@@ -235,7 +236,7 @@ def test_unforeseen_error_leaves_the_query_to_be_decided(
 
     query_id = anna.ask()
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "release", broken)
+        patch.setattr(approve, "release", broken)
         page = carol.approve(query_id)
     assert "Nothing was charged: decide again" in page.text
     assert status_of(site, query_id) == "waiting"
@@ -248,7 +249,7 @@ def test_stop_that_was_meant_for_another_does_not_end_a_release(
 ) -> None:
     from dosimeter.errors import Interrupted
 
-    calls, real = [], deciding.release
+    calls, real = [], approve.release
 
     def stray(*arguments: Any) -> object:
         calls.append(1)
@@ -256,7 +257,7 @@ def test_stop_that_was_meant_for_another_does_not_end_a_release(
             raise Interrupted("Stopped.")
         return real(*arguments)
 
-    monkeypatch.setattr(deciding, "release", stray)
+    monkeypatch.setattr(approve, "release", stray)
     query_id = anna.ask()
     assert "Answered" in carol.approve(query_id).text
     assert len(calls) == 2
@@ -272,7 +273,7 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
 
     answered, left = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "settle_claim", away)
+        patch.setattr(approve, "settle_claim", away)
         for query_id in (answered, left):
             office = open_office(site)
             case = {"epsilon": "0.05", "preference": "ratio:0.95", "confirmed": "0.05", "reason": "agreed"}
@@ -294,9 +295,9 @@ def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, ca
     with office.database.reading() as connection:
         row = connection.execute(sa.select(QUERIES).where(QUERIES.c.id == query_id)).mappings().one()
         controller = connection.execute(sa.select(USERS).where(USERS.c.name == "carol")).one()
-    claim, _ = deciding.claim_query(
+    claim, _ = approve.claim_query(
         office, office.desks["clinic"], {**row, "analyst": "anna"},  # type: ignore[arg-type]
-        User(controller.id, "carol", "controller"), deciding.Approval(0.05, "ratio:0.95", continued=False),
+        User(controller.id, "carol", "controller"), approve.Approval(0.05, "ratio:0.95", continued=False),
     )  # fmt: skip
     for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):
         assert carol.get(path).status_code == 200
@@ -316,10 +317,10 @@ def test_wide_queries_and_long_looks_are_left_out(
     anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")
     path = f"/decide/{query_id}/others"
-    monkeypatch.setattr(others, "MOST_NUMBERS", 5)
+    monkeypatch.setattr(displaced, "MOST_NUMBERS", 5)
     text = read_text(fetch(carol, f"{path}?epsilon=0.01").text)
     assert "1 of 2 waiting queries were looked at" in text
-    monkeypatch.setattr(others, "LONGEST", -1.0)
+    monkeypatch.setattr(displaced, "LONGEST", -1.0)
     text = read_text(fetch(carol, f"{path}?epsilon=0.02").text)
     assert "0 of 2 waiting queries were looked at" in text
 

@@ -22,7 +22,7 @@ from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_setting
 from dosimeter.errors import LimitError, OptionError
 from dosimeter.web import checks
 from dosimeter.web.checks import CheckRoom, check_query
-from dosimeter.web.http import middleware as shield
+from dosimeter.web.http import middleware
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
 from dosimeter.web.identity.throttle import Limits, Throttled
@@ -408,7 +408,7 @@ def test_forms_are_not_uploads(site: Site, anna: Guest) -> None:
 
 
 def test_slow_bodies_are_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shield, "SLOWEST_BODY", 0.2)
+    monkeypatch.setattr(middleware, "SLOWEST_BODY", 0.2)
     host = urlsplit(site.url)
     with socket.create_connection((host.hostname, host.port)) as connection:
         connection.settimeout(LONGEST_WAIT)

@@ -25,10 +25,10 @@ from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
-from dosimeter.web import exhibit as exhibits
 from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.checks import underline_clause
-from dosimeter.web.exhibit import compress_classes, prepare_exhibit
+from dosimeter.web.decision import measured
+from dosimeter.web.decision.measured import compress_classes, prepare_exhibit
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import METADATA, VERSION_TABLE
@@ -238,7 +238,7 @@ def many_people(n: int, seed: int = 3) -> Dataset:
     return Dataset.open(table, schema=schema)
 
 
-def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> exhibits.Exhibit:
+def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> measured.Exhibit:
     order = ReleaseOrder(prefer="ratio:0.95")
     return prepare_exhibit(dataset, prepare_release(dataset.schema, sql, Look(), order), Meter())
 
@@ -247,7 +247,7 @@ def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> e
 def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with many_people(3000) as dataset:
         whole = dataset.risk("SELECT SUM(cost) FROM many").find(text)
-        monkeypatch.setattr(exhibits, "MANY", 10)
+        monkeypatch.setattr(measured, "MANY", 10)
         exhibit = prepare_many(dataset)
         assert exhibit.many
         preference = parse_preference(text)
@@ -263,7 +263,7 @@ def test_classes_for_the_picture_keep_both_ends(monkeypatch: pytest.MonkeyPatch)
     with many_people(30_000) as dataset:
         sensitivities = dataset.risk("SELECT SUM(cost) FROM many").sensitivities
     drawn = compress_classes(sensitivities)
-    assert len(sensitivities.values) > exhibits.MANY > len(drawn.values)
+    assert len(sensitivities.values) > measured.MANY > len(drawn.values)
     assert drawn.n == sensitivities.n
     assert drawn.values[:200].tolist() == sensitivities.values[:200].tolist()
     assert drawn.values[-200:].tolist() == sensitivities.values[-200:].tolist()

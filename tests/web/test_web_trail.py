@@ -268,13 +268,13 @@ def test_wish_counts_unless_there_is_an_answer(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, entry: str | None, becomes: str, shown: str
 ) -> None:
     from dosimeter.errors import LedgerError
-    from dosimeter.web import deciding
+    from dosimeter.web.decision import approve
 
     office = site.server.config.app._application.state.office  # type: ignore[union-attr]
     query_id = anna.ask()
     with office.database.reading() as connection:
         owner = connection.execute(sa.select(USERS).where(USERS.c.name == "anna")).one()
-    analyst, release = User(owner.id, owner.name, owner.role), deciding.release
+    analyst, release = User(owner.id, owner.name, owner.role), approve.release
 
     def withdraw_meanwhile(*arguments: Any) -> object:
         assert withdraw_query(office.database, analyst, query_id)
@@ -284,7 +284,7 @@ def test_wish_counts_unless_there_is_an_answer(
             monkeypatch.setattr(Ledger, "settle", lambda *_, **__: None)  # charged, and no answer
         return release(*arguments)
 
-    monkeypatch.setattr(deciding, "release", withdraw_meanwhile)
+    monkeypatch.setattr(approve, "release", withdraw_meanwhile)
     carol.approve(query_id)
     row = find_own(office.database, analyst, query_id)
     assert row is not None

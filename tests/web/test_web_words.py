@@ -15,8 +15,8 @@ from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.show.charts.drawing import Bin
 from dosimeter.web.charts import bin_rows, find_raw_axis, range_spec, staircase_spec
+from dosimeter.web.decision.form import Wish, read_fields, recall_wish, write_query
 from dosimeter.web.figures import show_bound, show_number, show_small, write_bins
-from dosimeter.web.wishes import Wish, read_fields, recall_wish, write_query
 
 
 def test_most_exposed_are_counted_by_themselves(site: Site, anna: Guest, carol: Guest) -> None:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
 from dosimeter.web.checks import CheckRoom
-from dosimeter.web.deciding import reconcile
+from dosimeter.web.decision import reconcile
 from dosimeter.web.http import (
     NotSignedIn,
     Refused,

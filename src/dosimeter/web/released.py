@@ -14,6 +14,7 @@ from dosimeter.ledger import Entry
 from dosimeter.planning import write_plainly
 from dosimeter.web.public import PublicRelease, PublicReleases, show_answer
 from dosimeter.web.state import Desk, Office
+from dosimeter.web.store import Row, User, note
 
 MOST_LISTED = 100
 
@@ -69,3 +70,16 @@ def _write_query(sql: str) -> str:
         return write_plainly(sql)
     except InputError:
         return " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL).split())
+
+
+def note_reading(office: Office, user: User, row: Row, session: str) -> None:
+    """Put on record that an analyst was given an answer: once per session, or per user of the interface."""
+    if office.is_first("read", session, row["id"]):
+        note(office.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
+
+
+def note_readings(office: Office, user: User, listed: PublicReleases, session: str) -> None:
+    """Put on record that somebody was shown released answers, once per session and newest answer among them."""
+    if listed.answers and office.is_first("listed", session, listed.answers[0].entry):
+        dataset = listed.answers[0].dataset
+        note(office.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

@@ -28,6 +28,7 @@ MOST_KEPT = 64  # finished jobs whose results are remembered
 MOST_HEAVY = 12  # and of those that hold a table's worth of numbers
 BROKEN = "The computation failed: a bug of ours. It is in the server's log."
 LONGEST_STOP = 5.0
+PATIENCE = 1.2  # seconds a page waits for a computation before it shows progress instead
 
 
 class Rank(IntEnum):

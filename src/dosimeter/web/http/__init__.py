@@ -8,6 +8,7 @@ from dosimeter.web.http.connections import QUEUE, make_server
 from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own, make_csrf, make_entry_key
 from dosimeter.web.http.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
 from dosimeter.web.http.errors import NotSignedIn, Refused
+from dosimeter.web.http.fields import Reason, Remark
 from dosimeter.web.http.middleware import Shield
 from dosimeter.web.http.refusals import note_refusal, refuse, send_to_sign_in
 from dosimeter.web.http.templates import NOTICE_COOKIE, make_environment, render, render_public, show_moment
@@ -39,7 +40,9 @@ __all__ = [
     "GateOf",
     "NotSignedIn",
     "OfficeOf",
+    "Reason",
     "Refused",
+    "Remark",
     "Shield",
     "Visitor",
     "check_csrf",

@@ -14,12 +14,11 @@ from dosimeter.ledger import Entry
 from dosimeter.show import format_number
 from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.charts import staircase_spec
-from dosimeter.web.costs import ALGORITHMS, describe_policy
+from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, OfficeOf, Refused, render, require_desk, show_moment
-from dosimeter.web.routes.decision import PATIENCE
 from dosimeter.web.state import Desk, Office
 from dosimeter.web.store import User, note
-from dosimeter.web.worker import Job, Meter
+from dosimeter.web.worker import PATIENCE, Job, Meter
 
 router = APIRouter()
 

@@ -13,10 +13,10 @@ from dosimeter.errors import InputError, LimitError
 from dosimeter.web.checks import CheckRoom, underline_clause
 from dosimeter.web.http import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
-from dosimeter.web.released import list_released
+from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery, show_query
+from dosimeter.web.released import list_released, note_reading, note_readings
 from dosimeter.web.state import Office
-from dosimeter.web.store import Row, User, find_own, list_own, note, submit_query, withdraw_query
+from dosimeter.web.store import User, find_own, list_own, submit_query, withdraw_query
 
 router = APIRouter()
 PAGE = 20
@@ -182,12 +182,6 @@ def find_shown(office: Office, user: User, query_id: str) -> PublicQuery:
     return show_query(row, entry, stopped=tell_analysts(office, row["dataset"]))
 
 
-def note_reading(office: Office, user: User, row: Row, session: str) -> None:
-    """Put on record that an analyst was given an answer: once per session, or per user of the interface."""
-    if office.is_first("read", session, row["id"]):
-        note(office.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
-
-
 @router.post("/queries/{query_id}/withdraw")
 def withdraw(office: OfficeOf, user: Analyst, query_id: str) -> Response:
     find_shown(office, user, query_id)
@@ -220,10 +214,3 @@ def show_answers(
         listed=listed,
         later=before is not None,
     )
-
-
-def note_readings(office: Office, user: User, listed: PublicReleases, session: str) -> None:
-    """Put on record that somebody was shown released answers, once per session and newest answer among them."""
-    if listed.answers and office.is_first("listed", session, listed.answers[0].entry):
-        dataset = listed.answers[0].dataset
-        note(office.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

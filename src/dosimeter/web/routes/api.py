@@ -27,8 +27,7 @@ from dosimeter.web.public import (
     QueryText,
     show_query,
 )
-from dosimeter.web.released import MOST_LISTED, list_released
-from dosimeter.web.routes.analyst import note_reading, note_readings
+from dosimeter.web.released import MOST_LISTED, list_released, note_reading, note_readings
 from dosimeter.web.state import Office
 from dosimeter.web.store import Row, User, find_own, list_own, submit_query
 

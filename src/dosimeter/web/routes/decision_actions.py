@@ -11,49 +11,40 @@ from pydantic import AfterValidator, BaseModel, Field
 from dosimeter.errors import DatasetStopped, DosimeterError
 from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
-from dosimeter.web.conditions import admit_condition
-from dosimeter.web.costs import count_cost, explain_refusal, find_worst
-from dosimeter.web.deciding import (
+from dosimeter.web.decision import (
     AlreadyDecided,
     Approval,
+    Case,
+    Wish,
+    admit_condition,
     ask_for_changes,
     claim_query,
+    count_cost,
     deny_query,
-    find_earlier,
-    repeat_answer,
-    run_release,
-)
-from dosimeter.web.http import Controller, OfficeOf, Refused, render, show_moment
-from dosimeter.web.incidents import REFUSED
-from dosimeter.web.live import round_down
-from dosimeter.web.public import DENIED, PHRASES, check_text
-from dosimeter.web.routes.decision import (
-    PATIENCE,
-    Case,
+    explain_refusal,
     find_case,
+    find_earlier,
     find_exhibit,
+    find_worst,
     needs_consent,
     read_own_fields,
+    recall_wish,
     renew_digest,
+    repeat_answer,
+    round_down,
+    run_release,
     show_decision,
     state_preference,
+    write_query,
 )
+from dosimeter.web.http import Controller, OfficeOf, Reason, Refused, Remark, render, show_moment
+from dosimeter.web.incidents import REFUSED
+from dosimeter.web.public import DENIED, PHRASES, check_text
 from dosimeter.web.state import Office
 from dosimeter.web.store import User
-from dosimeter.web.wishes import Wish, recall_wish, write_query
-from dosimeter.web.worker import Rank
+from dosimeter.web.worker import PATIENCE, Rank
 
 router = APIRouter()
-
-
-def _require_words(text: str) -> str:
-    if not text.strip():
-        raise ValueError("a decision needs a reason, for the record")
-    return text
-
-
-Remark = Annotated[str, Field(max_length=1_000), AfterValidator(check_text)]
-Reason = Annotated[Remark, AfterValidator(_require_words)]
 
 
 class ApproveForm(BaseModel):

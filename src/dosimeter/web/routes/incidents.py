@@ -9,9 +9,8 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel
 
 from dosimeter.errors import LedgerError
-from dosimeter.web.http import Controller, OfficeOf, Refused, render, require_desk
+from dosimeter.web.http import Controller, OfficeOf, Reason, Refused, render, require_desk
 from dosimeter.web.incidents import clear_incident, list_incidents
-from dosimeter.web.routes.decision_actions import Reason
 from dosimeter.web.store import note
 
 router = APIRouter()

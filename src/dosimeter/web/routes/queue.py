@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.web.deciding import settle_left
+from dosimeter.web.decision import settle_left
 from dosimeter.web.http import Controller, OfficeOf, Refused, render
 from dosimeter.web.public import PHRASES, check_text
 from dosimeter.web.state import Office

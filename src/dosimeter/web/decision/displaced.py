@@ -16,7 +16,7 @@ from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.ledger import Books
 from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
-from dosimeter.web.exhibit import Exhibit
+from dosimeter.web.decision.measured import Exhibit
 from dosimeter.web.state import Desk
 from dosimeter.web.store import Row
 from dosimeter.web.worker import Meter

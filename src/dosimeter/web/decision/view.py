@@ -23,11 +23,11 @@ from dosimeter.show import (
     order_candidates,
 )
 from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_spec, range_rows, range_spec
-from dosimeter.web.costs import Cost, count_cost, explain_refusal, find_worst
-from dosimeter.web.exhibit import Exhibit
+from dosimeter.web.decision.costs import Cost, count_cost, explain_refusal, find_worst
+from dosimeter.web.decision.form import Wish
+from dosimeter.web.decision.measured import Exhibit
 from dosimeter.web.figures import count_decimals, show_count, show_multiple, show_number
 from dosimeter.web.state import Desk
-from dosimeter.web.wishes import Wish
 
 PRIOR = 0.01
 MOST_GROUPS = 40  # listed one by one with their range
