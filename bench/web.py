@@ -223,8 +223,8 @@ def bench_slider(folder: Path, people: int) -> dict[str, Any]:
                 watch.call("slider", client, "GET", f"/decide/{query}/live", params={"epsilon": epsilon})
             for percent in range(80, 100):
                 watch.call("ratio", client, "GET", f"/decide/{query}/live", params={"percent": percent})
-                wish = {"preset": "variance", "tau": percent * 1e-7}
-                watch.call("variance", client, "GET", f"/decide/{query}/live", params=wish)
+                form = {"preset": "variance", "tau": percent * 1e-7}
+                watch.call("variance", client, "GET", f"/decide/{query}/live", params=form)
             document[sql] = watch.report(f"{people:,} people")
     return document
 

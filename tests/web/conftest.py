@@ -35,22 +35,22 @@ def _quick_passwords() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _patient_pages() -> Iterator[None]:
     """A page that waits for a computation soon shows progress instead. Here it waits as long as a slow machine needs,
-    unless a test keeps the bench busy: only the jobs of tests have a text for a key."""
-    from dosimeter.web.worker import PATIENCE, Bench, Job
+    unless a test keeps the worker busy: only the jobs of tests have a text for a key."""
+    from dosimeter.web.worker import PATIENCE, DatasetWorker, Job
 
-    ask = Bench.ask
+    ask = DatasetWorker.ask
 
-    def ask_patiently(self: Bench, key: Any, *rest: Any, wait: float, **options: Any) -> Job:
+    def ask_patiently(self: DatasetWorker, key: Any, *rest: Any, wait: float, **options: Any) -> Job:
         job = ask(self, key, *rest, wait=wait, **options)
         if wait >= PATIENCE:
             wait_until(lambda: job.ended.is_set() or is_kept_busy(self), f"{job.title}: ended")
         return job
 
-    def is_kept_busy(bench: Bench) -> bool:
-        return any(isinstance(other.key, str) for other in bench.running())
+    def is_kept_busy(worker: DatasetWorker) -> bool:
+        return any(isinstance(other.key, str) for other in worker.running())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bench, "ask", ask_patiently)
+        patch.setattr(DatasetWorker, "ask", ask_patiently)
         yield
 
 

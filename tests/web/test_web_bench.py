@@ -1,4 +1,4 @@
-"""The bench: what goes first, what gives way, data that change under a running server, and what is never read by a
+"""The worker: what goes first, what gives way, data that change under a running server, and what is never read by a
 request's own thread."""
 
 from __future__ import annotations
@@ -24,20 +24,15 @@ from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
-from dosimeter.web import worker
 from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.decision import approve, displaced
-from dosimeter.web.decision.measured import prepare_exhibit
+from dosimeter.web.decision.measured import measure_query
 from dosimeter.web.store.tables import QUERIES, USERS
 from dosimeter.web.store.user import User
-from dosimeter.web.worker import Bench, Job, Meter, Rank
+from dosimeter.web.worker import DatasetWorker, Job, Meter, Rank
 
 CLINIC = Path(str(clinic_settings().schema))
 FILTERED = "MEDIAN(rdr) FILTER (WHERE smoker) / MEDIAN(rdr) >= 0.5"
-
-
-def open_office(site: Site) -> Any:
-    return site.server.config.app._application.state.office  # type: ignore[union-attr]
 
 
 class Clay:
@@ -72,18 +67,18 @@ def clay() -> Clay:
 
 
 @pytest.fixture
-def bench(clay: Clay) -> Iterator[Bench]:
-    made = Bench("clay", clay)  # type: ignore[arg-type]
+def worker(clay: Clay) -> Iterator[DatasetWorker]:
+    made = DatasetWorker("clay", clay)  # type: ignore[arg-type]
     yield made
     made.close()
 
 
-def read_live(guest: Guest, query_id: str, wish: dict[str, str]) -> dict[str, Any]:
-    """What the page shows once the bench is done, however busy the machine is."""
+def read_view(guest: Guest, query_id: str, form: dict[str, str]) -> dict[str, Any]:
+    """What the page shows once the worker is done, however busy the machine is."""
     readings: list[dict[str, Any]] = []
 
     def is_read() -> bool:
-        readings.append(guest.get(f"/decide/{query_id}/live", params=wish).json())
+        readings.append(guest.get(f"/decide/{query_id}/live", params=form).json())
         return readings[-1]["job"] is None
 
     wait_until(is_read, "the page's numbers are computed")
@@ -105,36 +100,36 @@ def fetch(guest: Guest, path: str) -> Response:
 # ---------------------------------------------------------------- the order
 
 
-def test_releases_go_first_and_what_is_on_the_side_last(bench: Bench) -> None:
+def test_releases_go_first_and_what_is_on_the_side_last(worker: DatasetWorker) -> None:
     free, order = threading.Event(), []
-    bench.ask("first", "first", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    worker.ask("first", "first", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     for name, rank in (("aside", Rank.ASIDE), ("look", Rank.LOOK), ("look 2", Rank.LOOK), ("release", Rank.RELEASE)):
-        bench.ask(name, name, lambda _d, _m, name=name: order.append(name), wait=0, rank=rank)
+        worker.ask(name, name, lambda _d, _m, name=name: order.append(name), wait=0, rank=rank)
     free.set()
     wait_until(lambda: len(order) == 4, "all four have run")
     assert order == ["release", "look", "look 2", "aside"]
 
 
-def test_what_is_on_the_side_stops_for_a_release_and_begins_again(bench: Bench, clay: Clay) -> None:
+def test_what_is_on_the_side_stops_for_a_release_and_begins_again(worker: DatasetWorker, clay: Clay) -> None:
     def slow(_dataset: Any, meter: Meter) -> str:
         while not clay.stop.wait(0.005):
             meter(0, 1)
         meter(0, 1)
         return "never"
 
-    aside = bench.ask("aside", "aside", slow, wait=0, rank=Rank.ASIDE)
+    aside = worker.ask("aside", "aside", slow, wait=0, rank=Rank.ASIDE)
     wait_until(lambda: aside.state == "running", "the work on the side runs")
-    done = bench.ask("release", "release", lambda _d, _m: "out", wait=LONGEST_WAIT, rank=Rank.RELEASE)
+    done = worker.ask("release", "release", lambda _d, _m: "out", wait=LONGEST_WAIT, rank=Rank.RELEASE)
     assert done.result == "out"
     assert aside.state == "cancelled"
-    assert bench.ask("aside", "aside", lambda _d, _m: "again", wait=LONGEST_WAIT, rank=Rank.ASIDE).result == "again"
+    assert worker.ask("aside", "aside", lambda _d, _m: "again", wait=LONGEST_WAIT, rank=Rank.ASIDE).result == "again"
 
 
-def test_a_look_is_not_stopped_by_a_release(bench: Bench, clay: Clay) -> None:
+def test_a_look_is_not_stopped_by_a_release(worker: DatasetWorker, clay: Clay) -> None:
     free = threading.Event()
-    look = bench.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     wait_until(lambda: look.state == "running", "the look runs")
-    waiting = bench.ask("release", "release", lambda _d, _m: "out", wait=0.1, rank=Rank.RELEASE)
+    waiting = worker.ask("release", "release", lambda _d, _m: "out", wait=0.1, rank=Rank.RELEASE)
     assert waiting.state == "waiting"
     free.set()
     wait_until(lambda: waiting.state == "done", "the release is done")
@@ -142,59 +137,59 @@ def test_a_look_is_not_stopped_by_a_release(bench: Bench, clay: Clay) -> None:
     assert not clay.stop.is_set()
 
 
-def test_late_stop_does_not_hit_the_next_job(bench: Bench, clay: Clay) -> None:
+def test_late_stop_does_not_hit_the_next_job(worker: DatasetWorker, clay: Clay) -> None:
     """Whoever stops a job does so while it runs, or not at all: the next one, perhaps a release, is left alone."""
-    job = bench.ask("short", "short", lambda _d, _m: 1, wait=LONGEST_WAIT)
-    bench.cancel(job)
+    job = worker.ask("short", "short", lambda _d, _m: 1, wait=LONGEST_WAIT)
+    worker.cancel(job)
     assert not clay.stop.is_set()
 
 
-def test_even_a_panic_ends_one_job_only(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_even_a_panic_ends_one_job_only(worker: DatasetWorker, caplog: pytest.LogCaptureFixture) -> None:
     def panic(_dataset: Any, _meter: Meter) -> None:
         raise SystemExit("the cell of Xanthippe")
 
-    job = bench.ask("panic", "panic", panic, wait=LONGEST_WAIT)
+    job = worker.ask("panic", "panic", panic, wait=LONGEST_WAIT)
     assert job.state == "failed"
     assert "Xanthippe" not in str(job.error) + caplog.text
-    assert bench.is_there
-    assert bench.ask("next", "next", lambda _d, _m: 2, wait=LONGEST_WAIT).result == 2
+    assert worker.is_alive
+    assert worker.ask("next", "next", lambda _d, _m: 2, wait=LONGEST_WAIT).result == 2
 
 
-def test_every_look_sees_the_data_as_they_are_and_leaves_no_snapshot(bench: Bench, clay: Clay) -> None:
-    assert bench.ask("a", "a", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "first"
+def test_every_look_sees_the_data_as_they_are_and_leaves_no_snapshot(worker: DatasetWorker, clay: Clay) -> None:
+    assert worker.ask("a", "a", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "first"
     clay.digest = "second"
-    assert bench.ask("b", "b", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "second"
-    assert bench.digest == "second"
-    bench.ask("c", "c", lambda _d, _m: None, wait=LONGEST_WAIT, rank=Rank.RELEASE)  # a release renews by itself
+    assert worker.ask("b", "b", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "second"
+    assert worker.digest == "second"
+    worker.ask("c", "c", lambda _d, _m: None, wait=LONGEST_WAIT, rank=Rank.RELEASE)  # a release renews by itself
     assert clay.log == ["renew", "refresh", "renew", "refresh", "refresh"]
 
 
 def test_closing_finishes_a_release_that_waits(clay: Clay) -> None:
-    bench, free, out = Bench("clay", clay), threading.Event(), []  # type: ignore[arg-type]
-    look = bench.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    worker, free, out = DatasetWorker("clay", clay), threading.Event(), []  # type: ignore[arg-type]
+    look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     wait_until(lambda: look.state == "running", "the look runs")
-    bench.ask("release", "release", lambda _d, _m: out.append("out"), wait=0, rank=Rank.RELEASE)
-    aside = bench.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=Rank.ASIDE)
-    closing = threading.Thread(target=bench.close)
+    worker.ask("release", "release", lambda _d, _m: out.append("out"), wait=0, rank=Rank.RELEASE)
+    aside = worker.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=Rank.ASIDE)
+    closing = threading.Thread(target=worker.close)
     closing.start()
     wait_until(lambda: aside.state == "cancelled", "closing has stopped what waits on the side")
     free.set()
     closing.join()
     assert out == ["out"]
     with pytest.raises(DosimeterError, match="stopping"):
-        bench.ask("late", "late", lambda _d, _m: None, wait=0)
+        worker.ask("late", "late", lambda _d, _m: None, wait=0)
 
 
 # ---------------------------------------------------------------- stopping, and asking again on purpose
 
 
 def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna: Guest, carol: Guest) -> None:
-    bench: Bench = open_office(site).desks["clinic"].bench
+    worker: DatasetWorker = site.state.datasets["clinic"].worker
     free = threading.Event()
-    bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     query_id = anna.ask()
     assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
-    job = bench.peek(("exhibit", query_id))
+    job = worker.peek(("measured", query_id))
     assert job is not None
     assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
     free.set()
@@ -208,23 +203,23 @@ def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna:
 
 
 def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, anna: Guest, carol: Guest) -> None:
-    bench: Bench = open_office(site).desks["clinic"].bench
-    query_id, wish, free = anna.ask(), {"preset": "own", "text": FILTERED}, threading.Event()
+    worker: DatasetWorker = site.state.datasets["clinic"].worker
+    query_id, form, free = anna.ask(), {"preset": "own", "text": FILTERED}, threading.Event()
     carol.get(f"/decide/{query_id}")
-    bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    reading = carol.get(f"/decide/{query_id}/live", params=wish).json()
+    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    reading = carol.get(f"/decide/{query_id}/live", params=form).json()
     assert carol.act(f"/jobs/{reading['job']}/cancel").status_code == 204
     free.set()
-    assert "was stopped" in carol.get(f"/decide/{query_id}", params=wish).text  # loading the page restarts nothing
-    assert read_live(carol, query_id, wish)["preference"]
+    assert "was stopped" in carol.get(f"/decide/{query_id}", params=form).text  # loading the page restarts nothing
+    assert read_view(carol, query_id, form)["preference"]
 
 
 # ---------------------------------------------------------------- a release that goes wrong
 
 
 def status_of(site: Site, query_id: str) -> str:
-    office = open_office(site)
-    with office.database.reading() as connection:
+    state = site.state
+    with state.database.reading() as connection:
         return str(connection.execute(sa.select(QUERIES.c.status).where(QUERIES.c.id == query_id)).scalar_one())
 
 
@@ -275,11 +270,11 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
     with monkeypatch.context() as patch:
         patch.setattr(approve, "settle_claim", away)
         for query_id in (answered, left):
-            office = open_office(site)
+            state = site.state
             case = {"epsilon": "0.05", "preference": "ratio:0.95", "confirmed": "0.05", "reason": "agreed"}
             carol.post(f"/decide/{query_id}/approve", data=case | {"csrf": carol.csrf}, follow_redirects=False)
             assert status_of(site, query_id) == "approving"
-            assert not office._claims
+            assert not state._claims
     assert "Answered" in carol.get(f"/decide/{answered}").text
     assert "being released" not in carol.get("/queue").text
     assert status_of(site, left) == "released"
@@ -290,19 +285,19 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
 
 
 def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, carol: Guest) -> None:
-    """Claimed, and not yet on the bench: whoever opens the queue then must not take the claim away."""
-    office, query_id = open_office(site), anna.ask()
-    with office.database.reading() as connection:
+    """Claimed, and not yet on the worker: whoever opens the queue then must not take the claim away."""
+    state, query_id = site.state, anna.ask()
+    with state.database.reading() as connection:
         row = connection.execute(sa.select(QUERIES).where(QUERIES.c.id == query_id)).mappings().one()
         controller = connection.execute(sa.select(USERS).where(USERS.c.name == "carol")).one()
     claim, _ = approve.claim_query(
-        office, office.desks["clinic"], {**row, "analyst": "anna"},  # type: ignore[arg-type]
+        state, state.datasets["clinic"], {**row, "analyst": "anna"},  # type: ignore[arg-type]
         User(controller.id, "carol", "controller"), approve.Approval(0.05, "ratio:0.95", continued=False),
     )  # fmt: skip
     for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):
         assert carol.get(path).status_code == 200
         assert status_of(site, query_id) == "approving"
-    office.end_claim(claim)  # the server was about to stop, and it never ran
+    state.end_claim(claim)  # the server was about to stop, and it never ran
     carol.get("/queue")
     assert status_of(site, query_id) == "waiting"  # there is no entry: nothing was charged
 
@@ -335,7 +330,7 @@ def test_changed_file_needs_no_restart(start_site: Callable[..., Site], tmp_path
     three = {"preset": "own", "text": "COUNT(rdr) FILTER (WHERE diagnosis = 'Wilson disease') >= 3"}
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask()
-        assert "none" not in read_live(carol, query_id, three)["fragments"]["line"]
+        assert "none" not in read_view(carol, query_id, three)["fragments"]["line"]
         assert "from 3 to 2" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
         text = data.read_text()
         data.write_text(text.replace("Wilson disease", "Migraine", 1))  # two are left
@@ -343,7 +338,7 @@ def test_changed_file_needs_no_restart(start_site: Callable[..., Site], tmp_path
         assert changed.status_code == 409
         assert "The data changed" in changed.text
         assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text  # measured again
-        assert "ε: none" in read_live(carol, query_id, three)["fragments"]["line"]
+        assert "ε: none" in read_view(carol, query_id, three)["fragments"]["line"]
         assert "from 2 to 1" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
         data.write_text(text)
         assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text
@@ -376,29 +371,29 @@ def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("CREATE TABLE clinic (age bigint, smoker boolean)")
         server.execute("INSERT INTO clinic SELECT 20 + n % 40, n < 3 FROM generate_series(0, 99) AS n")
-        bench = Bench("clinic", Dataset.open(url, schema=schema, table="clinic"))
+        worker = DatasetWorker("clinic", Dataset.open(url, schema=schema, table="clinic"))
         order = ReleaseOrder(prefer="ratio:0.9")
         sql = "SELECT COUNT(*) FROM clinic WHERE smoker"
-        prepared = prepare_release(bench.dataset.schema, sql, Look(), order)
-        before = bench.ask("a", "a", lambda d, m: prepare_exhibit(d, prepared, m), wait=LONGEST_WAIT)
+        prepared = prepare_release(worker.dataset.schema, sql, Look(), order)
+        before = worker.ask("a", "a", lambda d, m: measure_query(d, prepared, m), wait=LONGEST_WAIT)
         assert before.state == "done", before.error
         held = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND datname = current_database()"
         assert server.execute(held).fetchone() == (0,)
         server.execute("UPDATE clinic SET smoker = true WHERE age = 30")
-        after = bench.ask("b", "b", lambda d, m: prepare_exhibit(d, prepared, m), wait=LONGEST_WAIT)
-        bench.close()
+        after = worker.ask("b", "b", lambda d, m: measure_query(d, prepared, m), wait=LONGEST_WAIT)
+        worker.close()
     assert before.result.exact == {"count": (3.0,)}
     assert after.result.exact == {"count": (6.0,)}
     assert after.result.fingerprint != before.result.fingerprint
 
 
-# ---------------------------------------------------------------- only the bench reads data
+# ---------------------------------------------------------------- only the worker reads data
 
 
 def test_request_threads_never_read_the_data(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After its exhibit was dropped and measured again, an own condition with FILTER is evaluated on the bench too."""
+    """After its measurement was dropped and made again, an own condition with FILTER is evaluated on the worker too."""
     readers: set[str] = set()
     read = DuckDBEngine.fetch
 
@@ -407,17 +402,17 @@ def test_request_threads_never_read_the_data(
         return read(self, query)
 
     monkeypatch.setattr(DuckDBEngine, "fetch", watch)
-    monkeypatch.setattr(worker, "MOST_HEAVY", 1)
+    monkeypatch.setattr("dosimeter.web.worker.MOST_HEAVY", 1)
     first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-    wish = {"preset": "own", "text": FILTERED}
+    form = {"preset": "own", "text": FILTERED}
     for query_id in (first, second, first, second, first):
-        reading = read_live(carol, query_id, wish)
+        reading = read_view(carol, query_id, form)
         assert reading["preference"], reading
         carol.approve(query_id, "0.001", FILTERED, confirmed="")
-    assert readers == {"bench-clinic"}
+    assert readers == {"worker-clinic"}
 
 
-def test_filter_is_refused_off_the_bench() -> None:
+def test_filter_is_refused_in_another_thread() -> None:
     table = pa.table({"age": [20, 30, 40], "smoker": [True, False, True]})
     schema = {
         "table": "t", "individuals": 3, "reviewed": True,
@@ -425,14 +420,14 @@ def test_filter_is_refused_off_the_bench() -> None:
     }  # fmt: skip
     with Dataset.open(table, schema=schema) as dataset:
         prepared = prepare_release(dataset.schema, "SELECT SUM(age) FROM t", Look(), ReleaseOrder(prefer="ratio:0.9"))
-        exhibit = prepare_exhibit(dataset, prepared, Meter())
+        measured = measure_query(dataset, prepared, Meter())
         preference = parse_preference(FILTERED)
-        assert exhibit.recall(preference) is None
+        assert measured.recall(preference) is None
         problems: list[BaseException] = []
 
         def elsewhere() -> None:
             try:
-                exhibit.choose(preference)
+                measured.choose(preference)
             except DosimeterError as error:
                 problems.append(error)
 
@@ -440,7 +435,7 @@ def test_filter_is_refused_off_the_bench() -> None:
         thread.start()
         thread.join()
         assert len(problems) == 1
-        assert exhibit.choose(preference) == exhibit.recall(preference)
+        assert measured.choose(preference) == measured.recall(preference)
 
 
 def test_notes_on_the_page_are_those_of_find(site: Site, anna: Guest, carol: Guest) -> None:
@@ -501,32 +496,32 @@ def test_joined_tables_are_not_mixed_up_between_queries(start_site: Callable[...
         for query_id, count in ((first, "from 10 to 9"), (second, "from 20 to 19"), (first, "from 10 to 9")):
             people = fetch(carol, f"/decide/{query_id}/people?epsilon=1")
             assert count in read_text(people.text), people.text
-            open_office(site).desks["people"].bench._jobs.pop(_people_key(site))
+            site.state.datasets["people"].worker._jobs.pop(_people_key(site))
 
 
 def _people_key(site: Site) -> Any:
-    finished: dict[Any, Job] = open_office(site).desks["people"].bench._jobs
+    finished: dict[Any, Job] = site.state.datasets["people"].worker._jobs
     return next(key for key in finished if key[0] == "people")
 
 
 def test_everything_is_closed_whatever_fails(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    office, closed = open_office(site), []
-    monkeypatch.setattr(type(office.database), "close", lambda _self: closed.append("database"))
+    state, closed = site.state, []
+    monkeypatch.setattr(type(state.database), "close", lambda _self: closed.append("database"))
 
     class Broken:
         name = "broken"
 
         @property
-        def bench(self) -> Any:
+        def worker(self) -> Any:
             return self
 
         def close(self) -> None:
             raise RuntimeError("broken")
 
-    monkeypatch.setitem(office.desks, "broken", Broken())
+    monkeypatch.setitem(state.datasets, "broken", Broken())
     with pytest.raises(RuntimeError, match="broken"):
-        office.close()
+        state.close()
     assert closed == ["database"]
-    assert not office.desks["clinic"].bench.is_there
+    assert not state.datasets["clinic"].worker.is_alive
     monkeypatch.undo()
-    office.database.close()
+    state.database.close()

@@ -21,7 +21,7 @@ from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_setting
 
 from dosimeter.errors import LimitError, OptionError
 from dosimeter.web import checks
-from dosimeter.web.checks import CheckRoom, check_query
+from dosimeter.web.checks import CheckQueue, check_query
 from dosimeter.web.http import middleware
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
@@ -32,10 +32,6 @@ from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import ATTEMPTS
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
-
-
-def open_office(site: Site) -> Any:
-    return site.server.config.app._application.state.office  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------- checks
@@ -52,9 +48,9 @@ class Slow:
         self._guard = threading.Lock()
         monkeypatch.setattr(checks, "check_query", self)
 
-    def __call__(self, desk: Any, sql: str) -> PublicCheck:
+    def __call__(self, served: Any, sql: str) -> PublicCheck:
         if "slow" not in sql:
-            return check_query(desk, sql)
+            return check_query(served, sql)
         with self._guard:
             self.running += 1
             self.most = max(self.most, self.running)
@@ -119,17 +115,17 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
     free = threading.Event()
     answer = PublicCheck(answerable=True, message="", clause=None, measures=[], groups=None)
 
-    def work(_desk: Any, sql: str) -> PublicCheck:
+    def work(_served: Any, sql: str) -> PublicCheck:
         if sql == "first":
             free.wait(LONGEST_WAIT)
         return answer
 
     async def story() -> list[str]:
-        room, order = CheckRoom(), []
+        queue, order = CheckQueue(), []
 
         async def check(sql: str) -> None:
             try:
-                await room.check("anna", None, sql, patience=LONGEST_WAIT)  # type: ignore[arg-type]
+                await queue.check("anna", None, sql, patience=LONGEST_WAIT)  # type: ignore[arg-type]
                 order.append(f"{sql} done")
             except LimitError:
                 order.append(f"{sql} gave way")
@@ -140,7 +136,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
             await asyncio.sleep(0)  # it goes as far as where it waits
         free.set()
         await asyncio.gather(*tasks)
-        room.close()
+        queue.close()
         return order
 
     with pytest.MonkeyPatch.context() as patch:
@@ -150,18 +146,18 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
 
 
 def test_a_check_leaves_nothing_behind_that_another_could_notice(site: Site, anna: Guest, carol: Guest) -> None:
-    desk = open_office(site).desks["clinic"]
+    served = site.state.datasets["clinic"]
     anna.act("/ask/check", dataset="clinic", sql=OTHER)
     query_id = anna.ask(OTHER)
-    assert not desk._prepared
+    assert not served._prepared
     assert "Withdraw" in anna.get(f"/queries/{query_id}").text
-    assert not desk._prepared
+    assert not served._prepared
     carol.get(f"/decide/{query_id}")
-    assert list(desk._prepared) == [OTHER]  # for controllers alone
+    assert list(served._prepared) == [OTHER]  # for controllers alone
     made: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(desk), "prepare", lambda *_: made.append("recalled"))
-        assert check_query(desk, OTHER).answerable
+        patch.setattr(type(served), "prepare", lambda *_: made.append("recalled"))
+        assert check_query(served, OTHER).answerable
     assert not made
 
 

@@ -1,4 +1,4 @@
-"""The rooms behind the pages, each by another road: settings, jobs, the exhibit, sums per person, migrations."""
+"""The rooms behind the pages, each by another road: settings, jobs, the measured, sums per person, migrations."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.checks import underline_clause
-from dosimeter.web.decision import measured
-from dosimeter.web.decision.measured import compress_classes, prepare_exhibit
+from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import METADATA, VERSION_TABLE
-from dosimeter.web.worker import Bench, Meter
+from dosimeter.web.worker import DatasetWorker, Meter
 
 CLINIC = Path(str(clinic_settings().schema))
 
@@ -138,13 +137,13 @@ class Clay:
 
 
 @pytest.fixture
-def bench() -> Any:
-    made = Bench("clay", Clay())  # type: ignore[arg-type]
+def worker() -> Any:
+    made = DatasetWorker("clay", Clay())  # type: ignore[arg-type]
     yield made
     made.close()
 
 
-def test_same_work_runs_once_and_failures_are_tried_again(bench: Bench) -> None:
+def test_same_work_runs_once_and_failures_are_tried_again(worker: DatasetWorker) -> None:
     calls: list[int] = []
 
     def work(_dataset: Any, _meter: Meter) -> int:
@@ -153,13 +152,13 @@ def test_same_work_runs_once_and_failures_are_tried_again(bench: Bench) -> None:
             raise OptionError("not yet")
         return 7
 
-    first = bench.ask("a", "work", work, wait=LONGEST_WAIT)
+    first = worker.ask("a", "work", work, wait=LONGEST_WAIT)
     assert (first.state, str(first.error)) == ("failed", "not yet")
-    assert [bench.ask("a", "work", work, wait=LONGEST_WAIT).result for _ in range(3)] == [7, 7, 7]
+    assert [worker.ask("a", "work", work, wait=LONGEST_WAIT).result for _ in range(3)] == [7, 7, 7]
     assert len(calls) == 2
 
 
-def test_work_can_be_cancelled_while_it_runs_and_while_it_waits(bench: Bench) -> None:
+def test_work_can_be_cancelled_while_it_runs_and_while_it_waits(worker: DatasetWorker) -> None:
     go_on = threading.Event()
 
     def slow(_dataset: Any, meter: Meter) -> None:
@@ -167,29 +166,29 @@ def test_work_can_be_cancelled_while_it_runs_and_while_it_waits(bench: Bench) ->
             meter(1, 4)
             time.sleep(0.01)
 
-    running = bench.ask("slow", "slow", slow, wait=0)
+    running = worker.ask("slow", "slow", slow, wait=0)
     wait_until(lambda: running.meter.steps is not None, "the work reports how far it is")
-    queued = bench.ask("next", "next", lambda _d, _m: 1, wait=0)
-    assert bench.share(running) == 25.0
-    assert bench.cancel(queued)
-    assert bench.cancel(running)
+    queued = worker.ask("next", "next", lambda _d, _m: 1, wait=0)
+    assert worker.share(running) == 25.0
+    assert worker.cancel(queued)
+    assert worker.cancel(running)
     assert (running.state, queued.state) == ("cancelled", "cancelled")
-    assert bench.dataset.engine.interrupts >= 1  # type: ignore[attr-defined]
+    assert worker.dataset.engine.interrupts >= 1  # type: ignore[attr-defined]
     go_on.set()
     assert (
-        bench.ask("next", "next", lambda _d, _m: 1, wait=LONGEST_WAIT).state == "cancelled"
+        worker.ask("next", "next", lambda _d, _m: 1, wait=LONGEST_WAIT).state == "cancelled"
     )  # until somebody asks on purpose
-    assert bench.ask("next", "next", lambda _d, _m: 1, wait=LONGEST_WAIT, revive=True).result == 1
+    assert worker.ask("next", "next", lambda _d, _m: 1, wait=LONGEST_WAIT, revive=True).result == 1
 
 
-def test_bug_in_a_job_is_not_shown(bench: Bench) -> None:
+def test_bug_in_a_job_is_not_shown(worker: DatasetWorker) -> None:
     def broken(_dataset: Any, _meter: Meter) -> None:
         raise KeyError("the cell of Xanthippe")
 
-    job = bench.ask("b", "broken", broken, wait=LONGEST_WAIT)
+    job = worker.ask("b", "broken", broken, wait=LONGEST_WAIT)
     assert job.state == "failed"
     assert "Xanthippe" not in str(job.error)
-    assert bench.ask("c", "fine", lambda _d, _m: 3, wait=LONGEST_WAIT).result == 3
+    assert worker.ask("c", "fine", lambda _d, _m: 3, wait=LONGEST_WAIT).result == 3
 
 
 def test_one_dataset_computes_while_another_page_works(start_site: Callable[..., Site], tmp_path: Path) -> None:
@@ -200,7 +199,7 @@ def test_one_dataset_computes_while_another_page_works(start_site: Callable[...,
     site = start_site(
         datasets={"clinic": clinic_settings(), "other": clinic_settings(data=str(data), schema=other)}
     )  # fmt: skip
-    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
+    state = site.state
     stop = threading.Event()
 
     def block(_dataset: Any, meter: Meter) -> None:
@@ -210,7 +209,7 @@ def test_one_dataset_computes_while_another_page_works(start_site: Callable[...,
 
     with site.guest("anna") as anna, site.guest("carol") as carol:
         waiting, quick = anna.ask(), anna.ask(COUNT.replace("clinic", "other"), dataset="other")
-        job = office.desks["clinic"].bench.ask("block", "blocking", block, wait=0)
+        job = state.datasets["clinic"].worker.ask("block", "blocking", block, wait=0)
         page = carol.get(f"/decide/{waiting}").text
         assert "Measuring how exposed everybody is" in page
         assert "Largest ε: 0.05" in carol.get(f"/decide/{quick}").text
@@ -222,7 +221,7 @@ def test_one_dataset_computes_while_another_page_works(start_site: Callable[...,
     stop.set()
 
 
-# ---------------------------------------------------------------- the exhibit
+# ---------------------------------------------------------------- the measured
 
 
 def many_people(n: int, seed: int = 3) -> Dataset:
@@ -238,20 +237,20 @@ def many_people(n: int, seed: int = 3) -> Dataset:
     return Dataset.open(table, schema=schema)
 
 
-def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> measured.Exhibit:
+def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
     order = ReleaseOrder(prefer="ratio:0.95")
-    return prepare_exhibit(dataset, prepare_release(dataset.schema, sql, Look(), order), Meter())
+    return measure_query(dataset, prepare_release(dataset.schema, sql, Look(), order), Meter())
 
 
 @pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999", "variance:1e-5", "variance:1e-9"])
 def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with many_people(3000) as dataset:
         whole = dataset.risk("SELECT SUM(cost) FROM many").find(text)
-        monkeypatch.setattr(measured, "MANY", 10)
-        exhibit = prepare_many(dataset)
-        assert exhibit.many
+        monkeypatch.setattr("dosimeter.web.decision.measured.MANY", 10)
+        measured = prepare_many(dataset)
+        assert measured.many
         preference = parse_preference(text)
-        quick = exhibit.recall(preference)
+        quick = measured.recall(preference)
     assert quick is not None
     assert quick.epsilon == whole.epsilon
     assert quick.limit == pytest.approx(whole.limit)
@@ -263,7 +262,7 @@ def test_classes_for_the_picture_keep_both_ends(monkeypatch: pytest.MonkeyPatch)
     with many_people(30_000) as dataset:
         sensitivities = dataset.risk("SELECT SUM(cost) FROM many").sensitivities
     drawn = compress_classes(sensitivities)
-    assert len(sensitivities.values) > measured.MANY > len(drawn.values)
+    assert len(sensitivities.values) > MANY > len(drawn.values)
     assert drawn.n == sensitivities.n
     assert drawn.values[:200].tolist() == sensitivities.values[:200].tolist()
     assert drawn.values[-200:].tolist() == sensitivities.values[-200:].tolist()
@@ -276,7 +275,7 @@ def test_computation_stops_when_asked() -> None:
         meter = Meter()
         meter.stopped = True
         with pytest.raises(Interrupted):
-            prepare_exhibit(
+            measure_query(
                 dataset,
                 prepare_release(dataset.schema, "SELECT SUM(cost) FROM many", Look(), ReleaseOrder(prefer="ratio:0.9")),
                 meter,

@@ -245,10 +245,10 @@ def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
 @pytest.mark.parametrize("status", ["waiting", "approving", "interrupted"])
 def test_withdrawing_looks_the_same_in_every_open_state(site: Site, anna: Guest, status: str) -> None:
     query_id = anna.ask()
-    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
+    state = site.state
     claim = {"claim": "c"} if status == "approving" else {}
-    office.begin_claim("c")
-    with office.database.writing() as connection:
+    state.begin_claim("c")
+    with state.database.writing() as connection:
         connection.execute(QUERIES.update().where(QUERIES.c.id == query_id).values(status=status, **claim))
     with site.api() as api:
         assert api.get(f"/queries/{query_id}").json()["status"] == "waiting"
@@ -264,20 +264,20 @@ def test_withdrawing_looks_the_same_in_every_open_state(site: Site, anna: Guest,
     ("entry", "becomes", "shown"),
     [(None, "withdrawn", "withdrawn"), ("denied", "withdrawn", "withdrawn"), ("released", "released", "released")],
 )
-def test_wish_counts_unless_there_is_an_answer(
+def test_withdrawal_counts_unless_there_is_an_answer(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, entry: str | None, becomes: str, shown: str
 ) -> None:
     from dosimeter.errors import LedgerError
     from dosimeter.web.decision import approve
 
-    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
+    state = site.state
     query_id = anna.ask()
-    with office.database.reading() as connection:
+    with state.database.reading() as connection:
         owner = connection.execute(sa.select(USERS).where(USERS.c.name == "anna")).one()
     analyst, release = User(owner.id, owner.name, owner.role), approve.release
 
     def withdraw_meanwhile(*arguments: Any) -> object:
-        assert withdraw_query(office.database, analyst, query_id)
+        assert withdraw_query(state.database, analyst, query_id)
         if entry is None:
             raise LedgerError("The disk is full.")
         if entry == "denied":
@@ -286,7 +286,7 @@ def test_wish_counts_unless_there_is_an_answer(
 
     monkeypatch.setattr(approve, "release", withdraw_meanwhile)
     carol.approve(query_id)
-    row = find_own(office.database, analyst, query_id)
+    row = find_own(state.database, analyst, query_id)
     assert row is not None
     assert row["status"] == becomes
     assert show_query(row, None).status == shown
@@ -299,8 +299,8 @@ def test_wish_counts_unless_there_is_an_answer(
 def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
-    wish = {"preset": "ratio", "percent": "1", "epsilon": "10"}
-    own = carol.get(f"/decide/{query_id}", params=wish).text
+    form = {"preset": "ratio", "percent": "1", "epsilon": "10"}
+    own = carol.get(f"/decide/{query_id}", params=form).text
     assert re.search(r'name="percent"[^>]* value="1"', own)
     assert "Looser than your own threshold for normal priority: at least 95 %" in read_text(own)
     for headers in (
@@ -308,7 +308,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
         {"Sec-Fetch-Site": "same-site"},
         {"Sec-Fetch-Site": "", "Referer": "http://elsewhere.example/decide"},
     ):
-        page = carol.get(f"/decide/{query_id}", params=wish, headers=headers).text
+        page = carol.get(f"/decide/{query_id}", params=form, headers=headers).text
         assert re.search(r'name="percent"[^>]* value="95"', page)
         assert "Looser than your own" not in page
         assert "Largest ε: 0.05" in read_text(page)
@@ -317,7 +317,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
 def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
-    for wish, looser in (
+    for form, looser in (
         ({"percent": "95"}, False),
         ({"percent": "99"}, False),
         ({"percent": "94.9"}, True),
@@ -325,5 +325,5 @@ def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, ca
         ({"preset": "own", "text": "MIN(rdr) / MAX(rdr) >= 0.99"}, False),
         ({"preset": "variance", "tau": "1e9"}, True),
     ):
-        reading = carol.get(f"/decide/{query_id}/live", params=wish).json()
-        assert ("Looser than your own threshold" in json.dumps(reading)) == looser, wish
+        reading = carol.get(f"/decide/{query_id}/live", params=form).json()
+        assert ("Looser than your own threshold" in json.dumps(reading)) == looser, form

@@ -3,7 +3,7 @@
 RDRs are never added up. For every charged entry everybody is profiled by the columns that any of the queries uses, so
 that people with the same record can be followed from one query to the next. Where an individual has several rows, a
 query joins other tables, or records are too many, the largest of each query is added instead: a bound. Runs on the
-dataset's bench.
+dataset's worker.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan
 from dosimeter.web.public import PublicCheck, find_odd_letter
-from dosimeter.web.state import Desk
+from dosimeter.web.state import ServedDataset
 
 THREADS = 2
 BUSY = "Another check of yours is still running. Try again in a moment."
 
 
-class CheckRoom:
+class CheckQueue:
     """Where checks run. Used from the server's event loop alone."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class CheckRoom:
         self._running: dict[str, asyncio.Future[PublicCheck]] = {}
         self._newest: dict[str, object] = {}
 
-    async def check(self, user_id: str, desk: Desk, sql: str, *, patience: float) -> PublicCheck:
+    async def check(self, user_id: str, served: ServedDataset, sql: str, *, patience: float) -> PublicCheck:
         """Wait so many seconds for the user's check before; give way to a newer one. LimitError where that fails."""
         clock, me = asyncio.get_running_loop(), object()
         self._newest[user_id] = me
@@ -41,7 +41,7 @@ class CheckRoom:
                 await asyncio.wait([before], timeout=left)
             if self._newest.get(user_id) is not me:
                 raise LimitError(BUSY)
-            running = asyncio.wrap_future(self._threads.submit(check_query, desk, sql))
+            running = asyncio.wrap_future(self._threads.submit(check_query, served, sql))
             self._running[user_id] = running
             running.add_done_callback(lambda _: self._running.pop(user_id, None))
             return await asyncio.shield(running)  # it runs to its end, also when nobody waits for it any more
@@ -53,7 +53,7 @@ class CheckRoom:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def check_query(desk: Desk, sql: str) -> PublicCheck:
+def check_query(served: ServedDataset, sql: str) -> PublicCheck:
     """Never touches the data."""
     if not sql.strip():
         return PublicCheck(answerable=False, message="Write a query.", clause=None, measures=[], groups=None)
@@ -61,14 +61,14 @@ def check_query(desk: Desk, sql: str) -> PublicCheck:
     if odd:
         return PublicCheck(answerable=False, message=odd, clause=None, measures=[], groups=None)
     try:
-        plan = desk.prepare_anew(sql).plan
+        plan = served.prepare_anew(sql).plan
     except QueryError as error:
         return PublicCheck(
             answerable=False, message=_for_analysts(str(error)), clause=error.clause, measures=[], groups=None
         )
     except InputError as error:
         return PublicCheck(answerable=False, message=_for_analysts(str(error)), clause=None, measures=[], groups=None)
-    if plan.singled_out and not desk.settings.allow_identifying:
+    if plan.singled_out and not served.settings.allow_identifying:
         return _refuse_singling_out(plan)
     facts = explain_plan(plan)
     names = [measure["measure"] for measure in facts["measures"]]

@@ -21,7 +21,7 @@ from dosimeter.schema import Schema
 from dosimeter.web.public import PublicDataset, show_dataset
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store import Database
-from dosimeter.web.worker import Bench
+from dosimeter.web.worker import DatasetWorker
 
 MOST_PREPARED = 1_000
 MOST_ENTRIES = 1_000
@@ -31,13 +31,13 @@ FRESH = 1.0  # seconds for which an account that was read counts as current on a
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ServedDataset:
     """One dataset as the server offers it."""
 
     name: str
     settings: DatasetSettings
     schema: Schema
-    bench: Bench
+    worker: DatasetWorker
     _prepared: dict[str, Prepared] = field(default_factory=dict, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -81,7 +81,7 @@ class Desk:
         """The same, remembering nothing and recalling nothing."""
         return prepare_release(self.schema, sql, self.look, self._any_order())
 
-    def rehearse(self) -> None:
+    def check_settings(self) -> None:
         """Everything a release will need of the settings, on the simplest query: a mistake is found before anybody
         asks. Never touches the data."""
         table = self.schema.table.replace('"', '""')
@@ -98,13 +98,13 @@ class Desk:
                 return ReleaseOrder(svt=self.settings.svt, variance=self.settings.variance)
 
 
-class Office:
+class ServerState:
     """Opened once per server. Threads share it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.database = Database(settings.database)
-        self.desks: dict[str, Desk] = {}
+        self.datasets: dict[str, ServedDataset] = {}
         self._accounts: dict[str, tuple[float, Account | None]] = {}
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
@@ -126,26 +126,26 @@ class Office:
             delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
         )  # fmt: skip
         schema = dataset.schema
-        if schema.table in self.desks:
+        if schema.table in self.datasets:
             dataset.close()
             raise OptionError(
                 f"[datasets.{name}]: two datasets are called {schema.table}, and an account belongs to a name. Change "
                 "the table name in one of the schemas."
             )
-        desk = Desk(schema.table, settings, schema, Bench(schema.table, dataset))
-        self.desks[schema.table] = desk
+        served = ServedDataset(schema.table, settings, schema, DatasetWorker(schema.table, dataset))
+        self.datasets[schema.table] = served
         if not schema.reviewed or schema.individuals is None:
             raise SchemaError(
                 f"[datasets.{name}]: a release needs a reviewed schema with the number of individuals. Check "
                 f"{settings.schema}, then set reviewed = true."
             )
         try:
-            desk.rehearse()
+            served.check_settings()
         except InputError as error:
             raise OptionError(f"[datasets.{name}]: {_name_keys(str(error))}") from None
         account = self.database.ledger.account(schema.account_name)
         if account is not None:
-            terms = desk.terms
+            terms = served.terms
             try:
                 account.check_terms(
                     algorithm=settings.algorithm,
@@ -161,11 +161,11 @@ class Office:
 
     def account_name(self, name: str) -> str:
         """Return what the ledger calls a dataset: several may share an account."""
-        desk = self.desks.get(name)
-        return name if desk is None else desk.schema.account_name
+        served = self.datasets.get(name)
+        return name if served is None else served.schema.account_name
 
-    def desk(self, name: str) -> Desk | None:
-        return self.desks.get(name)
+    def dataset(self, name: str) -> ServedDataset | None:
+        return self.datasets.get(name)
 
     # ------------------------------------------------------------ what the ledger says, remembered for a moment
 
@@ -180,23 +180,23 @@ class Office:
             self._accounts[self.account_name(name)] = (time.monotonic(), account)
         return account
 
-    def books(self, desk: Desk, prepared: Prepared, *, fresh: bool = False) -> Books:
+    def books(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Books:
         """The account as it is, or as it would be opened."""
-        account = self.account(desk.name, fresh=fresh)
+        account = self.account(served.name, fresh=fresh)
         if account is not None:
             return open_books(account, None, prepared)
-        total, cap = desk.settings.delta_total, desk.settings.max_epsilon
+        total, cap = served.settings.delta_total, served.settings.max_epsilon
         return Books(
-            policy=Policy.parse(desk.settings.policy),
+            policy=Policy.parse(served.settings.policy),
             max_epsilon=None if cap is None else exact_decimal(cap),
             reading=Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total)),
             epsilon_svt=prepared.epsilon_svt,
             delta=prepared.delta,
         )
 
-    def public(self, desk: Desk) -> PublicDataset:
+    def public(self, served: ServedDataset) -> PublicDataset:
         """Return what analysts may know of a dataset, with whether it is stopped."""
-        return desk.public(stopped=self.is_stopped(desk.name))
+        return served.public(stopped=self.is_stopped(served.name))
 
     def list_stopped(self) -> frozenset[str]:
         """Return the accounts that an incident stopped. A few seconds' age is allowed; a release always reads anew."""
@@ -288,8 +288,8 @@ class Office:
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, whatever happens to the one before
             stack.callback(self.database.close)
-            for desk in self.desks.values():
-                stack.callback(desk.bench.close)
+            for served in self.datasets.values():
+                stack.callback(served.worker.close)
 
 
 def _name_keys(message: str) -> str:

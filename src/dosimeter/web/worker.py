@@ -1,6 +1,6 @@
 """Long computations: one thread per dataset, with progress and cancel. The same work asked for twice runs once.
 
-An engine is not shared between threads, so everything that touches a dataset's engine runs on its bench. Releases go
+An engine is not shared between threads, so everything that touches a dataset's engine runs on its worker. Releases go
 first, then what somebody looks at, then what is looked up on the side, which gives way to a release. A look begins with
 the data as they are then, and no job leaves a snapshot behind. Pages wait a moment for a result, and otherwise show how
 far it is and ask again.
@@ -32,7 +32,7 @@ PATIENCE = 1.2  # seconds a page waits for a computation before it shows progres
 
 
 class Rank(IntEnum):
-    """What goes first on the bench."""
+    """What a worker runs first."""
 
     RELEASE = 0
     LOOK = 1
@@ -80,7 +80,7 @@ class Job:
         return f"Job({self.title!r}, {self.state})"
 
 
-class Bench:
+class DatasetWorker:
     """A dataset, its engine's thread, and the results that were computed lately."""
 
     def __init__(self, name: str, dataset: Dataset) -> None:
@@ -89,11 +89,11 @@ class Bench:
         self.digest = ""  # of the data as the latest look saw them
         self._jobs: OrderedDict[Hashable, Job] = OrderedDict()
         self._guard = threading.Lock()
-        self._news = threading.Condition(self._guard)
-        self._line: list[tuple[int, int, Job, Work]] = []
+        self._changed = threading.Condition(self._guard)
+        self._queue: list[tuple[int, int, Job, Work]] = []
         self._numbers = itertools.count()
         self._closing = False
-        self._thread = threading.Thread(target=self._work_off, name=f"bench-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._run_jobs, name=f"worker-{name}", daemon=True)
         self._thread.start()
 
     def ask(
@@ -119,15 +119,15 @@ class Bench:
                 job = Job(make_identifier(), self.name, key, title, Meter(), rank, heavy)
                 self._jobs[key] = job
                 self._forget_old()
-                heapq.heappush(self._line, (rank, next(self._numbers), job, work))
-                self._news.notify()
+                heapq.heappush(self._queue, (rank, next(self._numbers), job, work))
+                self._changed.notify()
             self._jobs.move_to_end(key)
         if rank is Rank.RELEASE:
-            self._make_way()
+            self._cancel_side_jobs()
         job.ended.wait(wait)
         return job
 
-    def _make_way(self) -> None:
+    def _cancel_side_jobs(self) -> None:
         """What is looked up on the side stops for a release; it begins anew when it is asked for again."""
         with self._guard:
             aside = [job for job in self._jobs.values() if job.rank is Rank.ASIDE and job.state == "running"]
@@ -143,21 +143,21 @@ class Bench:
             for key in finished[: max(0, len(finished) - most)]:
                 del self._jobs[key]
 
-    # ------------------------------------------------------------ on the bench's own thread
+    # ------------------------------------------------------------ in the worker's own thread
 
-    def _work_off(self) -> None:
+    def _run_jobs(self) -> None:
         while True:
-            with self._news:
-                while not self._line:
+            with self._changed:
+                while not self._queue:
                     if self._closing:
                         return
-                    self._news.wait()
-                _, _, job, work = heapq.heappop(self._line)
+                    self._changed.wait()
+                _, _, job, work = heapq.heappop(self._queue)
                 if job.meter.stopped:
                     continue
                 job.state = "running"
             self._run(job, work)
-            del job, work  # nothing of a finished job is held while the bench waits
+            del job, work  # nothing of a finished job is held while the worker waits
 
     def _run(self, job: Job, work: Work) -> None:
         state: State = "failed"
@@ -174,12 +174,12 @@ class Bench:
             job.error = DosimeterError(BROKEN)
             report_bug(job.title, error)
         finally:
-            self._let_go(job)
+            self._drop_snapshot(job)
             with self._guard:  # from here on nobody stops it, so that a late stop cannot hit the next one
                 job.state = state
             job.ended.set()
 
-    def _let_go(self, job: Job) -> None:
+    def _drop_snapshot(self, job: Job) -> None:
         """No snapshot is held between jobs: it would keep a database from tidying up, and the data from changing."""
         try:
             self.dataset.engine.refresh()
@@ -205,7 +205,7 @@ class Bench:
             return True
 
     @property
-    def is_there(self) -> bool:
+    def is_alive(self) -> bool:
         return self._thread.is_alive()
 
     def running(self) -> list[Job]:
@@ -239,9 +239,9 @@ class Bench:
 
     def close(self) -> None:
         """A release that was begun, or waits, is finished; everything else stops."""
-        with self._news:
+        with self._changed:
             self._closing = True
-            self._news.notify()
+            self._changed.notify()
         for job in sorted(self.running(), key=lambda job: job.state == "running"):  # first what has not begun
             self.cancel(job)
         self._thread.join()

@@ -19,19 +19,19 @@ from dosimeter.web.decision.approve import (
 from dosimeter.web.decision.case import (
     Case,
     find_case,
-    find_exhibit,
+    find_measurement,
     list_identifying,
     needs_consent,
     note_look,
+    read_preference,
     renew_digest,
-    state_preference,
 )
 from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy, explain_refusal, find_worst
-from dosimeter.web.decision.displaced import MOST_LOOKED_AT, Squeezed, list_squeezed
-from dosimeter.web.decision.form import Wish, read_fields, recall_wish, write_query
-from dosimeter.web.decision.measured import Exhibit
-from dosimeter.web.decision.page import _preview, _read, read_own_fields, show_decision
+from dosimeter.web.decision.displaced import MOST_LOOKED_AT, Displaced, list_displaced
+from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.page import preview_for_analyst, read_own_fields, read_view, show_decision
 from dosimeter.web.decision.view import describe_person, round_down
 
 __all__ = [
@@ -40,11 +40,9 @@ __all__ = [
     "AlreadyDecided",
     "Approval",
     "Case",
-    "Exhibit",
-    "Squeezed",
-    "Wish",
-    "_preview",
-    "_read",
+    "DecisionForm",
+    "Displaced",
+    "MeasuredQuery",
     "admit_condition",
     "ask_for_changes",
     "claim_query",
@@ -55,15 +53,18 @@ __all__ = [
     "explain_refusal",
     "find_case",
     "find_earlier",
-    "find_exhibit",
+    "find_measurement",
     "find_worst",
+    "list_displaced",
     "list_identifying",
-    "list_squeezed",
     "needs_consent",
     "note_look",
+    "preview_for_analyst",
     "read_fields",
     "read_own_fields",
-    "recall_wish",
+    "read_preference",
+    "read_view",
+    "recall_form",
     "reconcile",
     "renew_digest",
     "repeat_answer",
@@ -71,6 +72,5 @@ __all__ = [
     "run_release",
     "settle_left",
     "show_decision",
-    "state_preference",
     "write_query",
 ]

@@ -21,7 +21,7 @@ from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.release import ReleaseOrder, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES
-from dosimeter.web.state import Desk, Office
+from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import QUERIES, SERVER, Row, User, find_query, make_identifier, write_audit, write_time
 
 UNDECIDED = ("waiting", "interrupted")
@@ -54,10 +54,10 @@ class Approval:
     reason: str = ""
 
 
-def build_order(desk: Desk, row: Row, approval: Approval, *, claim: str, controller: str) -> ReleaseOrder:
+def build_order(served: ServedDataset, row: Row, approval: Approval, *, claim: str, controller: str) -> ReleaseOrder:
     """The release that this approval stands for, by the algorithm of the dataset's account."""
     common: dict[str, Any] = {
-        "terms": desk.terms,
+        "terms": served.terms,
         "analyst": row["analyst"],
         "purpose": row["purpose"],
         "again": True,  # the page offers the earlier answer where there is one; an approval is a new one
@@ -65,23 +65,25 @@ def build_order(desk: Desk, row: Row, approval: Approval, *, claim: str, control
         "reference": claim,
         "approved_by": controller,
     }
-    match desk.settings.algorithm:
+    match served.settings.algorithm:
         case "fixed":
             return ReleaseOrder(epsilon=approval.epsilon, **common)
         case "find":
             return ReleaseOrder(prefer=approval.preference, chosen=approval.epsilon, **common)
         case _:
-            return ReleaseOrder(svt=desk.settings.svt, variance=desk.settings.variance, **common)
+            return ReleaseOrder(svt=served.settings.svt, variance=served.settings.variance, **common)
 
 
 # ---------------------------------------------------------------- approving
 
 
-def claim_query(office: Office, desk: Desk, row: Row, user: User, approval: Approval) -> tuple[str, ReleaseOrder]:
+def claim_query(
+    state: ServerState, served: ServedDataset, row: Row, user: User, approval: Approval
+) -> tuple[str, ReleaseOrder]:
     """Check what can be checked without data, then take the query: nobody else can decide it from here on."""
     claim = make_identifier()
-    order = build_order(desk, row, approval, claim=claim, controller=user.name)
-    desk.prepare(row["sql"], order)
+    order = build_order(served, row, approval, claim=claim, controller=user.name)
+    served.prepare(row["sql"], order)
     values = {
         "status": "approving",
         "claim": claim,
@@ -93,34 +95,36 @@ def claim_query(office: Office, desk: Desk, row: Row, user: User, approval: Appr
     }
     shown = "ε by the noisy test" if approval.epsilon is None else f"ε = {approval.epsilon:g}"
     detail = f"{shown}; {approval.preference or 'no preference'}" + (f"; {approval.reason}" if approval.reason else "")
-    office.begin_claim(claim)
+    state.begin_claim(claim)
     try:
-        _compare_and_set(office, row, user, values, action="approved", detail=detail)
+        _compare_and_set(state, row, user, values, action="approved", detail=detail)
     except BaseException:
-        office.end_claim(claim)
+        state.end_claim(claim)
         raise
     return claim, order
 
 
-def run_release(office: Office, desk: Desk, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset) -> str:
+def run_release(
+    state: ServerState, served: ServedDataset, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
+) -> str:
     """Release, then write down what became of it, by what the ledger holds. Gives the query's new status."""
     try:
-        problem = _try_release(office, desk, row, claim, order, dataset)
-        office.forget(desk.name)
-        return settle_claim(office, desk.name, str(row["id"]), claim, problem)
+        problem = _try_release(state, served, row, claim, order, dataset)
+        state.forget(served.name)
+        return settle_claim(state, served.name, str(row["id"]), claim, problem)
     finally:
-        office.end_claim(claim)
+        state.end_claim(claim)
 
 
 def _try_release(
-    office: Office, desk: Desk, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
+    state: ServerState, served: ServedDataset, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> DosimeterError | None:
     """What kept it from being released, if anything did. Nobody stops a release, so a stop was meant for another."""
     for again in (True, False):
         try:
-            release(dataset, row["sql"], desk.look, order, office.database.ledger)
+            release(dataset, row["sql"], served.look, order, state.database.ledger)
         except Interrupted as error:
-            if not again or find_claimed(office, desk.name, claim) is not None:
+            if not again or find_claimed(state, served.name, claim) is not None:
                 return error
         except DosimeterError as error:
             return error
@@ -132,25 +136,27 @@ def _try_release(
     return None
 
 
-def settle_left(office: Office, row: Row) -> Row:
+def settle_left(state: ServerState, row: Row) -> Row:
     """A claimed query whose release has ended without a word, because the database was away: settled when it is seen.
 
     Gives the query as it is now.
     """
-    if row["status"] != "approving" or office.is_claimed(row["claim"]):
+    if row["status"] != "approving" or state.is_claimed(row["claim"]):
         return row
-    settle_claim(office, row["dataset"], row["id"], row["claim"])
-    return find_query(office.database, row["id"]) or row
+    settle_claim(state, row["dataset"], row["id"], row["claim"])
+    return find_query(state.database, row["id"]) or row
 
 
-def settle_claim(office: Office, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None) -> str:
+def settle_claim(
+    state: ServerState, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None
+) -> str:
     """Bring the query in line with the ledger's entry of this claim."""
-    entry = find_claimed(office, dataset, claim)
-    with office.database.writing() as connection:
-        wish = sa.select(QUERIES.c.withdrawal).where(QUERIES.c.id == query_id).with_for_update()
+    entry = find_claimed(state, dataset, claim)
+    with state.database.writing() as connection:
+        withdrawal = sa.select(QUERIES.c.withdrawal).where(QUERIES.c.id == query_id).with_for_update()
         values = _outcome(entry, problem)
-        if values["status"] != "released" and connection.execute(wish).scalar():
-            values["status"] = "withdrawn"  # its analyst wished so meanwhile
+        if values["status"] != "released" and connection.execute(withdrawal).scalar():
+            values["status"] = "withdrawn"  # by its analyst, meanwhile
         changed = connection.execute(
             QUERIES.update()
             .where(QUERIES.c.id == query_id, QUERIES.c.claim == claim, QUERIES.c.status == "approving")
@@ -163,8 +169,8 @@ def settle_claim(office: Office, dataset: str, query_id: str, claim: str, proble
     return str(values["status"])
 
 
-def find_claimed(office: Office, dataset: str, claim: str) -> Entry | None:
-    account = office.database.ledger.account(office.account_name(dataset))
+def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
+    account = state.database.ledger.account(state.account_name(dataset))
     entries = () if account is None else account.entries
     return next((e for e in reversed(entries) if e.request.settings.get("reference") == claim), None)
 
@@ -184,23 +190,23 @@ def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, A
     return {"status": "denied", "entry_id": entry.id, "note": "The noisy test found no ε. Its cost is charged."}
 
 
-def reconcile(office: Office) -> int:
+def reconcile(state: ServerState) -> int:
     """After a start: settle every approval that a crash left unfinished. Gives how many there were."""
-    with office.database.reading() as connection:
+    with state.database.reading() as connection:
         query = sa.select(QUERIES.c.id, QUERIES.c.dataset, QUERIES.c.claim).where(QUERIES.c.status == "approving")
         left = connection.execute(query).all()
     for row in left:
-        settle_claim(office, row.dataset, row.id, row.claim)
+        settle_claim(state, row.dataset, row.id, row.claim)
     return len(left)
 
 
-def find_earlier(office: Office, desk: Desk, sql: str) -> Entry | None:
+def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry | None:
     """The latest released answer to the same plan on the same data: it can be handed out again at no cost."""
-    account = office.account(desk.name)
+    account = state.account(served.name)
     if account is None:
         return None
-    prepared = desk.prepare(sql)
-    source = desk.bench.digest or account.latest_source(prepared.schema_digest)
+    prepared = served.prepare(sql)
+    source = served.worker.digest or account.latest_source(prepared.schema_digest)
     fitting = (
         e
         for e in reversed(account.entries)
@@ -211,34 +217,34 @@ def find_earlier(office: Office, desk: Desk, sql: str) -> Entry | None:
     return next(fitting, None)
 
 
-def repeat_answer(office: Office, row: Row, user: User, entry: Entry) -> None:
+def repeat_answer(state: ServerState, row: Row, user: User, entry: Entry) -> None:
     """Hand out what was released before. No noise, no charge. Raises DatasetStopped while the dataset is stopped."""
-    if office.database.ledger.stopped(entry.dataset) is not None:
+    if state.database.ledger.stopped(entry.dataset) is not None:
         raise DatasetStopped(STOPPED)
     values = {"status": "released", "entry_id": entry.id, "note": "The earlier answer was handed out, at no cost."}
-    _compare_and_set(office, row, user, values, action="repeated", detail=f"entry {entry.id}")
+    _compare_and_set(state, row, user, values, action="repeated", detail=f"entry {entry.id}")
 
 
 # ---------------------------------------------------------------- the other two
 
 
-def deny_query(office: Office, row: Row, user: User, reason: str) -> None:
+def deny_query(state: ServerState, row: Row, user: User, reason: str) -> None:
     values = {"status": "denied", "reason": reason or None, "note": None}
-    _compare_and_set(office, row, user, values, action="denied", detail=reason)
+    _compare_and_set(state, row, user, values, action="denied", detail=reason)
 
 
-def ask_for_changes(office: Office, row: Row, user: User, phrase: str, reason: str) -> None:
+def ask_for_changes(state: ServerState, row: Row, user: User, phrase: str, reason: str) -> None:
     """In fixed phrases about SQL or purpose, so that nothing of the data can slip into words."""
     if phrase not in PHRASES:
         raise OptionError("Choose one of the phrases.")
     values = {"status": "changes", "phrase": phrase, "reason": reason or None, "note": None}
-    _compare_and_set(office, row, user, values, action="asked for changes", detail=phrase)
+    _compare_and_set(state, row, user, values, action="asked for changes", detail=phrase)
 
 
 def _compare_and_set(
-    office: Office, row: Row, user: User, values: Mapping[str, Any], *, action: str, detail: str
+    state: ServerState, row: Row, user: User, values: Mapping[str, Any], *, action: str, detail: str
 ) -> None:
-    with office.database.writing() as connection:
+    with state.database.writing() as connection:
         changed = connection.execute(
             QUERIES.update()
             .where(QUERIES.c.id == row["id"], QUERIES.c.status.in_(UNDECIDED))
@@ -247,4 +253,4 @@ def _compare_and_set(
         if changed.rowcount == 1:
             write_audit(connection, user.name, action, dataset=row["dataset"], query_id=row["id"], detail=detail)
             return
-    raise AlreadyDecided(find_query(office.database, row["id"]))
+    raise AlreadyDecided(find_query(state.database, row["id"]))

@@ -12,10 +12,10 @@ from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
 from dosimeter.web.decision.approve import settle_left
 from dosimeter.web.decision.conditions import admit_condition
-from dosimeter.web.decision.form import Wish, write_preference
-from dosimeter.web.decision.measured import Exhibit, prepare_exhibit
+from dosimeter.web.decision.form import DecisionForm, write_preference
+from dosimeter.web.decision.measured import MeasuredQuery, measure_query
 from dosimeter.web.http import Refused
-from dosimeter.web.state import Desk, Office
+from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import Row, User, find_query, note, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter
 
@@ -25,7 +25,7 @@ class Case:
     """A query with everything that is decided without its data."""
 
     row: Row
-    desk: Desk
+    served: ServedDataset
     prepared: Prepared
 
     @property
@@ -33,15 +33,15 @@ class Case:
         return self.row["status"] in ("waiting", "interrupted")
 
 
-def find_case(office: Office, query_id: str) -> Case:
-    row = find_query(office.database, query_id) if query_id.isalnum() else None
-    desk = None if row is None else office.desk(row["dataset"])
+def find_case(state: ServerState, query_id: str) -> Case:
+    row = find_query(state.database, query_id) if query_id.isalnum() else None
+    served = None if row is None else state.dataset(row["dataset"])
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
-    if desk is None:
+    if served is None:
         raise Refused(404, "not_found", f"The dataset {row['dataset']} is no longer served.")
     try:
-        return Case(settle_left(office, row), desk, desk.prepare(row["sql"]))
+        return Case(settle_left(state, row), served, served.prepare(row["sql"]))
     except InputError as error:
         raise Refused(
             409, "not_answerable", f"Under the present schema this query cannot be answered: {error}"
@@ -55,54 +55,56 @@ def list_identifying(schema: Schema) -> list[str]:
 
 def needs_consent(case: Case) -> bool:
     """Where the promise depends on not having looked (G0, G1), looking is a step of its own."""
-    return case.desk.settings.algorithm != "find" and not case.row["looked"]
+    return case.served.settings.algorithm != "find" and not case.row["looked"]
 
 
-def find_exhibit(office: Office, case: Case, *, wait: float = PATIENCE, renew: bool = False) -> Job:
+def find_measurement(state: ServerState, case: Case, *, wait: float = PATIENCE, renew: bool = False) -> Job:
     """The measured risk, computed once per query and state of the data. That it is looked at goes into the ledger
     first. ``renew``: look first whether the data changed since; otherwise what a later look has seen counts."""
 
-    def work(dataset: Dataset, meter: Meter) -> Exhibit:
+    def work(dataset: Dataset, meter: Meter) -> MeasuredQuery:
         measured = digest_measured(case.prepared.plan)
-        office.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.row["analyst"])
-        return prepare_exhibit(dataset, case.prepared, meter)
+        state.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.row["analyst"])
+        return measure_query(dataset, case.prepared, meter)
 
-    bench, key = case.desk.bench, ("exhibit", case.row["id"])
-    known = bench.peek(key)
+    worker, key = case.served.worker, ("measured", case.row["id"])
+    known = worker.peek(key)
     if known is not None and known.state == "done":
         if renew:
-            renew_digest(case.desk)
-        if known.result.fingerprint != bench.digest:
-            bench.forget(known)
-    return bench.ask(key, "Measuring how exposed everybody is", work, wait=wait, heavy=True)
+            renew_digest(case.served)
+        if known.result.fingerprint != worker.digest:
+            worker.forget(known)
+    return worker.ask(key, "Measuring how exposed everybody is", work, wait=wait, heavy=True)
 
 
-def renew_digest(desk: Desk) -> str:
+def renew_digest(served: ServedDataset) -> str:
     """The digest of the data as they are now; as they were last seen, where that takes too long to find out."""
-    key = ("digest", desk.name)
-    before = desk.bench.peek(key)
+    key = ("digest", served.name)
+    before = served.worker.peek(key)
     if before is not None:
-        desk.bench.forget(before)
-    desk.bench.ask(key, "Looking whether the data changed", lambda _d, meter: meter.digest, wait=PATIENCE, revive=True)
-    return desk.bench.digest
+        served.worker.forget(before)
+    served.worker.ask(
+        key, "Looking whether the data changed", lambda _d, meter: meter.digest, wait=PATIENCE, revive=True
+    )
+    return served.worker.digest
 
 
-def note_look(office: Office, user: User, case: Case, what: str, detail: str = "") -> None:
+def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
     """On record once per session, query and kind of look: not at every step of the slider."""
-    if office.is_first(user.session, what, case.row["id"], detail):
+    if state.is_first(user.session, what, case.row["id"], detail):
         note(
-            office.database, user.name, what, dataset=case.desk.name, query_id=case.row["id"], detail=detail
+            state.database, user.name, what, dataset=case.served.name, query_id=case.row["id"], detail=detail
         )  # fmt: skip
 
 
-def state_preference(office: Office, case: Case, user: User, wish: Wish) -> Preference:
+def read_preference(state: ServerState, case: Case, user: User, form: DecisionForm) -> Preference:
     """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone.
 
     Raises PreferenceError where it cannot be used, or names people who were not revealed.
     """
-    if case.desk.settings.algorithm == "find-and-release":
-        return parse_preference(f"variance:{case.desk.settings.variance!r}")
-    suggested = read_thresholds(office.database, user)[case.row["priority"]]
-    preference = write_preference(wish, case.desk.schema, suggested)
-    admit_condition(office, user, case.row, case.prepared.plan, preference)
+    if case.served.settings.algorithm == "find-and-release":
+        return parse_preference(f"variance:{case.served.settings.variance!r}")
+    suggested = read_thresholds(state.database, user)[case.row["priority"]]
+    preference = write_preference(form, case.served.schema, suggested)
+    admit_condition(state, user, case.row, case.prepared.plan, preference)
     return preference

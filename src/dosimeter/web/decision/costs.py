@@ -1,6 +1,6 @@
 """What an approval costs, in words: the reading, what is left, and why an ε cannot be granted.
 
-Takes a desk and its books; gives sentences and rows. Public facts and the account only: nothing of the data.
+Takes a served dataset and its books; gives sentences and rows. Public facts and the account only: nothing of the data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dosimeter.postprocess import error_95
 from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
-from dosimeter.web.state import Desk
+from dosimeter.web.state import ServedDataset
 
 MOST_COUNTED = 50
 
@@ -57,9 +57,9 @@ def describe_account(books: Books) -> str:
     return f"The reading is {reading} of a budget of {budget}: ε = {write_reading(max(left, Decimal(0)))} is left."
 
 
-def find_worst(desk: Desk, books: Books) -> float:
+def find_worst(served: ServedDataset, books: Books) -> float:
     """The largest ε that the noisy test can still find."""
-    return max(books.remaining(desk.candidates) or desk.candidates)
+    return max(books.remaining(served.candidates) or served.candidates)
 
 
 def explain_refusal(books: Books, epsilon: float) -> str:
@@ -80,13 +80,13 @@ def explain_refusal(books: Books, epsilon: float) -> str:
     )
 
 
-def count_cost(desk: Desk, epsilon: float, books: Books) -> Cost:
+def count_cost(served: ServedDataset, epsilon: float, books: Books) -> Cost:
     """What approving costs at this ε; where the noisy test will find it, at the largest that it can find."""
     before = write_reading(books.reading.epsilon)
-    testing = desk.settings.algorithm == "find-and-release"
-    remaining = books.remaining(desk.candidates)
+    testing = served.settings.algorithm == "find-and-release"
+    remaining = books.remaining(served.candidates)
     if not remaining:
-        why = explain_refusal(books, min(desk.candidates))
+        why = explain_refusal(books, min(served.candidates))
         return Cost((f"Nothing can be granted any more, not even the smallest candidate: {why}.",), True)
     at = max(remaining) if testing else epsilon
     if at not in remaining:
@@ -102,7 +102,7 @@ def count_cost(desk: Desk, epsilon: float, books: Books) -> Cost:
             f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: the reading is then "
             f"{write_reading(test.epsilon)}."
         )
-    more = count_more(books, after, desk.candidates)
+    more = count_more(books, after, served.candidates)
     if more > MOST_COUNTED:
         sentences.append(f"After it, more than {MOST_COUNTED} further answers are possible, at the smallest ε's.")
     elif more:
@@ -131,11 +131,11 @@ class Choice:
     after: str
 
 
-def list_choices(desk: Desk, prepared: Prepared, books: Books) -> list[Choice]:
+def list_choices(served: ServedDataset, prepared: Prepared, books: Books) -> list[Choice]:
     """Per remaining candidate, largest first: its 95 % errors where k and Δ decide them, and the reading afterwards."""
     plan, mechanism = prepared.plan, prepared.mechanism
     choices = []
-    for epsilon in sorted(books.remaining(desk.candidates), reverse=True):
+    for epsilon in sorted(books.remaining(served.candidates), reverse=True):
         scale = noise_scale(mechanism, plan.sensitivity(mechanism.norm), epsilon)
         errors = error_95(plan, mechanism, scale, None)
         after = books.after(epsilon)
@@ -149,12 +149,12 @@ def list_choices(desk: Desk, prepared: Prepared, books: Books) -> list[Choice]:
     return choices
 
 
-def explain_missing(desk: Desk, books: Books) -> str:
+def explain_missing(served: ServedDataset, books: Books) -> str:
     """Which candidates are not on the list, and why; empty where all are."""
-    remaining = books.remaining(desk.candidates)
+    remaining = books.remaining(served.candidates)
     sentences = []
-    larger = [e for e in desk.candidates if remaining and e > max(remaining)]
-    smaller = [e for e in desk.candidates if remaining and e < min(remaining)]
+    larger = [e for e in served.candidates if remaining and e > max(remaining)]
+    smaller = [e for e in served.candidates if remaining and e < min(remaining)]
     if larger:
         at = format_epsilon(min(larger))
         sentences.append(f"ε = {at} and more is not offered: {explain_refusal(books, min(larger))}.")

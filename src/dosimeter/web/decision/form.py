@@ -19,7 +19,7 @@ NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "tex
 """The field without which a kind of preference says nothing, if it is sent and empty."""
 
 
-class Wish(BaseModel):
+class DecisionForm(BaseModel):
     """The fields of the preference and of the slider. Anything left out takes what the priority suggests.
 
     Without an ``epsilon`` the page follows the preference.
@@ -39,7 +39,7 @@ class Wish(BaseModel):
     linear: bool = False
 
 
-def read_fields(fields: Mapping[str, str]) -> tuple[Wish, str]:
+def read_fields(fields: Mapping[str, str]) -> tuple[DecisionForm, str]:
     """The form's fields; where one cannot be used, the defaults and what is wrong with it.
 
     An empty box is not a value: for the kind of preference that needs it, it is refused rather than filled in.
@@ -48,11 +48,13 @@ def read_fields(fields: Mapping[str, str]) -> tuple[Wish, str]:
     needed = NEEDED.get(fields.get("preset", "ratio"), "")
     complaint = COMPLAINTS[needed] if needed in fields and needed not in filled else ""
     try:
-        return Wish.model_validate(filled), complaint
+        return DecisionForm.model_validate(filled), complaint
     except ValidationError as error:
         wrong = [str(part["loc"][0]) for part in error.errors()]
     said = next((COMPLAINTS[name] for name in wrong if name in COMPLAINTS), "This cannot be used.")
-    return Wish.model_validate({name: value for name, value in filled.items() if name not in wrong}), complaint or said
+    return DecisionForm.model_validate(
+        {name: value for name, value in filled.items() if name not in wrong}
+    ), complaint or said
 
 
 COMPLAINTS = {
@@ -64,33 +66,33 @@ COMPLAINTS = {
 }
 
 
-def write_query(wish: Wish, epsilon: float | None) -> str:
-    """The same wish as the query part of an address, with this ε."""
-    fields: dict[str, str] = {"preset": wish.preset}
-    match wish.preset:
+def write_query(form: DecisionForm, epsilon: float | None) -> str:
+    """The same form as the query part of an address, with this ε."""
+    fields: dict[str, str] = {"preset": form.preset}
+    match form.preset:
         case "ratio":
-            fields |= {} if wish.percent is None else {"percent": f"{wish.percent:.12g}"}
+            fields |= {} if form.percent is None else {"percent": f"{form.percent:.12g}"}
         case "variance":
-            fields["tau"] = f"{wish.tau:.12g}"
+            fields["tau"] = f"{form.tau:.12g}"
         case "medians":
-            fields |= {"column": wish.column, "value": wish.value, "share": f"{wish.share:.12g}"}
+            fields |= {"column": form.column, "value": form.value, "share": f"{form.share:.12g}"}
         case _:
-            fields["text"] = wish.text
+            fields["text"] = form.text
     if epsilon is not None:
         fields["epsilon"] = f"{epsilon:.12g}"
     return urlencode(fields)
 
 
-def recall_wish(preference: str | None, epsilon: float | None) -> Wish:
+def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
     """The sentence that a stored preference was, with the ε it was approved at."""
     parsed = None if not preference else parse_preference(preference)
     if parsed is None:
-        return Wish(epsilon=epsilon)
+        return DecisionForm(epsilon=epsilon)
     if parsed.kind == "ratio" and parsed.threshold is not None:
-        return Wish(preset="ratio", percent=float(f"{100 * parsed.threshold:.12g}"), epsilon=epsilon)
+        return DecisionForm(preset="ratio", percent=float(f"{100 * parsed.threshold:.12g}"), epsilon=epsilon)
     if parsed.kind == "variance" and parsed.threshold is not None:
-        return Wish(preset="variance", tau=parsed.threshold, epsilon=epsilon)
-    return Wish(preset="own", text=parsed.text, epsilon=epsilon)
+        return DecisionForm(preset="variance", tau=parsed.threshold, epsilon=epsilon)
+    return DecisionForm(preset="own", text=parsed.text, epsilon=epsilon)
 
 
 def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
@@ -106,32 +108,32 @@ def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
     return columns
 
 
-def write_preference(wish: Wish, schema: Schema, suggested: float) -> Preference:
+def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Preference:
     """The sentence as a preference."""
-    match wish.preset:
+    match form.preset:
         case "ratio":
-            return parse_preference(f"ratio:{_percent(suggested if wish.percent is None else wish.percent)}")
+            return parse_preference(f"ratio:{_percent(suggested if form.percent is None else form.percent)}")
         case "variance":
-            return parse_preference(f"variance:{wish.tau!r}")
+            return parse_preference(f"variance:{form.tau!r}")
         case "own":
-            return parse_preference(" ".join(wish.text.split()))
+            return parse_preference(" ".join(form.text.split()))
         case _:
-            return parse_preference(_write_medians(wish, schema))
+            return parse_preference(_write_medians(form, schema))
 
 
 def _percent(percent: float) -> str:
     return format(Decimal(repr(percent)) / 100, "f")
 
 
-def _write_medians(wish: Wish, schema: Schema) -> str:
+def _write_medians(form: DecisionForm, schema: Schema) -> str:
     columns = list_two_way_columns(schema)
     if not columns:
         raise PreferenceError("No column of this table has declared values, so there are no two groups to compare.")
-    name = wish.column if wish.column in columns else next(iter(columns))
-    value = wish.value if wish.value in columns[name] else columns[name][0]
+    name = form.column if form.column in columns else next(iter(columns))
+    value = form.value if form.value in columns[name] else columns[name][0]
     quoted = name.replace('"', '""')
     boolean = schema.columns[name].type is ColumnType.BOOLEAN
     literal = value.upper() if boolean else "'" + value.replace("'", "''") + "'"
     inside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" = {literal})'
     outside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" <> {literal})'
-    return f"LEAST({inside} / {outside}, {outside} / {inside}) >= {_percent(wish.share)}"
+    return f"LEAST({inside} / {outside}, {outside} / {inside}) >= {_percent(form.share)}"

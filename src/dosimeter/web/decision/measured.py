@@ -1,7 +1,7 @@
 """Everything a controller looks at for one query, computed once. For the controller's eyes only.
 
-Measured on the dataset's bench; what follows, the slider and most preferences, is arithmetic on distinct values and
-may run in any thread: ``recall``. What passes over everybody again is for the bench: ``choose``. Where there are many
+Measured on the dataset's worker; what follows, the slider and most preferences, is arithmetic on distinct values and
+may run in any thread: ``recall``. What passes over everybody again is for the worker: ``choose``. Where there are many
 distinct values, the picture is drawn from a few thousand classes of them (its ends stay exact), and what a preference
 needs is kept per candidate.
 """
@@ -50,7 +50,7 @@ _RATIO, _VARIANCE = parse_preference("ratio:0.5"), parse_preference("variance:0.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Exhibit:
+class MeasuredQuery:
     """A measured risk and what was prepared from it."""
 
     risk: Risk
@@ -62,12 +62,12 @@ class Exhibit:
     exact: dict[str, tuple[float, ...]]
     groups: tuple[Mapping[str, Any], ...]
     fingerprint: str
-    _bench: int = field(default_factory=threading.get_ident)  # the thread that measured it, and may read the data
+    _thread: int = field(default_factory=threading.get_ident)  # the thread that measured it, and may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
-        return "Exhibit(redacted)"
+        return "MeasuredQuery(redacted)"
 
     @property
     def many(self) -> bool:
@@ -93,7 +93,7 @@ class Exhibit:
         known = self.recall(preference)
         if known is not None:
             return known
-        if preference.filters and threading.get_ident() != self._bench:
+        if preference.filters and threading.get_ident() != self._thread:
             raise DosimeterError("A preference with FILTER reads the data, and only the dataset's own thread may.")
         return self._remember(preference)
 
@@ -111,7 +111,7 @@ class Exhibit:
         return preference.kind == "ratio" or (preference.kind == "variance" and plain)
 
     def require_data(self, digest: str) -> None:
-        """On the bench, before the data are read once more: they must be those that were measured."""
+        """Refuse other data than those that were measured, before they are read once more on the worker."""
         if digest != self.fingerprint:
             raise DataError(CHANGED)
 
@@ -178,8 +178,8 @@ class Exhibit:
         return posterior_odds(prior, charge) if self.risk.mechanism.kind == "laplace" else None
 
 
-def prepare_exhibit(dataset: Dataset, prepared: Prepared, meter: Meter) -> Exhibit:
-    """Measure, then pass over everybody once per candidate. On the bench."""
+def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> MeasuredQuery:
+    """Measure, then pass over everybody once per candidate. Runs on the dataset's worker."""
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
@@ -195,7 +195,7 @@ def prepare_exhibit(dataset: Dataset, prepared: Prepared, meter: Meter) -> Exhib
         variances[epsilon] = _VARIANCE.evaluate(rdrs).value
         if len(sensitivities.values) > MANY:
             meter(done + 1, len(risk.candidates))
-    return Exhibit(
+    return MeasuredQuery(
         risk=risk,
         candidates=tuple(lines),
         ratios=ratios,

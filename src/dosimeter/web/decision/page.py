@@ -11,7 +11,14 @@ from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Books
 from dosimeter.risk import Choice, Preference
 from dosimeter.web.decision.approve import find_earlier
-from dosimeter.web.decision.case import Case, find_exhibit, list_identifying, needs_consent, note_look, state_preference
+from dosimeter.web.decision.case import (
+    Case,
+    find_measurement,
+    list_identifying,
+    needs_consent,
+    note_look,
+    read_preference,
+)
 from dosimeter.web.decision.costs import (
     ALGORITHMS,
     count_cost,
@@ -21,113 +28,115 @@ from dosimeter.web.decision.costs import (
     find_worst,
     list_choices,
 )
-from dosimeter.web.decision.form import Wish, list_two_way_columns, read_fields, write_preference
-from dosimeter.web.decision.measured import Exhibit
-from dosimeter.web.decision.view import Live, OwnThreshold, read_live
+from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.view import DecisionView, OwnThreshold, build_view
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES
 from dosimeter.web.question import describe_question, preview_answer
-from dosimeter.web.state import Office
+from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
 
 
-def read_own_fields(request: Request) -> tuple[Wish, str]:
-    """The wish in the address, if it was made here: a link from elsewhere does not set a controller's preference."""
+def read_own_fields(request: Request) -> tuple[DecisionForm, str]:
+    """Return the form in the address, if it was made here: a link from elsewhere sets no controller's preference."""
     return read_fields(request.query_params if is_own(request) else {})
 
 
 def show_decision(
     request: Request,
-    office: Office,
+    state: ServerState,
     user: User,
     case: Case,
-    wish: Wish,
+    form: DecisionForm,
     *,
     complaint: str = "",
     refusal: str = "",
     status: int = 200,
 ) -> Response:
-    """The page at this wish. ``complaint``: a field cannot be used; ``refusal``: why an approval was turned down."""
-    books = office.books(case.desk, case.prepared)
+    """Show the page at this form. ``complaint``: a field is unusable; ``refusal``: why an approval was turned down."""
+    books = state.books(case.served, case.prepared)
     common: dict[str, Any] = {
         "row": case.row,
         "question": describe_question(case.prepared),
-        "algorithm": case.desk.settings.algorithm,
-        "algorithm_words": ALGORITHMS[case.desk.settings.algorithm],
-        "policy": describe_policy(case.desk.settings.policy),
+        "algorithm": case.served.settings.algorithm,
+        "algorithm_words": ALGORITHMS[case.served.settings.algorithm],
+        "policy": describe_policy(case.served.settings.policy),
         "refusal": refusal,
         "phrases": PHRASES,
-        "wish": wish,
-        "percent": wish.percent or read_thresholds(office.database, user)[case.row["priority"]],
-        "earlier": find_earlier(office, case.desk, case.row["sql"]) if case.open else None,
-        "svt": case.desk.settings.svt,
-        "variance": case.desk.settings.variance,
-        "entry": office.entry(case.row["entry_id"]),
+        "form": form,
+        "percent": form.percent or read_thresholds(state.database, user)[case.row["priority"]],
+        "earlier": find_earlier(state, case.served, case.row["sql"]) if case.open else None,
+        "svt": case.served.settings.svt,
+        "variance": case.served.settings.variance,
+        "entry": state.entry(case.row["entry_id"]),
     }
     if needs_consent(case):
-        return render(request, "decide_blind.html", user, status=status, **_unseen(office, case, books), **common)
-    job = find_exhibit(office, case, renew=True)
+        return render(
+            request, "decide_blind.html", user, status=status, **_describe_unseen(state, case, books), **common
+        )
+    job = find_measurement(state, case, renew=True)
     if job.state != "done":
-        share = case.desk.bench.share(job)
+        share = case.served.worker.share(job)
         return render(request, "decide_wait.html", user, status=status, job=job, share=share, **common)
-    note_look(office, user, case, "viewed risk")
-    exhibit: Exhibit = job.result
-    live, problem, waiting = _read(office, case, job, user, wish)
+    note_look(state, user, case, "viewed risk")
+    measured: MeasuredQuery = job.result
+    view, problem, waiting = read_view(state, case, job, user, form)
     problem = complaint or problem
-    if live is None:  # the sentence cannot be used, or is being computed: show the suggested one with it
-        plain = Wish(epsilon=wish.epsilon)
-        live, _, _ = _read(office, case, job, user, plain)
-    assert live is not None
+    if view is None:  # the sentence cannot be used, or is being computed: show the suggested one with it
+        plain = DecisionForm(epsilon=form.epsilon)
+        view, _, _ = read_view(state, case, job, user, plain)
+    assert view is not None
     return render(
-        request, "decide.html", user, status=status, live=live, problem=problem, waiting=waiting,
+        request, "decide.html", user, status=status, view=view, problem=problem, waiting=waiting,
         blocked=bool(problem) or waiting is not None, account=describe_account(books),
-        columns=list_two_way_columns(case.desk.schema),
-        all_columns=[name for name in case.desk.schema.columns if name not in list_identifying(case.desk.schema)],
-        candidates=sorted(case.desk.candidates), preview=_preview(office, case, books, live.selected),
-        many=exhibit.many, **common,
+        columns=list_two_way_columns(case.served.schema),
+        all_columns=[name for name in case.served.schema.columns if name not in list_identifying(case.served.schema)],
+        candidates=sorted(case.served.candidates), preview=preview_for_analyst(state, case, books, view.selected),
+        many=measured.many, **common,
     )  # fmt: skip
 
 
-def _preview(office: Office, case: Case, books: Books, epsilon: float) -> dict[str, Any]:
+def preview_for_analyst(state: ServerState, case: Case, books: Books, epsilon: float) -> dict[str, Any]:
     """What the analyst will see. Its promise says what the released one will: the ledger knows who looked (G1)."""
-    told = case.desk.settings.algorithm != "find" and office.told(case.prepared, case.row["analyst"])
-    at = find_worst(case.desk, books) if case.desk.settings.algorithm == "find-and-release" else epsilon
+    told = case.served.settings.algorithm != "find" and state.told(case.prepared, case.row["analyst"])
+    at = find_worst(case.served, books) if case.served.settings.algorithm == "find-and-release" else epsilon
     return preview_answer(case.prepared, at, looked=told)
 
 
-def _unseen(office: Office, case: Case, books: Books) -> dict[str, Any]:
+def _describe_unseen(state: ServerState, case: Case, books: Books) -> dict[str, Any]:
     """What a controller can choose by without looking at the data: the account, and what k and Δ decide."""
-    remaining = books.remaining(case.desk.candidates)
-    at = max(remaining or case.desk.candidates)
+    remaining = books.remaining(case.served.candidates)
+    at = max(remaining or case.served.candidates)
     return {
         "account": describe_account(books),
-        "choices": list_choices(case.desk, case.prepared, books),
-        "missing": explain_missing(case.desk, books),
+        "choices": list_choices(case.served, case.prepared, books),
+        "missing": explain_missing(case.served, books),
         "names": [output.name for output in case.prepared.plan.outputs if output.is_aggregate],
         "any_left": bool(remaining),
-        "cost": count_cost(case.desk, at, books),
-        "preview": _preview(office, case, books, at),
+        "cost": count_cost(case.served, at, books),
+        "preview": preview_for_analyst(state, case, books, at),
     }
 
 
-def _read(
-    office: Office, case: Case, measured: Job, user: User, wish: Wish, *, revive: bool = False
-) -> tuple[Live | None, str, Job | None]:
-    """The live part; or why the preference cannot be used; or the scan that a FILTER needs first.
+def read_view(
+    state: ServerState, case: Case, measurement: Job, user: User, form: DecisionForm, *, revive: bool = False
+) -> tuple[DecisionView | None, str, Job | None]:
+    """Return what follows the slider; or why the preference cannot be used; or the scan that a FILTER needs first.
 
     ``revive``: a scan that was stopped begins again, because somebody chose its preference again.
     """
-    exhibit: Exhibit = measured.result
+    measured: MeasuredQuery = measurement.result
     try:
-        preference = state_preference(office, case, user, wish)
-        choice = exhibit.recall(preference)
+        preference = read_preference(state, case, user, form)
+        choice = measured.recall(preference)
         if choice is None:
-            job = case.desk.bench.ask(
-                ("preference", measured.id, preference.text), "Evaluating the preference for everybody",
-                lambda _d, meter: choose_again(exhibit, preference, meter), wait=PATIENCE, revive=revive,
+            job = case.served.worker.ask(
+                ("preference", measurement.id, preference.text), "Evaluating the preference for everybody",
+                lambda _d, meter: choose_again(measured, preference, meter), wait=PATIENCE, revive=revive,
             )  # fmt: skip
             if job.state == "cancelled":
                 return None, STOPPED, None
@@ -136,23 +145,24 @@ def _read(
             if job.state != "done":
                 return None, "", job
             choice = job.result
-        books = office.books(case.desk, case.prepared)
-        own = find_own_threshold(office, case, user, exhibit)
-        return read_live(case.desk, exhibit, books, preference, wish, case.row["wanted_error"], choice, own), "", None
+        books = state.books(case.served, case.prepared)
+        own = find_own_threshold(state, case, user, measured)
+        view = build_view(case.served, measured, books, preference, form, case.row["wanted_error"], choice, own)
+        return view, "", None
     except DosimeterError as error:
         return None, str(error), None
 
 
-def choose_again(exhibit: Exhibit, preference: Preference, meter: Meter) -> Choice:
-    """On the bench: the preference evaluated for everybody, on the data that were measured."""
-    exhibit.require_data(meter.digest)
-    return exhibit.choose(preference)
+def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) -> Choice:
+    """Evaluate the preference for everybody, on the data that were measured. Runs on the dataset's worker."""
+    measured.require_data(meter.digest)
+    return measured.choose(preference)
 
 
-def find_own_threshold(office: Office, case: Case, user: User, exhibit: Exhibit) -> OwnThreshold | None:
+def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
     """What the controller's own table suggests for this priority, to say when a preference is looser."""
-    if case.desk.settings.algorithm == "find-and-release":
+    if case.served.settings.algorithm == "find-and-release":
         return None
-    percent = read_thresholds(office.database, user)[case.row["priority"]]
-    choice = exhibit.recall(write_preference(Wish(), case.desk.schema, percent))
+    percent = read_thresholds(state.database, user)[case.row["priority"]]
+    choice = measured.recall(write_preference(DecisionForm(), case.served.schema, percent))
     return None if choice is None else OwnThreshold(case.row["priority"], percent, choice)

@@ -1,7 +1,7 @@
 """What changes when the slider or the preference moves: words, tables, chart data. For the controller's eyes only.
 
-Takes an Exhibit, the books, a Wish and what was chosen by it; gives a Live for the templates. Arithmetic on what is
-already measured.
+Takes a MeasuredQuery, the books, a DecisionForm and what was chosen by it; gives a DecisionView for the templates.
+Arithmetic on what is already measured.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from dosimeter.show import (
 )
 from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_spec, range_rows, range_spec
 from dosimeter.web.decision.costs import Cost, count_cost, explain_refusal, find_worst
-from dosimeter.web.decision.form import Wish
-from dosimeter.web.decision.measured import Exhibit
+from dosimeter.web.decision.form import DecisionForm
+from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.figures import count_decimals, show_count, show_multiple, show_number
-from dosimeter.web.state import Desk
+from dosimeter.web.state import ServedDataset
 
 PRIOR = 0.01
 MOST_GROUPS = 40  # listed one by one with their range
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Live:
+class DecisionView:
     """Everything on the decision page that depends on the preference and on ε."""
 
     preference: Preference
@@ -64,7 +64,7 @@ class Live:
     wanted: str
 
     def __repr__(self) -> str:
-        return "Live(redacted)"
+        return "DecisionView(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,35 +76,35 @@ class OwnThreshold:
     choice: Choice
 
 
-def read_live(
-    desk: Desk,
-    exhibit: Exhibit,
+def build_view(
+    served: ServedDataset,
+    measured: MeasuredQuery,
     books: Books,
     preference: Preference,
-    wish: Wish,
+    form: DecisionForm,
     wanted_error: float | None,
     choice: Choice,
     own: OwnThreshold | None = None,
-) -> Live:
-    candidates = desk.candidates
+) -> DecisionView:
+    candidates = served.candidates
     remaining = books.remaining(candidates)
     meeting = {line.epsilon for line in choice.candidates if line.satisfied}
     found = max((e for e in meeting if e in set(remaining)), default=None)
-    indifferent = is_indifferent(exhibit, choice)
-    selected = _select(wish.epsilon, found, remaining, candidates, indifferent=indifferent)
-    approvable, why_not = _may_approve(desk, selected, found, books)
-    line = exhibit.candidate(selected)
-    rows = range_rows(choice.candidates, raw=wish.raw, remaining=remaining)
+    indifferent = is_indifferent(measured, choice)
+    selected = _select(form.epsilon, found, remaining, candidates, indifferent=indifferent)
+    approvable, why_not = _may_approve(served, selected, found, books)
+    line = measured.candidate(selected)
+    rows = range_rows(choice.candidates, raw=form.raw, remaining=remaining)
     reading = float(books.reading.epsilon)
-    bins = exhibit.bins(selected)
+    bins = measured.bins(selected)
     binned = bin_rows(bins)
     ascending = sorted(candidates)
-    return Live(
+    return DecisionView(
         preference=preference,
         found=found,
-        line=_write_line(desk, preference, choice, found),
+        line=_write_line(served, preference, choice, found),
         states=(
-            *_list_states(exhibit, preference, choice, found, meeting, books),
+            *_list_states(measured, preference, choice, found, meeting, books),
             *_compare_thresholds(preference, found, remaining, own),
         ),
         notes=choice.notes,
@@ -113,33 +113,33 @@ def read_live(
         valuetext=_write_valuetext(line, selected in meeting, selected in set(remaining), books),
         approvable=approvable,
         why_not=why_not,
-        accuracy=tuple(_accuracy_rows(exhibit, choice, selected, set(remaining))),
-        columns=tuple(output.name for output in exhibit.risk.plan.outputs if output.is_aggregate),
-        alone=not exhibit.risk.plan.groups,
-        groups=tuple(_group_rows(exhibit, selected)),
-        more_groups=max(0, len(exhibit.groups) - MOST_GROUPS),
+        accuracy=tuple(_accuracy_rows(measured, choice, selected, set(remaining))),
+        columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
+        alone=not measured.risk.plan.groups,
+        groups=tuple(_group_rows(measured, selected)),
+        more_groups=max(0, len(measured.groups) - MOST_GROUPS),
         range_table=candidate_rows(choice.candidates),
-        range_spec=range_spec(rows, raw=wish.raw, reading=reading),
-        raw_note=_write_raw_note(rows) if wish.raw else "",
+        range_spec=range_spec(rows, raw=form.raw, reading=reading),
+        raw_note=_write_raw_note(rows) if form.raw else "",
         bins=binned,
         digits=bin_digits(bins),
         histogram_spec=histogram_spec(
-            binned, people=exhibit.risk.n, log_counts=not wish.linear, digits=bin_digits(bins)
+            binned, people=measured.risk.n, log_counts=not form.linear, digits=bin_digits(bins)
         ),
-        tail=_write_tail(exhibit, selected, len(bins) == 1),
-        absolute=tuple(_absolute_sentences(desk, exhibit, selected, books)),
-        cost=count_cost(desk, selected, books),
-        wanted=_write_wanted(exhibit, wanted_error),
+        tail=_write_tail(measured, selected, len(bins) == 1),
+        absolute=tuple(_absolute_sentences(served, measured, selected, books)),
+        cost=count_cost(served, selected, books),
+        wanted=_write_wanted(measured, wanted_error),
     )
 
 
-def is_indifferent(exhibit: Exhibit, choice: Choice) -> bool:
+def is_indifferent(measured: MeasuredQuery, choice: Choice) -> bool:
     """Whether the preference says the same at every ε, so that the largest one it admits is no advice."""
-    return is_equal(exhibit) or does_not_depend(choice)
+    return is_equal(measured) or does_not_depend(choice)
 
 
-def is_equal(exhibit: Exhibit) -> bool:
-    return all(line.rdr["ratio"] >= 1.0 - 1e-12 for line in exhibit.candidates)
+def is_equal(measured: MeasuredQuery) -> bool:
+    return all(line.rdr["ratio"] >= 1.0 - 1e-12 for line in measured.candidates)
 
 
 def does_not_depend(choice: Choice) -> bool:
@@ -169,16 +169,16 @@ def _select(
     return min(remaining) if remaining else min(candidates)
 
 
-def _may_approve(desk: Desk, epsilon: float, found: float | None, books: Books) -> tuple[bool, str]:
+def _may_approve(served: ServedDataset, epsilon: float, found: float | None, books: Books) -> tuple[bool, str]:
     shown = format_epsilon(epsilon)
-    remaining = books.remaining(desk.candidates)
+    remaining = books.remaining(served.candidates)
     if not remaining:
-        return False, f"The account leaves no candidate: {explain_refusal(books, min(desk.candidates))}."
-    if desk.settings.algorithm == "find-and-release":
+        return False, f"The account leaves no candidate: {explain_refusal(books, min(served.candidates))}."
+    if served.settings.algorithm == "find-and-release":
         return True, ""
     if epsilon not in set(remaining):
         return False, f"ε = {shown} cannot be granted: {explain_refusal(books, epsilon)}."
-    if desk.settings.algorithm == "fixed":
+    if served.settings.algorithm == "fixed":
         return True, ""
     if found is None:
         return False, "No remaining ε meets the preference."
@@ -198,9 +198,9 @@ def show_value(preference: Preference, value: float | None) -> str:
     return format_number(value, 4)
 
 
-def _write_line(desk: Desk, preference: Preference, choice: Choice, found: float | None) -> str:
+def _write_line(served: ServedDataset, preference: Preference, choice: Choice, found: float | None) -> str:
     """ "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
-    name = "Without noise, largest ε" if desk.settings.algorithm == "find-and-release" else "Largest ε"
+    name = "Without noise, largest ε" if served.settings.algorithm == "find-and-release" else "Largest ε"
     if found is None:
         return f"{name}: none."
     limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
@@ -218,7 +218,7 @@ def _write_line(desk: Desk, preference: Preference, choice: Choice, found: float
 
 
 def _list_states(
-    exhibit: Exhibit,
+    measured: MeasuredQuery,
     preference: Preference,
     choice: Choice,
     found: float | None,
@@ -226,7 +226,7 @@ def _list_states(
     books: Books,
 ) -> list[str]:
     states = []
-    if is_equal(exhibit):
+    if is_equal(measured):
         states.append(
             "Everybody is equally exposed, at every ε. That is not the same as safe: RDR cannot help to choose here, "
             "so the slider starts at the smallest ε. Look at the own guarantees and the accuracy below."
@@ -239,7 +239,7 @@ def _list_states(
     if found is not None:
         return states
     if not meeting:
-        states.append(_write_miss(exhibit, preference, choice))
+        states.append(_write_miss(measured, preference, choice))
         return states
     best = max(meeting)
     states.append(
@@ -252,7 +252,7 @@ def _list_states(
 def _compare_thresholds(
     preference: Preference, found: float | None, remaining: Sequence[float], own: OwnThreshold | None
 ) -> list[str]:
-    """Said when the preference is looser than the controller's own threshold: a wish can come from an address."""
+    """Said when the preference is looser than the controller's own threshold: a form can come from an address."""
     if own is None or preference.text == own.choice.preference:
         return []
     meeting = [line.epsilon for line in own.choice.candidates if line.satisfied and line.epsilon in set(remaining)]
@@ -267,9 +267,9 @@ def _compare_thresholds(
     ]
 
 
-def _write_miss(exhibit: Exhibit, preference: Preference, choice: Choice) -> str:
+def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice) -> str:
     valued = [line for line in choice.candidates if line.value is not None]
-    people = int(exhibit.risk.sensitivities.counts[-1])
+    people = int(measured.risk.sensitivities.counts[-1])
     who = "1 person prevents" if people == 1 else f"{people:,} people prevent"
     text = "No ε meets this preference."
     if valued and preference.kind in ("ratio", "variance"):
@@ -297,12 +297,12 @@ def _write_raw_note(rows: Sequence[dict[str, Any]]) -> str:
     return note
 
 
-def _write_tail(exhibit: Exhibit, epsilon: float, equal: bool) -> str:
+def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     """The people who really carry the most, not everybody in the last bar."""
     if equal:
         return "Everybody is equally exposed."
-    people, times = exhibit.most_exposed(epsilon)
-    line = exhibit.candidate(epsilon).rdr
+    people, times = measured.most_exposed(epsilon)
+    line = measured.candidate(epsilon).rdr
     decimals = count_decimals(line["min"] / line["mean"], times) if line["mean"] > 0.0 else 2
     return f"The most exposed: {show_count(people)} at {show_multiple(times, decimals)} × the average."
 
@@ -310,12 +310,14 @@ def _write_tail(exhibit: Exhibit, epsilon: float, equal: bool) -> str:
 # ---------------------------------------------------------------- accuracy
 
 
-def _accuracy_rows(exhibit: Exhibit, choice: Choice, selected: float, remaining: set[float]) -> list[dict[str, Any]]:
+def _accuracy_rows(
+    measured: MeasuredQuery, choice: Choice, selected: float, remaining: set[float]
+) -> list[dict[str, Any]]:
     rows = []
     for line in order_candidates(choice.candidates):
         cells = [
-            _accuracy_cell(error, exhibit.exact.get(name, ()))
-            for error, name in zip(line.error_95, exhibit.exact, strict=True)
+            _accuracy_cell(error, measured.exact.get(name, ()))
+            for error, name in zip(line.error_95, measured.exact, strict=True)
         ]
         rows.append(
             {
@@ -347,11 +349,11 @@ def _write_range(value: float, error: float) -> str:
     return f"{show_number(value - error, 4)} to {show_number(value + error, 4)}"
 
 
-def _group_rows(exhibit: Exhibit, epsilon: float) -> list[dict[str, Any]]:
+def _group_rows(measured: MeasuredQuery, epsilon: float) -> list[dict[str, Any]]:
     """Each group at the selected ε: its exact numbers, and where the answer will lie."""
-    outputs = exhibit.risk.plan.outputs
+    outputs = measured.risk.plan.outputs
     rows = []
-    for exact, errors in zip(exhibit.groups, exhibit.group_errors(epsilon, MOST_GROUPS), strict=False):
+    for exact, errors in zip(measured.groups, measured.group_errors(epsilon, MOST_GROUPS), strict=False):
         left = iter(errors)
         cells = []
         for output in outputs:
@@ -366,11 +368,11 @@ def _group_rows(exhibit: Exhibit, epsilon: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _write_wanted(exhibit: Exhibit, wanted: float | None) -> str:
+def _write_wanted(measured: MeasuredQuery, wanted: float | None) -> str:
     """What the accuracy that the analyst asked for would take."""
     if wanted is None:
         return ""
-    good = [line.epsilon for line in exhibit.candidates if all(e is not None and e <= wanted for e in line.error_95)]
+    good = [line.epsilon for line in measured.candidates if all(e is not None and e <= wanted for e in line.error_95)]
     asked = f"The analyst would like ± {format_number(wanted, 4)}"
     return (
         f"{asked}: that takes ε = {format_epsilon(min(good))} or more."
@@ -382,12 +384,12 @@ def _write_wanted(exhibit: Exhibit, wanted: float | None) -> str:
 # ---------------------------------------------------------------- absolute measures, costs
 
 
-def _absolute_sentences(desk: Desk, exhibit: Exhibit, epsilon: float, books: Books) -> list[str]:
-    testing = desk.settings.algorithm == "find-and-release"
-    at = find_worst(desk, books) if testing else epsilon
+def _absolute_sentences(served: ServedDataset, measured: MeasuredQuery, epsilon: float, books: Books) -> list[str]:
+    testing = served.settings.algorithm == "find-and-release"
+    at = find_worst(served, books) if testing else epsilon
     charge = at + float(books.epsilon_svt)
-    own, shown = format_number(exhibit.own_guarantee(at)), format_epsilon(at)
-    found = desk.settings.algorithm == "find"
+    own, shown = format_number(measured.own_guarantee(at)), format_epsilon(at)
+    found = served.settings.algorithm == "find"
     sentences = [
         f"Own guarantee (P1): had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
         "the most exposed person. Algorithm 1 itself guarantees no ε."
@@ -403,7 +405,7 @@ def _absolute_sentences(desk: Desk, exhibit: Exhibit, epsilon: float, books: Boo
             f"Own guarantee (P1): for the most exposed person the numbers are as private as ε = {own}; the test adds "
             f"{format_epsilon(float(books.epsilon_svt))}.",
         ]
-    if exhibit.risk.mechanism.kind != "laplace":
+    if measured.risk.mechanism.kind != "laplace":
         return [
             *sentences,
             "Posterior odds and Lee–Clifton's bound are for pure differential privacy: not for Gaussian noise.",
@@ -411,17 +413,17 @@ def _absolute_sentences(desk: Desk, exhibit: Exhibit, epsilon: float, books: Boo
     if found:
         sentences.append("Posterior odds (P3) do not apply: with algorithm 1 the noise itself depends on the data.")
     else:
-        after = exhibit.posterior(charge, PRIOR)
+        after = measured.posterior(charge, PRIOR)
         sentences.append(
             f"Posterior odds (P3): who thought a statement about a person {format_percent(PRIOR)} likely can be "
             f"brought to {format_percent(after or 0.0)} at most."
         )
-    picked = exhibit.identification(at)
-    exact = "" if exhibit.difference[1] else ", by a cautious estimate"
+    picked = measured.identification(at)
+    exact = "" if measured.difference[1] else ", by a cautious estimate"
     exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
     sentences.append(
         f"Lee–Clifton (P2): an attacker who knows everybody's records but not who is in picks out the right one of "
-        f"{exhibit.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
+        f"{measured.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
     )
     return sentences
 

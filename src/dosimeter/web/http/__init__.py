@@ -9,7 +9,7 @@ from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own
 from dosimeter.web.http.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
 from dosimeter.web.http.errors import NotSignedIn, Refused
 from dosimeter.web.http.fields import Reason, Remark
-from dosimeter.web.http.middleware import Shield
+from dosimeter.web.http.middleware import SecurityMiddleware
 from dosimeter.web.http.refusals import note_refusal, refuse, send_to_sign_in
 from dosimeter.web.http.templates import NOTICE_COOKIE, make_environment, render, render_public, show_moment
 from dosimeter.web.http.visitors import (
@@ -18,12 +18,12 @@ from dosimeter.web.http.visitors import (
     Checks,
     Controller,
     GateOf,
-    OfficeOf,
+    StateOf,
     Visitor,
     find_address,
     find_visitor,
     find_way_back,
-    require_desk,
+    require_dataset,
 )
 
 __all__ = [
@@ -39,11 +39,11 @@ __all__ = [
     "Device",
     "GateOf",
     "NotSignedIn",
-    "OfficeOf",
     "Reason",
     "Refused",
     "Remark",
-    "Shield",
+    "SecurityMiddleware",
+    "StateOf",
     "Visitor",
     "check_csrf",
     "entry_csrf",
@@ -60,7 +60,7 @@ __all__ = [
     "refuse",
     "render",
     "render_public",
-    "require_desk",
+    "require_dataset",
     "send_to_sign_in",
     "show_moment",
     "write_device",

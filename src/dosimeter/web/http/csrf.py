@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from fastapi import Request
 
 from dosimeter.web.http.errors import NotSignedIn, Refused
-from dosimeter.web.http.visitors import find_visitor, get_office
-from dosimeter.web.state import Office
+from dosimeter.web.http.visitors import find_visitor, get_state
+from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, digest_key, make_key
 
 ENTRY_COOKIE = "dosimeter_entry"
@@ -29,17 +29,17 @@ def is_own(request: Request) -> bool:
     return urlsplit(request.headers.get("referer", "")).netloc == request.headers.get("host", "") != ""
 
 
-def make_csrf(office: Office, user: User) -> str:
+def make_csrf(state: ServerState, user: User) -> str:
     """A token that belongs to this session: nobody else's page can know it."""
-    return str(office.signer("form").dumps(user.session))
+    return str(state.signer("form").dumps(user.session))
 
 
 def make_entry_key() -> str:
     return make_key()
 
 
-def entry_csrf(office: Office, key: str) -> str:
-    return str(office.signer("entry").dumps(digest_key(key)))
+def entry_csrf(state: ServerState, key: str) -> str:
+    return str(state.signer("entry").dumps(digest_key(key)))
 
 
 async def check_csrf(request: Request) -> None:
@@ -52,15 +52,15 @@ async def check_csrf(request: Request) -> None:
     if given is None:
         field = (await request.form()).get("csrf")
         given = field if isinstance(field, str) else ""
-    office = get_office(request)
+    state = get_state(request)
     if request.url.path == "/sign-in":
-        expected = entry_csrf(office, request.cookies.get(ENTRY_COOKIE, "")) if ENTRY_COOKIE in request.cookies else ""
+        expected = entry_csrf(state, request.cookies.get(ENTRY_COOKIE, "")) if ENTRY_COOKIE in request.cookies else ""
     else:
         from starlette.concurrency import run_in_threadpool
 
         user = await run_in_threadpool(find_visitor, request)
         if user is None:
             raise NotSignedIn
-        expected = make_csrf(office, user)
+        expected = make_csrf(state, user)
     if not expected or not hmac.compare_digest(given.encode(errors="replace"), expected.encode()):
         raise Refused(403, "forged", "The page was too old. Go back, load it again, and repeat what you did.")

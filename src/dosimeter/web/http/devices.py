@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from itsdangerous import BadSignature
 
 from dosimeter.web.identity import clean_name
-from dosimeter.web.state import Office
+from dosimeter.web.state import ServerState
 from dosimeter.web.store import USERS, make_identifier, write_time
 
 DEVICE_COOKIE = "dosimeter_device"
@@ -27,19 +27,19 @@ class Device:
     user_id: str
 
 
-def write_device(office: Office, user_id: str) -> str:
+def write_device(state: ServerState, user_id: str) -> str:
     """Return the cookie of a device on which this user has just signed in."""
-    return str(office.signer("device").dumps([user_id, make_identifier(), write_time()]))
+    return str(state.signer("device").dumps([user_id, make_identifier(), write_time()]))
 
 
-def find_device(office: Office, cookie: str, name: str) -> Device | None:
+def find_device(state: ServerState, cookie: str, name: str) -> Device | None:
     """Return the device, if the user of this name signed in on it before; otherwise None."""
     try:
-        user_id, device, since = office.signer("device").loads(cookie) if 0 < len(cookie) < 500 else ("", "", "")
+        user_id, device, since = state.signer("device").loads(cookie) if 0 < len(cookie) < 500 else ("", "", "")
     except (BadSignature, TypeError, ValueError):
         return None
     query = sa.select(USERS.c.devices_since).where(USERS.c.id == user_id, USERS.c.name == clean_name(name))
-    with office.database.reading() as connection:
+    with state.database.reading() as connection:
         row = connection.execute(query).first()
     if row is None or since <= (row.devices_since or ""):
         return None

@@ -30,7 +30,7 @@ class ClientGone(Exception):
     """The connection was closed before the request was whole: there is nobody to answer."""
 
 
-class Shield:
+class SecurityMiddleware:
     """Wraps the application. Pure ASGI, so that streaming and background work are left alone."""
 
     def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
@@ -56,7 +56,7 @@ class Shield:
         private = not scope["path"].startswith("/static/")
         started = False
 
-        async def send_shielded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -67,27 +67,27 @@ class Shield:
 
         refusal = self._check_head(dict(scope["headers"]))
         if refusal is not None:
-            await self._refuse(scope, send_shielded, refusal)
+            await self._refuse(scope, send_with_headers, refusal)
             return
         try:
             async with asyncio.timeout(SLOWEST_BODY):
                 body = await self._read_body(receive)
         except TimeoutError:
             slow = (408, "too_slow", f"The request took longer than {SLOWEST_BODY:g} seconds to arrive.")
-            await self._refuse(scope, send_shielded, slow)
+            await self._refuse(scope, send_with_headers, slow)
             return
         except ClientGone:
             return
         if body is None:
-            await self._refuse(scope, send_shielded, self._too_large())
+            await self._refuse(scope, send_with_headers, self._too_large())
             return
         try:
-            await self._application(scope, body, send_shielded)
+            await self._application(scope, body, send_with_headers)
         except Exception as error:  # noqa: BLE001 - the outermost frame: its text could quote the data
             report_bug(f"{scope['method']} {_shorten(scope['path'])}", error)
             if not started:
-                await send_shielded({"type": "http.response.start", "status": 500, "headers": []})
-                await send_shielded({"type": "http.response.body", "body": b""})
+                await send_with_headers({"type": "http.response.start", "status": 500, "headers": []})
+                await send_with_headers({"type": "http.response.body", "body": b""})
 
     def _check_head(self, headers: dict[bytes, bytes]) -> Refusal | None:
         declared = headers.get(b"content-length", b"0")

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dosimeter.errors import DosimeterError
 from dosimeter.web.http.csrf import SAFE
 from dosimeter.web.http.templates import render
-from dosimeter.web.http.visitors import find_address, find_visitor, find_way_back, get_office
+from dosimeter.web.http.visitors import find_address, find_visitor, find_way_back, get_state
 from dosimeter.web.store import NOBODY, User, note, write_time
 
 
@@ -35,12 +35,12 @@ def note_refusal(request: Request) -> None:
 
     Of those who are not signed in, whoever they are, once an hour: nobody can fill the log from many addresses.
     """
-    user, office = _find_quietly(request), get_office(request)
+    user, state = _find_visitor_if_possible(request), get_state(request)
     asked = f"{request.method} {getattr(request.scope.get('route'), 'path', '/…')}"
-    if user is not None and office.is_first("refused", user.session, asked):
-        note(office.database, user.name, "was refused", detail=asked)
-    if user is None and office.is_first("refused", write_time()[:13], asked):
-        note(office.database, NOBODY, "was refused", detail=f"{asked}, from {find_address(request)}")
+    if user is not None and state.is_first("refused", user.session, asked):
+        note(state.database, user.name, "was refused", detail=asked)
+    if user is None and state.is_first("refused", write_time()[:13], asked):
+        note(state.database, NOBODY, "was refused", detail=f"{asked}, from {find_address(request)}")
 
 
 def is_for_programs(request: Request) -> bool:
@@ -56,11 +56,11 @@ def refuse(request: Request, status: int, code: str, message: str, clause: str |
         environment: Environment = request.app.state.templates
         fragment = environment.get_template("fragments/problem.html").render(message=message)
         return HTMLResponse(fragment, status_code=status)
-    user = _find_quietly(request) if status < 500 else None
+    user = _find_visitor_if_possible(request) if status < 500 else None
     return render(request, "error.html", user, status=status, code=status, message=message)
 
 
-def _find_quietly(request: Request) -> User | None:
+def _find_visitor_if_possible(request: Request) -> User | None:
     """Who is asking, for the head of an error page; nobody where the database does not answer."""
     try:
         return find_visitor(request)

@@ -17,9 +17,9 @@ from dosimeter.show import format_epsilon
 from dosimeter.version import __version__
 from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
 from dosimeter.web.http.csrf import make_csrf
-from dosimeter.web.http.visitors import get_office
+from dosimeter.web.http.visitors import get_state
 from dosimeter.web.public import Public, PublicVisitor
-from dosimeter.web.state import Office
+from dosimeter.web.state import ServerState
 from dosimeter.web.store import User
 
 NOTICE_COOKIE = "dosimeter_notice"
@@ -72,16 +72,16 @@ def show_range(value: object, error: float | None) -> str:
 
 def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:
     """A page for a controller, or for anybody who is not signed in."""
-    office = get_office(request)
+    state = get_state(request)
     environment: Environment = request.app.state.templates
     whole = request.headers.get("hx-request") != "true"
     made = environment.get_template(template).render(
         visitor=None if user is None else PublicVisitor(name=user.name, role=user.role),
-        csrf="" if user is None else make_csrf(office, user),
+        csrf="" if user is None else make_csrf(state, user),
         here=request.url.path,
-        demo=office.settings.demo,
-        failed=_count_failed(request, office, user) if whole and user is not None else 0,
-        halted=_list_halted(office) if whole and user is not None and user.role == "controller" else [],
+        demo=state.settings.demo,
+        failed=_count_failed(request, state, user) if whole and user is not None else 0,
+        halted=_list_halted(state) if whole and user is not None and user.role == "controller" else [],
         **context,
     )
     page = HTMLResponse(made, status_code=status)
@@ -90,19 +90,19 @@ def render(request: Request, template: str, user: User | None, *, status: int = 
     return page
 
 
-def _list_halted(office: Office) -> list[str]:
+def _list_halted(state: ServerState) -> list[str]:
     """Return the datasets that are stopped, for the head of a controller's page. A page is not lost for it."""
     try:
-        return [name for name in office.desks if office.is_stopped(name)]
+        return [name for name in state.datasets if state.is_stopped(name)]
     except (SQLAlchemyError, DosimeterError):
         return []
 
 
-def _count_failed(request: Request, office: Office, user: User) -> int:
+def _count_failed(request: Request, state: ServerState, user: User) -> int:
     """Return how many sign-ins failed before this session began, on its first page; afterwards 0."""
     cookie = request.cookies.get(NOTICE_COOKIE, "")
     try:
-        session, failures = office.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)
+        session, failures = state.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)
     except (BadSignature, TypeError, ValueError):
         return 0
     return int(failures) if session == user.session else 0

@@ -8,18 +8,18 @@ from typing import Annotated
 from fastapi import Depends, Request
 from itsdangerous import BadSignature
 
-from dosimeter.web.checks import CheckRoom
+from dosimeter.web.checks import CheckQueue
 from dosimeter.web.http.errors import NotSignedIn, Refused
 from dosimeter.web.identity import Gate, find_session
-from dosimeter.web.state import Desk, Office
+from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User
 
 SESSION_COOKIE = "dosimeter_session"
 
 
-def get_office(request: Request) -> Office:
-    office: Office = request.app.state.office
-    return office
+def get_state(request: Request) -> ServerState:
+    state: ServerState = request.app.state.server
+    return state
 
 
 HOMES = {
@@ -37,8 +37,8 @@ def find_way_back(address: str, role: str | None = None) -> str:
     return address if address.startswith(homes) else ""
 
 
-def get_checks(request: Request) -> CheckRoom:
-    checks: CheckRoom = request.app.state.checks
+def get_checks(request: Request) -> CheckQueue:
+    checks: CheckQueue = request.app.state.checks
     return checks
 
 
@@ -56,12 +56,12 @@ def find_visitor(request: Request) -> User | None:
     cookie = request.cookies.get(SESSION_COOKIE)
     if cookie is None or len(cookie) > 400:
         return None
-    office = get_office(request)
+    state = get_state(request)
     try:
-        key = office.signer("session").loads(cookie)
+        key = state.signer("session").loads(cookie)
     except BadSignature:
         return None
-    return find_session(office.database, key) if isinstance(key, str) else None
+    return find_session(state.database, key) if isinstance(key, str) else None
 
 
 def require_visitor(request: Request) -> User:
@@ -83,16 +83,16 @@ def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
     return user
 
 
-def require_desk(office: Office, name: str) -> Desk:
-    desk = office.desk(name)
-    if desk is None:
+def require_dataset(state: ServerState, name: str) -> ServedDataset:
+    served = state.dataset(name)
+    if served is None:
         raise Refused(404, "not_found", "There is no such dataset.")
-    return desk
+    return served
 
 
-OfficeOf = Annotated[Office, Depends(get_office)]
+StateOf = Annotated[ServerState, Depends(get_state)]
 GateOf = Annotated[Gate, Depends(get_gate)]
-Checks = Annotated[CheckRoom, Depends(get_checks)]
+Checks = Annotated[CheckQueue, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]
 Controller = Annotated[User, Depends(require_controller)]

@@ -59,7 +59,7 @@ class Gate:
             self._free -= 1
             return
         if self._count_waiting() >= self._most:
-            self._make_room(visitor, known=known)
+            self._drop_one_waiting(visitor, known=known)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         lines.setdefault(visitor, deque()).append(turn)
         try:
@@ -78,7 +78,7 @@ class Gate:
     def _count_waiting(self) -> int:
         return sum(len(line) for lines in (self._first, self._rest) for line in lines.values())
 
-    def _make_room(self, visitor: str, *, known: bool) -> None:
+    def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
         """Send away the latest attempt of a visitor who has two waiting, or of anybody unknown for a known device."""
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])

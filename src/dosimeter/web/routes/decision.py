@@ -19,25 +19,25 @@ from dosimeter.errors import DosimeterError
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
     Case,
-    Exhibit,
-    Squeezed,
-    Wish,
-    _preview,
-    _read,
+    DecisionForm,
+    Displaced,
+    MeasuredQuery,
     describe_person,
     find_case,
-    find_exhibit,
+    find_measurement,
+    list_displaced,
     list_identifying,
-    list_squeezed,
     needs_consent,
     note_look,
+    preview_for_analyst,
     read_fields,
     read_own_fields,
-    recall_wish,
+    read_view,
+    recall_form,
     show_decision,
 )
-from dosimeter.web.http import Controller, OfficeOf, Refused, make_csrf, render
-from dosimeter.web.state import Office
+from dosimeter.web.http import Controller, Refused, StateOf, make_csrf, render
+from dosimeter.web.state import ServerState
 from dosimeter.web.store import OPEN, User, count_open, list_open, mark_looked, note, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter, Rank
 
@@ -50,25 +50,25 @@ MOST_PEOPLE = 8
 
 
 @router.get("/decide/{query_id}")
-def show_page(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
-    case = find_case(office, query_id)
-    wish, complaint = read_own_fields(request)
+def show_page(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    case = find_case(state, query_id)
+    form, complaint = read_own_fields(request)
     if not case.open and not request.query_params:
-        wish = _recall(office, case)
-    return show_decision(request, office, user, case, wish, complaint=complaint)
+        form = _recall(state, case)
+    return show_decision(request, state, user, case, form, complaint=complaint)
 
 
-def _recall(office: Office, case: Case) -> Wish:
+def _recall(state: ServerState, case: Case) -> DecisionForm:
     """What a decided query was decided at: there the page starts."""
-    entry = office.entry(case.row["entry_id"])
+    entry = state.entry(case.row["entry_id"])
     epsilon = case.row["epsilon"] or (entry.epsilon if entry is not None else None)
     try:
-        return recall_wish(case.row["preference"], None if epsilon is None else float(epsilon))
+        return recall_form(case.row["preference"], None if epsilon is None else float(epsilon))
     except DosimeterError:
-        return Wish()
+        return DecisionForm()
 
 
-class LiveReading(BaseModel):
+class ViewUpdate(BaseModel):
     """What the page exchanges when the slider or the sentence moves. For controllers only."""
 
     model_config = ConfigDict(extra="forbid")
@@ -93,61 +93,61 @@ FRAGMENTS = (
 
 
 @router.get("/decide/{query_id}/live")
-def show_live(request: Request, office: OfficeOf, user: Controller, query_id: str) -> LiveReading:
-    case = find_case(office, query_id)
+def update_view(request: Request, state: StateOf, user: Controller, query_id: str) -> ViewUpdate:
+    case = find_case(state, query_id)
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
-    wish, complaint = read_fields(request.query_params)
+    form, complaint = read_fields(request.query_params)
     if complaint:
-        return LiveReading(problem=complaint)
-    job = find_exhibit(office, case)
+        return ViewUpdate(problem=complaint)
+    job = find_measurement(state, case)
     if job.state != "done":
-        return LiveReading(problem=str(job.error or ""), job=job.id, share=case.desk.bench.share(job))
-    note_look(office, user, case, "viewed risk")
-    exhibit: Exhibit = job.result
-    live, problem, waiting = _read(office, case, job, user, wish, revive=True)
-    if live is None:
+        return ViewUpdate(problem=str(job.error or ""), job=job.id, share=case.served.worker.share(job))
+    note_look(state, user, case, "viewed risk")
+    measured: MeasuredQuery = job.result
+    view, problem, waiting = read_view(state, case, job, user, form, revive=True)
+    if view is None:
         running = None if waiting is None else waiting.id
-        return LiveReading(
-            problem=problem, job=running, share=None if waiting is None else case.desk.bench.share(waiting)
+        return ViewUpdate(
+            problem=problem, job=running, share=None if waiting is None else case.served.worker.share(waiting)
         )
     environment: Environment = request.app.state.templates
-    books = office.books(case.desk, case.prepared)
+    books = state.books(case.served, case.prepared)
     context = {
-        "live": live, "row": case.row, "algorithm": case.desk.settings.algorithm, "csrf": make_csrf(office, user),
-        "preview": _preview(office, case, books, live.selected), "many": exhibit.many, "blocked": False,
+        "view": view, "row": case.row, "algorithm": case.served.settings.algorithm, "csrf": make_csrf(state, user),
+        "preview": preview_for_analyst(state, case, books, view.selected), "many": measured.many, "blocked": False,
     }  # fmt: skip
-    return LiveReading(
+    return ViewUpdate(
         problem="",
-        selected=f"{live.selected:.12g}",
-        index=live.index,
-        valuetext=live.valuetext,
-        preference=live.preference.text,
+        selected=f"{view.selected:.12g}",
+        index=view.index,
+        valuetext=view.valuetext,
+        preference=view.preference.text,
         fragments={name: environment.get_template(f"decide/{name}.html").render(context) for name in FRAGMENTS},
-        range=dict(live.range_spec),
-        histogram=dict(live.histogram_spec),
-        bins=[dict(row) for row in live.bins],
-        digits=live.digits,
+        range=dict(view.range_spec),
+        histogram=dict(view.histogram_spec),
+        bins=[dict(row) for row in view.bins],
+        digits=view.digits,
     )
 
 
 @router.post("/decide/{query_id}/look")
-def look(office: OfficeOf, user: Controller, query_id: str) -> Response:
+def look(state: StateOf, user: Controller, query_id: str) -> Response:
     """Looking at the risk of a query whose promise depends on not having looked: said, and recorded."""
-    case = find_case(office, query_id)
-    mark_looked(office.database, query_id)
-    note(office.database, user.name, "chose to look", dataset=case.desk.name, query_id=query_id)
+    case = find_case(state, query_id)
+    mark_looked(state.database, query_id)
+    note(state.database, user.name, "chose to look", dataset=case.served.name, query_id=query_id)
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
 
 
 # ---------------------------------------------------------------- parts that need the engine
 
 
-def _require_exhibit(office: Office, case: Case) -> Job:
+def _require_measurement(state: ServerState, case: Case) -> Job:
     """The finished measurement."""
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
-    job = find_exhibit(office, case)
+    job = find_measurement(state, case)
     if job.state != "done":
         raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
     return job
@@ -159,16 +159,16 @@ Revealed = Annotated[str, Query(max_length=400)]
 
 @router.get("/decide/{query_id}/people")
 def show_people(
-    request: Request, office: OfficeOf, user: Controller, query_id: str, epsilon: Epsilon, revealed: Revealed = ""
+    request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon, revealed: Revealed = ""
 ) -> Response:
     """The most exposed records, identical ones grouped; what identifies people is masked until it is revealed."""
-    return _people(request, office, user, query_id, epsilon, reveal=_was_revealed(office, user, query_id, revealed))
+    return _people(request, state, user, query_id, epsilon, reveal=_was_revealed(state, user, query_id, revealed))
 
 
-def _was_revealed(office: Office, user: User, query_id: str, mark: str) -> bool:
+def _was_revealed(state: ServerState, user: User, query_id: str, mark: str) -> bool:
     """Whether this session revealed this query's people: that is on record, and the slider need not ask again."""
     try:
-        return bool(mark) and office.signer("reveal").loads(mark) == [user.session, query_id]
+        return bool(mark) and state.signer("reveal").loads(mark) == [user.session, query_id]
     except BadSignature:
         return False
 
@@ -179,34 +179,36 @@ class RevealForm(BaseModel):
 
 @router.post("/decide/{query_id}/reveal")
 def reveal(
-    request: Request, office: OfficeOf, user: Controller, query_id: str, form: Annotated[RevealForm, Form()]
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[RevealForm, Form()]
 ) -> Response:
     """Show what identifies people, on purpose and on record."""
-    case = find_case(office, query_id)
-    _require_exhibit(office, case)
-    columns = ", ".join(list_identifying(case.desk.schema))
-    office.mark_revealed(user.session, query_id)
+    case = find_case(state, query_id)
+    _require_measurement(state, case)
+    columns = ", ".join(list_identifying(case.served.schema))
+    state.mark_revealed(user.session, query_id)
     note(
-        office.database, user.name, "revealed identities", dataset=case.desk.name, query_id=query_id, detail=columns
+        state.database, user.name, "revealed identities", dataset=case.served.name, query_id=query_id, detail=columns
     )  # fmt: skip
-    return _people(request, office, user, query_id, form.epsilon, reveal=True)
+    return _people(request, state, user, query_id, form.epsilon, reveal=True)
 
 
-def _people(request: Request, office: Office, user: User, query_id: str, epsilon: float, *, reveal: bool) -> Response:
-    case = find_case(office, query_id)
-    measured = _require_exhibit(office, case)
-    exhibit: Exhibit = measured.result
-    at = min(case.desk.candidates, key=lambda candidate: abs(candidate - epsilon))
-    identifying = list_identifying(case.desk.schema)
+def _people(
+    request: Request, state: ServerState, user: User, query_id: str, epsilon: float, *, reveal: bool
+) -> Response:
+    case = find_case(state, query_id)
+    measurement = _require_measurement(state, case)
+    measured: MeasuredQuery = measurement.result
+    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+    identifying = list_identifying(case.served.schema)
 
     def work(_dataset: Dataset, meter: Meter) -> list[dict[str, Any]]:
-        exhibit.require_data(meter.digest)
-        return exhibit.risk.people_rows(MOST_PEOPLE, epsilon=at, reveal=reveal)
+        measured.require_data(meter.digest)
+        return measured.risk.people_rows(MOST_PEOPLE, epsilon=at, reveal=reveal)
 
-    note_look(office, user, case, "viewed the most exposed")
-    key = ("people", measured.id, at, reveal)
-    job = case.desk.bench.ask(key, "Looking up the most exposed", work, wait=PATIENCE)
-    mark = str(office.signer("reveal").dumps([user.session, query_id])) if reveal else ""
+    note_look(state, user, case, "viewed the most exposed")
+    key = ("people", measurement.id, at, reveal)
+    job = case.served.worker.ask(key, "Looking up the most exposed", work, wait=PATIENCE)
+    mark = str(state.signer("reveal").dumps([user.session, query_id])) if reveal else ""
     again = f"/decide/{query_id}/people?epsilon={at:.12g}&revealed={mark}"
     if job.state != "done":
         return _progress(request, case, user, job, again)
@@ -219,22 +221,22 @@ def _people(request: Request, office: Office, user: User, query_id: str, epsilon
 
 @router.get("/decide/{query_id}/groups")
 def show_groups(
-    request: Request, office: OfficeOf, user: Controller, query_id: str, column: str, epsilon: Epsilon
+    request: Request, state: StateOf, user: Controller, query_id: str, column: str, epsilon: Epsilon
 ) -> Response:
-    case = find_case(office, query_id)
-    measured = _require_exhibit(office, case)
-    exhibit: Exhibit = measured.result
-    if column not in case.desk.schema.columns or column in list_identifying(case.desk.schema):
+    case = find_case(state, query_id)
+    measurement = _require_measurement(state, case)
+    measured: MeasuredQuery = measurement.result
+    if column not in case.served.schema.columns or column in list_identifying(case.served.schema):
         raise Refused(422, "unusable", "Choose a column that does not identify people.")
-    at = min(case.desk.candidates, key=lambda candidate: abs(candidate - epsilon))
+    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
 
     def work(_dataset: Dataset, meter: Meter) -> list[dict[str, Any]]:
-        exhibit.require_data(meter.digest)
-        return exhibit.risk.by(column, epsilon=at)
+        measured.require_data(meter.digest)
+        return measured.risk.by(column, epsilon=at)
 
-    note_look(office, user, case, "viewed groups", column)
-    key = ("groups", measured.id, column, at)
-    job = case.desk.bench.ask(key, f"Comparing by {column}", work, wait=PATIENCE)
+    note_look(state, user, case, "viewed groups", column)
+    key = ("groups", measurement.id, column, at)
+    job = case.served.worker.ask(key, f"Comparing by {column}", work, wait=PATIENCE)
     if job.state != "done":
         again = f"/decide/{query_id}/groups?{urlencode({'column': column, 'epsilon': f'{at:.12g}'})}"
         return _progress(request, case, user, job, again)
@@ -246,29 +248,29 @@ def show_groups(
 def _progress(request: Request, case: Case, user: User, job: Job, again: str) -> Response:
     if job.state == "failed":
         raise Refused(409, "failed", str(job.error))
-    return render(request, "fragments/progress.html", user, job=job, share=case.desk.bench.share(job), again=again)
+    return render(request, "fragments/progress.html", user, job=job, share=case.served.worker.share(job), again=again)
 
 
 @router.get("/decide/{query_id}/others")
-def show_others(request: Request, office: OfficeOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
+def show_displaced(request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
     """Which other waiting queries could be answered now, and no longer once this one is."""
-    case = find_case(office, query_id)
-    at = min(case.desk.candidates, key=lambda candidate: abs(candidate - epsilon))
-    thresholds = read_thresholds(office.database, user)
-    first = list_open(office.database, case.desk.name, limit=MOST_LOOKED_AT + 1)
+    case = find_case(state, query_id)
+    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+    thresholds = read_thresholds(state.database, user)
+    first = list_open(state.database, case.served.name, limit=MOST_LOOKED_AT + 1)
     waiting = [row for row in first if row["id"] != query_id][:MOST_LOOKED_AT]
-    total = count_open(office.database, case.desk.name) - int(case.row["status"] in OPEN)
+    total = count_open(state.database, case.served.name) - int(case.row["status"] in OPEN)
     key = ("others", query_id, at, tuple(row["id"] for row in waiting), tuple(sorted(thresholds.items())))
-    books = office.books(case.desk, case.prepared)
-    note_look(office, user, case, "viewed what others would lose")
-    job = case.desk.bench.ask(
+    books = state.books(case.served, case.prepared)
+    note_look(state, user, case, "viewed what others would lose")
+    job = case.served.worker.ask(
         (*key, str(books.reading.epsilon)), "Looking at the other waiting queries",
-        lambda dataset, meter: list_squeezed(case.desk, books, at, waiting, thresholds, dataset, meter),
+        lambda dataset, meter: list_displaced(case.served, books, at, waiting, thresholds, dataset, meter),
         wait=PATIENCE, rank=Rank.ASIDE,
     )  # fmt: skip
     if job.state != "done":
         return _progress(request, case, user, job, f"/decide/{query_id}/others?epsilon={at:.12g}")
-    found: Squeezed = job.result
+    found: Displaced = job.result
     return render(
-        request, "fragments/others.html", user, squeezed=found.rows, looked=found.looked, total=total
+        request, "fragments/displaced.html", user, displaced=found.rows, looked=found.looked, total=total
     )  # fmt: skip

@@ -15,7 +15,7 @@ from dosimeter.web.decision import (
     AlreadyDecided,
     Approval,
     Case,
-    Wish,
+    DecisionForm,
     admit_condition,
     ask_for_changes,
     claim_query,
@@ -24,23 +24,23 @@ from dosimeter.web.decision import (
     explain_refusal,
     find_case,
     find_earlier,
-    find_exhibit,
+    find_measurement,
     find_worst,
     needs_consent,
     read_own_fields,
-    recall_wish,
+    read_preference,
+    recall_form,
     renew_digest,
     repeat_answer,
     round_down,
     run_release,
     show_decision,
-    state_preference,
     write_query,
 )
-from dosimeter.web.http import Controller, OfficeOf, Reason, Refused, Remark, render, show_moment
+from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, render, show_moment
 from dosimeter.web.incidents import REFUSED
 from dosimeter.web.public import DENIED, PHRASES, check_text
-from dosimeter.web.state import Office
+from dosimeter.web.state import ServerState
 from dosimeter.web.store import User
 from dosimeter.web.worker import PATIENCE, Rank
 
@@ -67,56 +67,56 @@ class ChangesForm(BaseModel):
 
 
 @router.get("/decide/{query_id}/confirm")
-def confirm(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
+def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
     """Whether this is meant: what the form says, read anew, with what it costs. Changes nothing."""
-    case = find_case(office, query_id)
+    case = find_case(state, query_id)
     if not case.open:
         return _conflict(request, user, AlreadyDecided(case.row))
-    wish, complaint = read_own_fields(request)
+    form, complaint = read_own_fields(request)
     if complaint:
-        return show_decision(request, office, user, case, wish, complaint=complaint, status=422)
-    algorithm = case.desk.settings.algorithm
-    epsilon = None if wish.epsilon is None else round_down(wish.epsilon, case.desk.candidates)
+        return show_decision(request, state, user, case, form, complaint=complaint, status=422)
+    algorithm = case.served.settings.algorithm
+    epsilon = None if form.epsilon is None else round_down(form.epsilon, case.served.candidates)
     if algorithm == "find-and-release":
         epsilon = None
     try:
-        preference = state_preference(office, case, user, wish).text if algorithm == "find" else None
-        _check(office, user, case, Approval(epsilon, preference, continued=True))
+        preference = read_preference(state, case, user, form).text if algorithm == "find" else None
+        _check(state, user, case, Approval(epsilon, preference, continued=True))
     except DosimeterError as error:
-        return show_decision(request, office, user, case, wish, complaint=str(error), status=422)
+        return show_decision(request, state, user, case, form, complaint=str(error), status=422)
     except Refused as refused:
         return show_decision(
-            request, office, user, case, wish, refusal=refused.message, status=refused.status
+            request, state, user, case, form, refusal=refused.message, status=refused.status
         )  # fmt: skip
-    books = office.books(case.desk, case.prepared)
-    at = find_worst(case.desk, books) if epsilon is None else epsilon
-    asked = "" if epsilon is None or epsilon == wish.epsilon else format_epsilon(wish.epsilon or 0.0)
+    books = state.books(case.served, case.prepared)
+    at = find_worst(case.served, books) if epsilon is None else epsilon
+    asked = "" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0)
     return render(
         request, "confirm.html", user, row=case.row, epsilon=epsilon, at=at, asked=asked, preference=preference or "",
         wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
-        cost=count_cost(case.desk, at, books), other_data=_is_other_data(office, case), blind=needs_consent(case),
-        svt=case.desk.settings.svt, variance=case.desk.settings.variance,
-        back=f"/decide/{query_id}?{write_query(wish, epsilon)}",
+        cost=count_cost(case.served, at, books), other_data=_is_other_data(state, case), blind=needs_consent(case),
+        svt=case.served.settings.svt, variance=case.served.settings.variance,
+        back=f"/decide/{query_id}?{write_query(form, epsilon)}",
     )  # fmt: skip
 
 
-def _is_other_data(office: Office, case: Case) -> bool:
+def _is_other_data(state: ServerState, case: Case) -> bool:
     """Whether the data or the schema changed since the account was used. Compares digests, looks at no number."""
-    account = office.account(case.desk.name)
+    account = state.account(case.served.name)
     if account is None:
         return False
-    digest = renew_digest(case.desk)
+    digest = renew_digest(case.served)
     return bool(digest) and not account.is_of(case.prepared.schema_digest, digest)
 
 
 @router.post("/decide/{query_id}/approve")
 def approve(
-    request: Request, office: OfficeOf, user: Controller, query_id: str, form: Annotated[ApproveForm, Form()]
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ApproveForm, Form()]
 ) -> Response:
-    case = find_case(office, query_id)
+    case = find_case(state, query_id)
     if not case.open:
         return _conflict(request, user, AlreadyDecided(case.row))
-    algorithm = case.desk.settings.algorithm
+    algorithm = case.served.settings.algorithm
     approval = Approval(
         epsilon=None if algorithm == "find-and-release" else form.epsilon,
         preference=form.preference if algorithm == "find" else None,
@@ -124,54 +124,53 @@ def approve(
         reason=" ".join(form.reason.split()),
     )
     try:
-        _check(office, user, case, approval)
+        _check(state, user, case, approval)
     except Refused as refused:
-        return _turn_down(request, office, user, case, approval, refused)
+        return _show_refusal(request, state, user, case, approval, refused)
     wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
     if form.confirmed != wanted:
-        wish = recall_wish(approval.preference, approval.epsilon)
-        query = write_query(wish, approval.epsilon)
+        query = write_query(recall_form(approval.preference, approval.epsilon), approval.epsilon)
         return RedirectResponse(f"/decide/{query_id}/confirm?{query}", status_code=303)
     try:
-        claim, order = claim_query(office, case.desk, case.row, user, approval)
+        claim, order = claim_query(state, case.served, case.row, user, approval)
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     try:
-        case.desk.bench.ask(
+        case.served.worker.ask(
             ("release", claim), "Releasing",
-            lambda dataset, _m: run_release(office, case.desk, case.row, claim, order, dataset),
+            lambda dataset, _m: run_release(state, case.served, case.row, claim, order, dataset),
             wait=4 * PATIENCE, rank=Rank.RELEASE,
         )  # fmt: skip
     except DosimeterError:  # the server is stopping: nothing was begun
-        office.end_claim(claim)
+        state.end_claim(claim)
     return RedirectResponse(f"/decide/{query_id}", status_code=303)  # its page says what became of it, also later
 
 
-def _turn_down(
-    request: Request, office: Office, user: User, case: Case, approval: Approval, refused: Refused
+def _show_refusal(
+    request: Request, state: ServerState, user: User, case: Case, approval: Approval, refused: Refused
 ) -> Response:
     """The decision page again, at what was asked for, with the reason in words."""
     try:
-        wish = recall_wish(approval.preference, approval.epsilon)
+        form = recall_form(approval.preference, approval.epsilon)
     except DosimeterError:
-        wish = Wish()
-    return show_decision(request, office, user, case, wish, refusal=refused.message, status=refused.status)
+        form = DecisionForm()
+    return show_decision(request, state, user, case, form, refusal=refused.message, status=refused.status)
 
 
-def _check(office: Office, user: User, case: Case, approval: Approval) -> None:
+def _check(state: ServerState, user: User, case: Case, approval: Approval) -> None:
     """What the page would not have offered is refused here too; the ledger decides once more, in its transaction."""
-    if office.is_stopped(case.desk.name):
+    if state.is_stopped(case.served.name):
         raise Refused(409, "stopped", REFUSED)
-    books = office.books(case.desk, case.prepared, fresh=True)
-    remaining = books.remaining(case.desk.candidates)
+    books = state.books(case.served, case.prepared, fresh=True)
+    remaining = books.remaining(case.served.candidates)
     if approval.epsilon is None:
-        if case.desk.settings.algorithm != "find-and-release":
+        if case.served.settings.algorithm != "find-and-release":
             raise Refused(422, "unusable", "Choose an ε.")
         if not remaining:
-            why = explain_refusal(books, min(case.desk.candidates))
+            why = explain_refusal(books, min(case.served.candidates))
             raise Refused(409, "odometer", f"The account leaves no candidate: {why}.")
         return
-    if approval.epsilon not in case.desk.candidates:
+    if approval.epsilon not in case.served.candidates:
         raise Refused(422, "unusable", "ε must be one of the candidates.")
     if approval.epsilon not in remaining:
         raise Refused(
@@ -179,12 +178,12 @@ def _check(office: Office, user: User, case: Case, approval: Approval) -> None:
             "odometer",
             f"ε = {format_epsilon(approval.epsilon)} cannot be granted: {explain_refusal(books, approval.epsilon)}.",
         )
-    if case.desk.settings.algorithm != "find":
+    if case.served.settings.algorithm != "find":
         return
     try:
         preference = parse_preference(approval.preference or "")
-        admit_condition(office, user, case.row, case.prepared.plan, preference)
-        job = find_exhibit(office, case, wait=4 * PATIENCE, renew=True)
+        admit_condition(state, user, case.row, case.prepared.plan, preference)
+        job = find_measurement(state, case, wait=4 * PATIENCE, renew=True)
         if job.state != "done":
             raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
         choice = job.result.recall(preference)
@@ -200,14 +199,14 @@ def _check(office: Office, user: User, case: Case, approval: Approval) -> None:
 
 
 @router.post("/decide/{query_id}/repeat")
-def repeat(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
+def repeat(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
     """Hand out the earlier answer to the same query: the same numbers, no charge."""
-    case = find_case(office, query_id)
-    earlier = find_earlier(office, case.desk, case.row["sql"])
+    case = find_case(state, query_id)
+    earlier = find_earlier(state, case.served, case.row["sql"])
     if earlier is None:
         raise Refused(409, "no_answer", "There is no earlier answer to this query on these data.")
     try:
-        repeat_answer(office, case.row, user, earlier)
+        repeat_answer(state, case.row, user, earlier)
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     except DatasetStopped as stopped:
@@ -216,19 +215,19 @@ def repeat(request: Request, office: OfficeOf, user: Controller, query_id: str) 
 
 
 @router.get("/decide/{query_id}/deny")
-def show_deny(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
-    return _refusal_page(request, office, user, query_id, "deny.html", wording=DENIED)
+def show_deny(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    return _refusal_page(request, state, user, query_id, "deny.html", wording=DENIED)
 
 
 @router.get("/decide/{query_id}/changes")
-def show_changes(request: Request, office: OfficeOf, user: Controller, query_id: str) -> Response:
-    return _refusal_page(request, office, user, query_id, "changes.html", phrases=PHRASES)
+def show_changes(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    return _refusal_page(request, state, user, query_id, "changes.html", phrases=PHRASES)
 
 
 def _refusal_page(
-    request: Request, office: Office, user: User, query_id: str, template: str, **context: Any
+    request: Request, state: ServerState, user: User, query_id: str, template: str, **context: Any
 ) -> Response:
-    case = find_case(office, query_id)
+    case = find_case(state, query_id)
     if not case.open:
         return _conflict(request, user, AlreadyDecided(case.row))
     return render(request, template, user, row=case.row, **context)
@@ -236,11 +235,11 @@ def _refusal_page(
 
 @router.post("/decide/{query_id}/deny")
 def deny(
-    request: Request, office: OfficeOf, user: Controller, query_id: str, form: Annotated[DenyForm, Form()]
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[DenyForm, Form()]
 ) -> Response:
-    case = find_case(office, query_id)
+    case = find_case(state, query_id)
     try:
-        deny_query(office, case.row, user, " ".join(form.reason.split()))
+        deny_query(state, case.row, user, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)
@@ -248,11 +247,11 @@ def deny(
 
 @router.post("/decide/{query_id}/changes")
 def changes(
-    request: Request, office: OfficeOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]
 ) -> Response:
-    case = find_case(office, query_id)
+    case = find_case(state, query_id)
     try:
-        ask_for_changes(office, case.row, user, form.phrase, " ".join(form.reason.split()))
+        ask_for_changes(state, case.row, user, form.phrase, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     except DosimeterError as error:

@@ -77,9 +77,10 @@ def find_own(database: Database, analyst: User, query_id: str) -> Row | None:
 
 
 def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
-    """False when it is decided. A release under way is not stopped; unless it ends with an answer, the wish counts.
+    """Withdraw a query; return False when it is decided. A release under way is not stopped: without an answer at its
+    end, the withdrawal counts.
 
-    Whether one is under way is not the analyst's to know, so that the wish is accepted in every open state.
+    Whether one is under way is not the analyst's to know, so that a withdrawal is accepted in every open state.
     """
     with database.writing() as connection:
         changed = connection.execute(
