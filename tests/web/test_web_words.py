@@ -15,6 +15,7 @@ from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.show.charts.drawing import Bin
 from dosimeter.web.charts import bin_rows, find_raw_axis, range_spec, staircase_spec
+from dosimeter.web.checks import underline_clause
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.figures import show_bound, show_number, show_small, write_bins
 
@@ -257,3 +258,16 @@ def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Gue
         free.set()
     wait_until(job.ended.is_set, "the job has ended")
     assert carol.get(f"/jobs/{job.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew, once
+
+
+@pytest.mark.parametrize(
+    ("sql", "clause", "marked"),
+    [
+        ("SELECT a<b FROM t", "a < b", "SELECT <mark>a&lt;b</mark> FROM t"),
+        ("select  mode( x ) from t", "MODE(x)", "select  <mark>mode( x )</mark> from t"),
+        ("SELECT 1", None, "SELECT 1"),
+        ("SELECT <b>", "nothing here", "SELECT &lt;b&gt;"),
+    ],
+)
+def test_clause_is_found_and_escaped(sql: str, clause: str | None, marked: str) -> None:
+    assert underline_clause(sql, clause) == marked
