@@ -25,13 +25,14 @@ from typing import Any
 import httpx
 import numpy as np
 
-from dosimeter.web.auth import User, add_user, make_token
-from dosimeter.web.database import Database
-from dosimeter.web.keys import make_key
-from dosimeter.web.tables import USERS
+from dosimeter.web.identity.users import add_user, make_token
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.keys import make_key
+from dosimeter.web.store.tables import USERS
+from dosimeter.web.store.user import User
 
 START = (
-    "import sys, pathlib; from dosimeter.web.serving import serve; from dosimeter.web.settings import load_settings;"
+    "import sys, pathlib; from dosimeter.web.run import serve; from dosimeter.web.settings import load_settings;"
     "serve(load_settings(pathlib.Path(sys.argv[1])), lambda address: print(address, flush=True))"
 )
 PASSWORD = "correct horse battery"
@@ -222,8 +223,8 @@ def bench_slider(folder: Path, people: int) -> dict[str, Any]:
                 watch.call("slider", client, "GET", f"/decide/{query}/live", params={"epsilon": epsilon})
             for percent in range(80, 100):
                 watch.call("ratio", client, "GET", f"/decide/{query}/live", params={"percent": percent})
-                wish = {"preset": "variance", "tau": percent * 1e-7}
-                watch.call("variance", client, "GET", f"/decide/{query}/live", params=wish)
+                form = {"preset": "variance", "tau": percent * 1e-7}
+                watch.call("variance", client, "GET", f"/decide/{query}/live", params=form)
             document[sql] = watch.report(f"{people:,} people")
     return document
 

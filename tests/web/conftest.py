@@ -24,34 +24,33 @@ def _quick_passwords() -> Iterator[None]:
     """Argon2 is slow on purpose. The tests sign in hundreds of times, so here it is quick; one test takes the real."""
     from argon2 import PasswordHasher
 
-    from dosimeter.web import auth
+    from dosimeter.web.identity import users
 
     with pytest.MonkeyPatch.context() as patch:
         quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-        patch.setattr(auth, "_hasher", lambda: quick)
+        patch.setattr(users, "_hasher", lambda: quick)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient_pages() -> Iterator[None]:
     """A page that waits for a computation soon shows progress instead. Here it waits as long as a slow machine needs,
-    unless a test keeps the bench busy: only the jobs of tests have a text for a key."""
-    from dosimeter.web.jobs import Bench, Job
-    from dosimeter.web.routes.decision import PATIENCE
+    unless a test keeps the worker busy: only the jobs of tests have a text for a key."""
+    from dosimeter.web.worker import PATIENCE, DatasetWorker, Job
 
-    ask = Bench.ask
+    ask = DatasetWorker.ask
 
-    def ask_patiently(self: Bench, key: Any, *rest: Any, wait: float, **options: Any) -> Job:
+    def ask_patiently(self: DatasetWorker, key: Any, *rest: Any, wait: float, **options: Any) -> Job:
         job = ask(self, key, *rest, wait=wait, **options)
         if wait >= PATIENCE:
             wait_until(lambda: job.ended.is_set() or is_kept_busy(self), f"{job.title}: ended")
         return job
 
-    def is_kept_busy(bench: Bench) -> bool:
-        return any(isinstance(other.key, str) for other in bench.running())
+    def is_kept_busy(worker: DatasetWorker) -> bool:
+        return any(isinstance(other.key, str) for other in worker.running())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bench, "ask", ask_patiently)
+        patch.setattr(DatasetWorker, "ask", ask_patiently)
         yield
 
 

@@ -13,7 +13,7 @@ from web_site import COUNT, Guest, Site, read_text
 
 from dosimeter.client import Client, ServerError
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.web.models import DENIED, PHRASES
+from dosimeter.web.public import DENIED, PHRASES
 
 
 def test_client_submits_waits_and_reads(site: Site, carol: Guest) -> None:

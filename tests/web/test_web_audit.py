@@ -19,9 +19,9 @@ from web_site import Guest, Site, write_configuration
 
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.web.audit import check_audit, export_audit, note
-from dosimeter.web.database import _MIGRATIONS, Database
-from dosimeter.web.tables import AUDIT
+from dosimeter.web.store.audit import check_audit, export_audit, note
+from dosimeter.web.store.database import _MIGRATIONS, Database
+from dosimeter.web.store.tables import AUDIT
 
 
 @pytest.fixture
@@ -313,19 +313,19 @@ def test_what_is_refused_is_on_record_once_per_session_and_page(site: Site, anna
 
 
 def test_use_of_a_token_is_on_record_once_a_day(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web import auth
+    from dosimeter.web.identity import users
 
     assert "never" in anna.get("/me").text
     with site.api() as api:
         for _ in range(3):
             api.get("/datasets")
         assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"]
-        monkeypatch.setattr(auth, "write_time", lambda: "2099-01-01T00:00:00.000000Z")
+        monkeypatch.setattr(users, "write_time", lambda: "2099-01-01T00:00:00.000000Z")
         for _ in range(3):
             api.get("/datasets")
     assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"] * 2
     database = Database(site.settings.database)
-    assert auth.list_tokens(database, find_user(database, "anna"))[0]["used_on"] == "2099-01-01"
+    assert users.list_tokens(database, find_user(database, "anna"))[0]["used_on"] == "2099-01-01"
     database.close()
 
 

@@ -21,9 +21,9 @@ from test_web_commands import RUN, end
 from waiting import LONGEST_WAIT, wait_until
 from web_site import Site
 
-from dosimeter.web import connections
-from dosimeter.web.addresses import group_address
-from dosimeter.web.connections import Capacity, Connections, LimitedServer, OncePerMinute
+from dosimeter.web.http import connections
+from dosimeter.web.http.connections import Capacity, Connections, LimitedServer, OncePerMinute
+from dosimeter.web.identity.addresses import group_address
 
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\n"
 HALF_A_BODY = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf"
@@ -211,8 +211,8 @@ def test_an_answer_that_nobody_reads_closes_its_connection(site: Site) -> None:
 def test_a_slow_answer_closes_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the application takes, whoever has sent a whole request is answered."""
     monkeypatch.setattr(connections, "SWEEP", 0.02)
-    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
-    reading = office.database.reading
+    state = site.state
+    reading = state.database.reading
 
     def slowly() -> Any:  # called when the whole request is there, which may take a while
         for name in ("SLOWEST_HEAD", "SLOWEST_REQUEST", "SLOWEST_READER", "IDLE"):
@@ -220,7 +220,7 @@ def test_a_slow_answer_closes_nothing(site: Site, monkeypatch: pytest.MonkeyPatc
         time.sleep(0.5)
         return reading()
 
-    monkeypatch.setattr(office.database, "reading", slowly)
+    monkeypatch.setattr(state.database, "reading", slowly)
     assert httpx.get(f"{site.url}/health", timeout=LONGEST_WAIT).json() == {"status": "ok"}
 
 

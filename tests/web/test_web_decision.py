@@ -9,8 +9,8 @@ from browsing import OpenPage, approve_button, decide, expect, wait_for_approval
 from waiting import LONGEST_WAIT
 from web_site import PASSWORD, Guest, Site, clinic_settings, read_text
 
-from dosimeter.web.database import Database
-from dosimeter.web.tables import SESSIONS, USERS
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import SESSIONS, USERS
 
 SUM = "SELECT SUM(visits) FROM clinic"
 
@@ -25,7 +25,7 @@ def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenP
     wait_for_approval(carol)
     carol.fill("[name=text]", "MIN(rdr) / MAX(rdr) >= 0.99999 OR")
     assert carol.is_disabled("#part-verdict button")  # at once, not when the server has spoken
-    expect(carol.locator("#live-problem")).to_be_visible()
+    expect(carol.locator("#preference-problem")).to_be_visible()
     expect(carol.locator("#slider-problem")).to_be_visible()
     assert carol.is_disabled("#part-verdict button")
     expect(carol.locator("#part-line")).to_have_attribute("aria-busy", "true")
@@ -33,7 +33,7 @@ def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenP
     wait_for_approval(carol)
     carol.fill("[name=percent]", "")
     assert carol.is_disabled("#part-verdict button")
-    expect(carol.locator("#live-problem")).to_contain_text("Give a percentage")
+    expect(carol.locator("#preference-problem")).to_contain_text("Give a percentage")
     assert carol.is_disabled("#part-verdict button")
     carol.fill("[name=percent]", "90")
     wait_for_approval(carol)
@@ -41,7 +41,7 @@ def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenP
 
 
 def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(site: Site, open_page: OpenPage) -> None:
-    bench = site.server.config.app._application.state.office.desks["clinic"].bench  # type: ignore[union-attr]
+    worker = site.state.datasets["clinic"].worker
     with site.guest("anna") as analyst:
         query_id = analyst.ask(SUM)
     carol = open_page(site, "carol")
@@ -50,7 +50,7 @@ def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(site: Site, 
     wait_for_approval(carol)
     before = carol.input_value("#epsilon")
     free = threading.Event()
-    bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     try:
         carol.check("[value=medians]")
         assert carol.is_disabled("#part-verdict button")
@@ -103,7 +103,7 @@ def test_preference_that_says_the_same_everywhere_starts_at_the_smallest(site: S
     query_id = anna.ask(SUM)
     page = carol.get(f"/decide/{query_id}", params={"preset": "own", "text": "COUNT(rdr) >= 1"}).text
     assert "does not depend on ε here" in page
-    assert 'name="epsilon" id="epsilon" form="wish" step="any" min="0" value="0.001"' in page
+    assert 'name="epsilon" id="epsilon" form="decision-form" step="any" min="0" value="0.001"' in page
 
 
 def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page: OpenPage) -> None:

@@ -21,10 +21,6 @@ SENTENCE = "Answers from this dataset are stopped until a controller has looked 
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 
 
-def open_office(site: Site) -> Any:
-    return site.server.config.app._application.state.office  # type: ignore[union-attr]
-
-
 def fail_once(monkeypatch: pytest.MonkeyPatch, site: Site, *, after_the_charge: bool = False) -> None:
     """The next release fails while it is measured, or when noise is added: as no test data can make it."""
     name = "add_noise_to" if after_the_charge else "_measure"
@@ -38,9 +34,9 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, site: Site, *, after_the_charge: 
 
 
 def stop(site: Site) -> None:
-    office = open_office(site)
-    office.database.ledger.stop("clinic", "measuring", software="a test")
-    office.forget("clinic")
+    state = site.state
+    state.database.ledger.stop("clinic", "measuring", software="a test")
+    state.forget("clinic")
 
 
 def list_analyst_pages(guest: Guest, *query_ids: str) -> dict[str, str]:
@@ -106,7 +102,7 @@ def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, 
     assert anna.get("/incidents").status_code == 403
     assert carol.post("/incidents/clinic/clear", data={"reason": "no token"}).status_code == 403
     assert carol.act("/incidents/nowhere/clear", reason="x").status_code == 404
-    assert open_office(site).is_stopped("clinic")
+    assert site.state.is_stopped("clinic")
 
     done = carol.act("/incidents/clinic/clear", reason="The disk was full.  It is not any more.")
     assert done.status_code == 200
@@ -159,9 +155,9 @@ def test_an_earlier_answer_is_not_handed_out_while_it_is_stopped(site: Site, ann
 
 
 def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web import office
+    from dosimeter.web import state
 
-    monkeypatch.setattr(office, "FRESH_STOPS", 0.0)
+    monkeypatch.setattr(state, "FRESH_STOPS", 0.0)
     with Ledger.open(site.settings.database, create=False) as ledger:
         ledger.stop("clinic", "unexpected", software="dosimeter release")
     assert SENTENCE in read_text(anna.get("/ask").text)

@@ -20,20 +20,18 @@ from waiting import LONGEST_WAIT, wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
 
 from dosimeter.errors import LimitError, OptionError
-from dosimeter.web import auth, checking, shield, throttle
-from dosimeter.web.checking import CheckRoom, check_query
-from dosimeter.web.database import Database
-from dosimeter.web.gate import MOST_HASHED, Crowded, Gate
-from dosimeter.web.models import PublicCheck, check_text, find_odd_letter
+from dosimeter.web import checks
+from dosimeter.web.checks import CheckQueue, check_query
+from dosimeter.web.http import middleware
+from dosimeter.web.identity import throttle, users
+from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
+from dosimeter.web.identity.throttle import Limits, Throttled
+from dosimeter.web.public import PublicCheck, check_text, find_odd_letter
 from dosimeter.web.settings import load_settings
-from dosimeter.web.tables import ATTEMPTS
-from dosimeter.web.throttle import Limits, Throttled
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import ATTEMPTS
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
-
-
-def open_office(site: Site) -> Any:
-    return site.server.config.app._application.state.office  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------- checks
@@ -48,11 +46,11 @@ class Slow:
         self.most = 0
         self.threads: set[str] = set()
         self._guard = threading.Lock()
-        monkeypatch.setattr(checking, "check_query", self)
+        monkeypatch.setattr(checks, "check_query", self)
 
-    def __call__(self, desk: Any, sql: str) -> PublicCheck:
+    def __call__(self, served: Any, sql: str) -> PublicCheck:
         if "slow" not in sql:
-            return check_query(desk, sql)
+            return check_query(served, sql)
         with self._guard:
             self.running += 1
             self.most = max(self.most, self.running)
@@ -117,17 +115,17 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
     free = threading.Event()
     answer = PublicCheck(answerable=True, message="", clause=None, measures=[], groups=None)
 
-    def work(_desk: Any, sql: str) -> PublicCheck:
+    def work(_served: Any, sql: str) -> PublicCheck:
         if sql == "first":
             free.wait(LONGEST_WAIT)
         return answer
 
     async def story() -> list[str]:
-        room, order = CheckRoom(), []
+        queue, order = CheckQueue(), []
 
         async def check(sql: str) -> None:
             try:
-                await room.check("anna", None, sql, patience=LONGEST_WAIT)  # type: ignore[arg-type]
+                await queue.check("anna", None, sql, patience=LONGEST_WAIT)  # type: ignore[arg-type]
                 order.append(f"{sql} done")
             except LimitError:
                 order.append(f"{sql} gave way")
@@ -138,28 +136,28 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
             await asyncio.sleep(0)  # it goes as far as where it waits
         free.set()
         await asyncio.gather(*tasks)
-        room.close()
+        queue.close()
         return order
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checking, "check_query", work)
+        patch.setattr(checks, "check_query", work)
         order = run_story(story)
     assert sorted(order) == ["first done", "second gave way", "third done"]
 
 
 def test_a_check_leaves_nothing_behind_that_another_could_notice(site: Site, anna: Guest, carol: Guest) -> None:
-    desk = open_office(site).desks["clinic"]
+    served = site.state.datasets["clinic"]
     anna.act("/ask/check", dataset="clinic", sql=OTHER)
     query_id = anna.ask(OTHER)
-    assert not desk._prepared
+    assert not served._prepared
     assert "Withdraw" in anna.get(f"/queries/{query_id}").text
-    assert not desk._prepared
+    assert not served._prepared
     carol.get(f"/decide/{query_id}")
-    assert list(desk._prepared) == [OTHER]  # for controllers alone
+    assert list(served._prepared) == [OTHER]  # for controllers alone
     made: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(desk), "prepare", lambda *_: made.append("recalled"))
-        assert check_query(desk, OTHER).answerable
+        patch.setattr(type(served), "prepare", lambda *_: made.append("recalled"))
+        assert check_query(served, OTHER).answerable
     assert not made
 
 
@@ -173,7 +171,7 @@ def test_many_wrong_passwords_at_once_are_not_more(
     path = tmp_path / "site.db"
     path.write_bytes(prepared_database[0].read_bytes())
     database = Database(str(path))
-    looked_at, guard, matches = 0, threading.Lock(), auth._matches
+    looked_at, guard, matches = 0, threading.Lock(), users._matches
 
     def count(stored: str, password: str) -> bool:
         nonlocal looked_at
@@ -181,12 +179,12 @@ def test_many_wrong_passwords_at_once_are_not_more(
             looked_at += 1
         return matches(stored, password)
 
-    monkeypatch.setattr(auth, "_matches", count)
+    monkeypatch.setattr(users, "_matches", count)
     results: list[str] = []
 
     def attempt() -> None:
         try:
-            key = auth.sign_in(database, "anna", "wrong password", Limits("10.0.0.1", 5, 15), hours=1)
+            key = users.sign_in(database, "anna", "wrong password", Limits("10.0.0.1", 5, 15), hours=1)
             results.append("in" if key else "wrong")
         except Throttled:
             results.append("throttled")
@@ -203,7 +201,7 @@ def test_many_wrong_passwords_at_once_are_not_more(
 
 def test_one_address_keeps_nobody_else_from_signing_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty at once with wrong passwords, over and over, for names that are not throttled yet."""
-    matches, hashing, most, guard = auth._matches, 0, 0, threading.Lock()
+    matches, hashing, most, guard = users._matches, 0, 0, threading.Lock()
 
     def slowly(stored: str, password: str) -> bool:
         nonlocal hashing, most
@@ -215,7 +213,7 @@ def test_one_address_keeps_nobody_else_from_signing_in(site: Site, monkeypatch: 
             hashing -= 1
         return matches(stored, password)
 
-    monkeypatch.setattr(auth, "_matches", slowly)
+    monkeypatch.setattr(users, "_matches", slowly)
     monkeypatch.setattr(throttle, "PER_ADDRESS", 1_000)  # the attack goes on for as long as the honest need
     stop, refused = threading.Event(), Counter[int]()
 
@@ -406,7 +404,7 @@ def test_forms_are_not_uploads(site: Site, anna: Guest) -> None:
 
 
 def test_slow_bodies_are_not_waited_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shield, "SLOWEST_BODY", 0.2)
+    monkeypatch.setattr(middleware, "SLOWEST_BODY", 0.2)
     host = urlsplit(site.url)
     with socket.create_connection((host.hostname, host.port)) as connection:
         connection.settimeout(LONGEST_WAIT)
@@ -426,7 +424,7 @@ def test_no_address_is_made_from_the_host_header(site: Site, anna: Guest) -> Non
 def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import uvicorn
 
-    from dosimeter.web import serving
+    from dosimeter.web import run
 
     made: list[dict[str, Any]] = []
 
@@ -438,10 +436,10 @@ def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, m
         raise Stopped
 
     monkeypatch.setattr(uvicorn, "Config", configure)
-    monkeypatch.setattr(serving, "make_app", lambda _settings: None)
+    monkeypatch.setattr(run, "make_app", lambda _settings: None)
     for text in ("", 'trusted_proxies = "10.1.2.3"'):
         with pytest.raises(Stopped):
-            serving.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)
+            run.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)
     assert [options["proxy_headers"] for options in made] == [False, True]
     assert made[1]["forwarded_allow_ips"] == "10.1.2.3"
 

@@ -74,7 +74,7 @@ def test_slider_reads_no_data(site: Site, anna: Guest, carol: Guest, monkeypatch
     assert carol.get(f"/decide/{query_id}").status_code == 200
     assert fetched  # measured now
     fetched.clear()
-    wishes = [{"epsilon": "0.04"}, {"epsilon": "10"}, {"percent": "80"}, {"preset": "variance", "tau": "0.001"}]
-    readings = [carol.get(f"/decide/{query_id}/live", params=wish).json() for wish in wishes]
-    assert len({json.dumps(reading["fragments"]) for reading in readings}) == len(wishes)
+    forms = [{"epsilon": "0.04"}, {"epsilon": "10"}, {"percent": "80"}, {"preset": "variance", "tau": "0.001"}]
+    readings = [carol.get(f"/decide/{query_id}/live", params=form).json() for form in forms]
+    assert len({json.dumps(reading["fragments"]) for reading in readings}) == len(forms)
     assert not fetched

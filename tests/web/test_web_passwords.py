@@ -13,14 +13,14 @@ from test_web_trail import count_actions
 from web_site import PASSWORD, Guest, Site, make_settings, read_text
 
 from dosimeter.errors import OptionError
-from dosimeter.web import auth, throttle
-from dosimeter.web.database import Database
-from dosimeter.web.devices import DEVICE_COOKIE
-from dosimeter.web.keys import make_password
-from dosimeter.web.pages import NOTICE_COOKIE
-from dosimeter.web.passwords import check_password, find_weakness
-from dosimeter.web.serving import warn_of_proxy
-from dosimeter.web.throttle import Limits, Throttled
+from dosimeter.web.http.devices import DEVICE_COOKIE
+from dosimeter.web.http.templates import NOTICE_COOKIE
+from dosimeter.web.identity import throttle, users
+from dosimeter.web.identity.passwords import check_password, find_weakness
+from dosimeter.web.identity.throttle import Limits, Throttled
+from dosimeter.web.run import warn_of_proxy
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.keys import make_password
 
 WEAK = [
     "1234567890", "0987654321", "1111111111", "12345678901234567890", "11 22 33 44 55", "31.12.1999 10",
@@ -93,7 +93,7 @@ def test_new_passwords_are_checked_and_must_be_new(site: Site, anna: Guest) -> N
     assert count_actions(site, "anna")["changed the password"] == 0
     database = Database(site.settings.database)
     with pytest.raises(OptionError, match="own name"):
-        auth.add_user(database, "dave", "analyst", "dave123456")
+        users.add_user(database, "dave", "analyst", "dave123456")
     database.close()
 
 
@@ -111,7 +111,7 @@ def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> It
 
 def guess(database: Database, address: str, name: str = "anna") -> str:
     try:
-        auth.sign_in(database, name, "wrong password", Limits(address, 5, 15), hours=1)
+        users.sign_in(database, name, "wrong password", Limits(address, 5, 15), hours=1)
     except Throttled as throttled:
         return "slowed" if throttled.slowed else "closed"
     return "wrong"
@@ -132,12 +132,12 @@ def test_an_account_is_slowed_down_for_the_whole_world(opened: Database, monkeyp
     assert outcomes.count("wrong") < allowed + 10  # one now and then, at most one a minute in the end
     assert guess(opened, "10.0.1.1", "bob") == "wrong"  # nobody else
     with pytest.raises(Throttled):
-        auth.sign_in(opened, "anna", PASSWORD, Limits("10.0.1.1", 5, 15), hours=1)
-    begun = auth.sign_in(opened, "anna", PASSWORD, Limits("10.0.0.1", 5, 15, device="d"), hours=1)
+        users.sign_in(opened, "anna", PASSWORD, Limits("10.0.1.1", 5, 15), hours=1)
+    begun = users.sign_in(opened, "anna", PASSWORD, Limits("10.0.0.1", 5, 15, device="d"), hours=1)
     assert begun is not None
     assert begun.failures == outcomes.count("wrong")
     monkeypatch.setattr(throttle, "SLOWEST", 0.0)  # a moment later
-    stranger = auth.sign_in(opened, "anna", PASSWORD, Limits("10.0.1.1", 5, 15), hours=1)
+    stranger = users.sign_in(opened, "anna", PASSWORD, Limits("10.0.1.1", 5, 15), hours=1)
     assert stranger is not None
     assert stranger.failures == 0
 
@@ -204,7 +204,7 @@ def test_a_device_can_become_a_stranger_again(site: Site, anna: Guest, way: str)
                 anna.act("/sign-out-everywhere")
             case "reset":
                 database = Database(site.settings.database)
-                password = auth.reset_password(database, "anna")
+                password = users.reset_password(database, "anna")
                 database.close()
             case "forged":
                 value = later.cookies[DEVICE_COOKIE]

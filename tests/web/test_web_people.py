@@ -72,14 +72,14 @@ def test_a_condition_that_names_people_needs_them_revealed_first(
     query_id = anna.ask(ISLAND)
     measure(carol, query_id)
     text = f"MAX(rdr) FILTER (WHERE {condition}) / MIN(rdr) <= 1.0"
-    wish = {"preset": "own", "text": text}
-    refused = carol.get(f"/decide/{query_id}/live", params=wish).json()
+    form = {"preset": "own", "text": text}
+    refused = carol.get(f"/decide/{query_id}/live", params=form).json()
     assert "Choose Reveal under Most exposed first" in refused["problem"]
     assert refused["job"] is None
     assert not refused["fragments"]
-    page = carol.get(f"/decide/{query_id}", params=wish)
+    page = carol.get(f"/decide/{query_id}", params=form)
     assert "Choose Reveal under Most exposed first" in read_text(page.text)
-    confirm = carol.get(f"/decide/{query_id}/confirm", params=wish | {"epsilon": "0.05"})
+    confirm = carol.get(f"/decide/{query_id}/confirm", params=form | {"epsilon": "0.05"})
     assert confirm.status_code == 422
     assert carol.approve(query_id, preference=text).status_code == 422
     assert len(list_tried(site)) == 1
@@ -88,13 +88,13 @@ def test_a_condition_that_names_people_needs_them_revealed_first(
 
     carol.act(f"/decide/{query_id}/reveal", epsilon="1")
     assert count_actions(site, "carol")["revealed identities"] == 1
-    assert "Reveal" not in carol.get(f"/decide/{query_id}/live", params=wish).json()["problem"]
+    assert "Reveal" not in carol.get(f"/decide/{query_id}/live", params=form).json()["problem"]
     with site.guest("carol") as elsewhere:  # another session
-        again = elsewhere.get(f"/decide/{query_id}/live", params=wish).json()
+        again = elsewhere.get(f"/decide/{query_id}/live", params=form).json()
         assert "Choose Reveal" in again["problem"]
     other = anna.ask()  # another query
     measure(carol, other)
-    assert "Choose Reveal" in carol.get(f"/decide/{other}/live", params=wish).json()["problem"]
+    assert "Choose Reveal" in carol.get(f"/decide/{other}/live", params=form).json()["problem"]
 
 
 def test_every_own_condition_is_on_record(site: Site, anna: Guest, carol: Guest) -> None:

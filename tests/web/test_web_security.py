@@ -14,12 +14,13 @@ import sqlalchemy as sa
 from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
 
-from dosimeter.web import auth
-from dosimeter.web.database import Database
-from dosimeter.web.pages import ENTRY_COOKIE, SESSION_COOKIE
-from dosimeter.web.shield import POLICY
-from dosimeter.web.tables import SESSIONS, TOKENS, USERS
-from dosimeter.web.throttle import PER_ADDRESS
+from dosimeter.web.http.csrf import ENTRY_COOKIE
+from dosimeter.web.http.middleware import POLICY
+from dosimeter.web.http.visitors import SESSION_COOKIE
+from dosimeter.web.identity import users
+from dosimeter.web.identity.throttle import PER_ADDRESS
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import SESSIONS, TOKENS, USERS
 
 HOSTILE = "'; DROP TABLE web_users; -- \"<script>alert(1)</script>{{999983*999979}}${999983*999979}%0d%0aSet-Cookie:x=1"
 
@@ -121,13 +122,13 @@ def test_new_password_ends_other_sessions(site: Site, anna: Guest) -> None:
 
 
 def test_disabled_user_is_out_at_once(site: Site, anna: Guest, opened: Database) -> None:
-    auth.disable_user(opened, "anna")
+    users.disable_user(opened, "anna")
     assert anna.get("/queries").url.path == "/sign-in"
     with site.api("anna") as api:
         assert api.get("/queries").status_code == 401
     with site.guest() as guest:
         assert guest.sign_in("anna").status_code == 401
-    password = auth.reset_password(opened, "anna")
+    password = users.reset_password(opened, "anna")
     with site.guest() as guest:
         assert guest.sign_in("anna", password).status_code == 200
 
@@ -138,12 +139,12 @@ def test_passwords_and_keys_are_not_stored(
     monkeypatch.undo()
     from argon2 import PasswordHasher
 
-    monkeypatch.setattr(auth, "_hasher", lambda: PasswordHasher())
-    auth.add_user(opened, "real", "analyst", PASSWORD)
+    monkeypatch.setattr(users, "_hasher", lambda: PasswordHasher())
+    users.add_user(opened, "real", "analyst", PASSWORD)
     with opened.reading() as connection:
-        users = connection.execute(sa.select(USERS)).mappings().all()
+        rows = connection.execute(sa.select(USERS)).mappings().all()
         tokens = connection.execute(sa.select(TOKENS)).mappings().all()
-    hashed = {user["name"]: user["password"] for user in users}
+    hashed = {user["name"]: user["password"] for user in rows}
     assert re.match(r"\$argon2id\$v=19\$m=(\d+)", hashed["real"])
     assert int(re.match(r"\$argon2id\$v=19\$m=(\d+)", hashed["real"])[1]) >= 19_456  # type: ignore[index]
     assert not any(PASSWORD in value for value in hashed.values())

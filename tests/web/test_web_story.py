@@ -22,7 +22,7 @@ from waiting import LONGEST_WAIT
 from web_site import COUNT, Site, clinic_settings
 
 from dosimeter.ledger import Ledger
-from dosimeter.web.models import DENIED
+from dosimeter.web.public import DENIED
 
 
 def test_whole_story(site: Site, open_page: OpenPage) -> None:
@@ -177,9 +177,9 @@ def test_own_condition_and_two_groups(site: Site, open_page: OpenPage) -> None:
     decide(carol, query_id)
     carol.check("[value=own]")
     carol.fill("[name=text]", "MAX(rdr) <=")
-    carol.wait_for_selector("#live-problem:not([hidden])")
+    carol.wait_for_selector("#preference-problem:not([hidden])")
     carol.fill("[name=text]", "MEDIAN(rdr) FILTER (WHERE smoker) / MEDIAN(rdr) >= 0.999")
-    carol.wait_for_selector("#live-problem", state="hidden")
+    carol.wait_for_selector("#preference-problem", state="hidden")
     carol.wait_for_selector("#part-verdict [data-preference*='smoker']")
     carol.check("[value=medians]")
     carol.select_option("[name=column]", "sex")
@@ -187,15 +187,15 @@ def test_own_condition_and_two_groups(site: Site, open_page: OpenPage) -> None:
     carol.wait_for_selector("#part-verdict [data-preference*='Other']")
     carol.check("[value=variance]")
     carol.fill("[name=tau]", "0")
-    carol.wait_for_selector("#live-problem >> text=The variance must be a positive number.")
+    carol.wait_for_selector("#preference-problem >> text=The variance must be a positive number.")
     carol.select_option("#by", "sex")
     carol.wait_for_selector("#groups >> text=Other")
 
 
 def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPage) -> None:
     """A FILTER looks at everybody once more. While the engine is busy the page says so, and follows when it is free."""
-    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
-    bench = office.desks["clinic"].bench
+    state = site.state
+    worker = state.datasets["clinic"].worker
     free = threading.Event()
 
     def occupy(_dataset: object, _meter: object) -> None:
@@ -206,22 +206,22 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPag
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.wait_for_selector("#people table")
-    bench.ask("busy", "busy", occupy, wait=0)
+    worker.ask("busy", "busy", occupy, wait=0)
     carol.check("[value=medians]")
-    carol.wait_for_selector("#live-computing:not([hidden])")
+    carol.wait_for_selector("#preference-computing:not([hidden])")
     carol.focus("#slider")  # the rest of the page goes on
     expect(carol.locator("#part-line")).to_have_attribute("aria-busy", "true")
     expect(approve_button(carol)).to_be_disabled()
     free.set()
     carol.wait_for_selector("#part-verdict [data-preference*='FILTER']")
-    carol.wait_for_selector("#live-computing", state="hidden")
+    carol.wait_for_selector("#preference-computing", state="hidden")
 
     free.clear()
-    bench.ask("busy again", "busy", occupy, wait=0)
+    worker.ask("busy again", "busy", occupy, wait=0)
     carol.select_option("[name=value]", "Other")
-    carol.wait_for_selector("#live-computing:not([hidden])")
+    carol.wait_for_selector("#preference-computing:not([hidden])")
     with carol.expect_navigation():  # cancelled, and the page starts again
-        carol.click("#live-cancel")
+        carol.click("#preference-cancel")
     free.set()
 
 

@@ -17,13 +17,14 @@ from waiting import wait_until
 from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
 
 from dosimeter.ledger import Ledger
-from dosimeter.web import auth
-from dosimeter.web.audit import NOBODY, OPERATOR, SERVER
-from dosimeter.web.database import Database
-from dosimeter.web.inbox import find_own, withdraw_query
-from dosimeter.web.models import show_query
-from dosimeter.web.tables import AUDIT, QUERIES, USERS
-from dosimeter.web.throttle import Limits
+from dosimeter.web.identity import users
+from dosimeter.web.identity.throttle import Limits
+from dosimeter.web.public import show_query
+from dosimeter.web.store.audit import NOBODY, OPERATOR, SERVER
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.queries import find_own, withdraw_query
+from dosimeter.web.store.tables import AUDIT, QUERIES, USERS
+from dosimeter.web.store.user import User
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 LIMITS = Limits("10.0.0.9", 5, 15)
@@ -161,10 +162,10 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- shutting somebody out
 
 
-def find_user(database: Database, name: str) -> auth.User:
+def find_user(database: Database, name: str) -> User:
     with database.reading() as connection:
         row = connection.execute(sa.select(USERS).where(USERS.c.name == name)).one()
-    return auth.User(row.id, row.name, row.role)
+    return User(row.id, row.name, row.role)
 
 
 @pytest.fixture
@@ -176,36 +177,36 @@ def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> An
     database.close()
 
 
-@pytest.mark.parametrize("act", [auth.reset_password, auth.disable_user])
+@pytest.mark.parametrize("act", [users.reset_password, users.disable_user])
 def test_old_password_opens_nothing_once_it_is_replaced(
     opened: Database, monkeypatch: pytest.MonkeyPatch, act: Callable[[Database, str], object]
 ) -> None:
     """It is replaced after it was found right and before the session begins."""
-    matches = auth._matches
+    matches = users._matches
 
     def replace_meanwhile(stored: str, password: str) -> bool:
         right = matches(stored, password)
         act(opened, "anna")
         return right
 
-    monkeypatch.setattr(auth, "_matches", replace_meanwhile)
-    assert auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
+    monkeypatch.setattr(users, "_matches", replace_meanwhile)
+    assert users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
     anna = find_user(opened, "anna")
-    assert not auth.change_password(opened, anna, PASSWORD, "another password", LIMITS)
+    assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
 
 
 def test_old_password_changes_nothing_once_it_is_replaced(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    anna, matches, given = find_user(opened, "anna"), auth._matches, []
+    anna, matches, given = find_user(opened, "anna"), users._matches, []
 
     def replace_meanwhile(stored: str, password: str) -> bool:
         right = matches(stored, password)
-        given.append(auth.reset_password(opened, "anna"))
+        given.append(users.reset_password(opened, "anna"))
         return right
 
     with monkeypatch.context() as patch:
-        patch.setattr(auth, "_matches", replace_meanwhile)
-        assert not auth.change_password(opened, anna, PASSWORD, "another password", LIMITS)
-    assert auth.sign_in(opened, "anna", given[0], LIMITS, hours=1)
+        patch.setattr(users, "_matches", replace_meanwhile)
+        assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
+    assert users.sign_in(opened, "anna", given[0], LIMITS, hours=1)
 
 
 @pytest.mark.parametrize("way", ["reset", "password", "everywhere"])
@@ -218,7 +219,7 @@ def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Gu
     match way:
         case "reset":
             database = Database(site.settings.database)
-            auth.reset_password(database, "anna")
+            users.reset_password(database, "anna")
             database.close()
         case "password":
             said = anna.act("/me/password", current=PASSWORD, fresh="another password").text
@@ -229,13 +230,13 @@ def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Gu
 
 
 def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
-    begun = auth.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
+    begun = users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
     assert begun is not None
-    user = auth.find_session(opened, begun.key)
+    user = users.find_session(opened, begun.key)
     assert user == begun.user
-    auth.end_everything(opened, user)
-    with pytest.raises(auth.SessionEnded):
-        auth.make_token(opened, user, "late")
+    users.end_everything(opened, user)
+    with pytest.raises(users.SessionEnded):
+        users.make_token(opened, user, "late")
 
 
 # ---------------------------------------------------------------- withdrawing tells nothing
@@ -244,10 +245,10 @@ def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
 @pytest.mark.parametrize("status", ["waiting", "approving", "interrupted"])
 def test_withdrawing_looks_the_same_in_every_open_state(site: Site, anna: Guest, status: str) -> None:
     query_id = anna.ask()
-    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
+    state = site.state
     claim = {"claim": "c"} if status == "approving" else {}
-    office.begin_claim("c")
-    with office.database.writing() as connection:
+    state.begin_claim("c")
+    with state.database.writing() as connection:
         connection.execute(QUERIES.update().where(QUERIES.c.id == query_id).values(status=status, **claim))
     with site.api() as api:
         assert api.get(f"/queries/{query_id}").json()["status"] == "waiting"
@@ -263,29 +264,29 @@ def test_withdrawing_looks_the_same_in_every_open_state(site: Site, anna: Guest,
     ("entry", "becomes", "shown"),
     [(None, "withdrawn", "withdrawn"), ("denied", "withdrawn", "withdrawn"), ("released", "released", "released")],
 )
-def test_wish_counts_unless_there_is_an_answer(
+def test_withdrawal_counts_unless_there_is_an_answer(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, entry: str | None, becomes: str, shown: str
 ) -> None:
     from dosimeter.errors import LedgerError
-    from dosimeter.web import deciding
+    from dosimeter.web.decision import approve
 
-    office = site.server.config.app._application.state.office  # type: ignore[union-attr]
+    state = site.state
     query_id = anna.ask()
-    with office.database.reading() as connection:
+    with state.database.reading() as connection:
         owner = connection.execute(sa.select(USERS).where(USERS.c.name == "anna")).one()
-    analyst, release = auth.User(owner.id, owner.name, owner.role), deciding.release
+    analyst, release = User(owner.id, owner.name, owner.role), approve.release
 
     def withdraw_meanwhile(*arguments: Any) -> object:
-        assert withdraw_query(office.database, analyst, query_id)
+        assert withdraw_query(state.database, analyst, query_id)
         if entry is None:
             raise LedgerError("The disk is full.")
         if entry == "denied":
             monkeypatch.setattr(Ledger, "settle", lambda *_, **__: None)  # charged, and no answer
         return release(*arguments)
 
-    monkeypatch.setattr(deciding, "release", withdraw_meanwhile)
+    monkeypatch.setattr(approve, "release", withdraw_meanwhile)
     carol.approve(query_id)
-    row = find_own(office.database, analyst, query_id)
+    row = find_own(state.database, analyst, query_id)
     assert row is not None
     assert row["status"] == becomes
     assert show_query(row, None).status == shown
@@ -298,8 +299,8 @@ def test_wish_counts_unless_there_is_an_answer(
 def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
-    wish = {"preset": "ratio", "percent": "1", "epsilon": "10"}
-    own = carol.get(f"/decide/{query_id}", params=wish).text
+    form = {"preset": "ratio", "percent": "1", "epsilon": "10"}
+    own = carol.get(f"/decide/{query_id}", params=form).text
     assert re.search(r'name="percent"[^>]* value="1"', own)
     assert "Looser than your own threshold for normal priority: at least 95 %" in read_text(own)
     for headers in (
@@ -307,7 +308,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
         {"Sec-Fetch-Site": "same-site"},
         {"Sec-Fetch-Site": "", "Referer": "http://elsewhere.example/decide"},
     ):
-        page = carol.get(f"/decide/{query_id}", params=wish, headers=headers).text
+        page = carol.get(f"/decide/{query_id}", params=form, headers=headers).text
         assert re.search(r'name="percent"[^>]* value="95"', page)
         assert "Looser than your own" not in page
         assert "Largest ε: 0.05" in read_text(page)
@@ -316,7 +317,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
 def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
-    for wish, looser in (
+    for form, looser in (
         ({"percent": "95"}, False),
         ({"percent": "99"}, False),
         ({"percent": "94.9"}, True),
@@ -324,5 +325,5 @@ def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, ca
         ({"preset": "own", "text": "MIN(rdr) / MAX(rdr) >= 0.99"}, False),
         ({"preset": "variance", "tau": "1e9"}, True),
     ):
-        reading = carol.get(f"/decide/{query_id}/live", params=wish).json()
-        assert ("Looser than your own threshold" in json.dumps(reading)) == looser, wish
+        reading = carol.get(f"/decide/{query_id}/live", params=form).json()
+        assert ("Looser than your own threshold" in json.dumps(reading)) == looser, form

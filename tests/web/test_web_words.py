@@ -15,8 +15,9 @@ from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.show.charts.drawing import Bin
 from dosimeter.web.charts import bin_rows, find_raw_axis, range_spec, staircase_spec
+from dosimeter.web.checks import underline_clause
+from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.figures import show_bound, show_number, show_small, write_bins
-from dosimeter.web.wishes import Wish, read_fields, recall_wish, write_query
 
 
 def test_most_exposed_are_counted_by_themselves(site: Site, anna: Guest, carol: Guest) -> None:
@@ -71,23 +72,23 @@ def test_numbers_are_written_for_people(written: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "form",
     [
-        Wish(percent=97.5, epsilon=0.3),
-        Wish(preset="variance", tau=1e-5),
-        Wish(preset="medians", column="a b", value="c&d", share=80),
-        Wish(preset="own", text="MIN(rdr) / MAX(rdr) >= 0.5"),
+        DecisionForm(percent=97.5, epsilon=0.3),
+        DecisionForm(preset="variance", tau=1e-5),
+        DecisionForm(preset="medians", column="a b", value="c&d", share=80),
+        DecisionForm(preset="own", text="MIN(rdr) / MAX(rdr) >= 0.5"),
     ],
 )
-def test_wish_survives_its_address(wish: Wish) -> None:
-    fields = dict(httpx.QueryParams(write_query(wish, wish.epsilon)))
-    assert read_fields(fields) == (wish, "")
+def test_form_survives_its_address(form: DecisionForm) -> None:
+    fields = dict(httpx.QueryParams(write_query(form, form.epsilon)))
+    assert read_fields(fields) == (form, "")
 
 
 def test_stored_preference_becomes_its_sentence_again() -> None:
-    assert recall_wish("MIN(rdr) / MAX(rdr) >= 0.9", 0.1) == Wish(preset="ratio", percent=90.0, epsilon=0.1)
-    assert recall_wish("variance:1e-4", None) == Wish(preset="variance", tau=1e-4)
-    assert recall_wish(None, 0.1) == Wish(epsilon=0.1)
+    assert recall_form("MIN(rdr) / MAX(rdr) >= 0.9", 0.1) == DecisionForm(preset="ratio", percent=90.0, epsilon=0.1)
+    assert recall_form("variance:1e-4", None) == DecisionForm(preset="variance", tau=1e-4)
+    assert recall_form(None, 0.1) == DecisionForm(epsilon=0.1)
 
 
 def test_reasons_of_the_odometer_are_in_words(start_site: Callable[..., Site]) -> None:
@@ -245,9 +246,9 @@ def test_client_waits_as_long_as_it_says(site: Site, monkeypatch: pytest.MonkeyP
 
 
 def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Guest) -> None:
-    bench = site.server.config.app._application.state.office.desks["clinic"].bench  # type: ignore[union-attr]
+    worker = site.state.datasets["clinic"].worker
     free = threading.Event()
-    job = bench.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    job = worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     try:
         page = carol.get(f"/decide/{anna.ask()}").text
         assert "data-reload" not in page
@@ -257,3 +258,16 @@ def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Gue
         free.set()
     wait_until(job.ended.is_set, "the job has ended")
     assert carol.get(f"/jobs/{job.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew, once
+
+
+@pytest.mark.parametrize(
+    ("sql", "clause", "marked"),
+    [
+        ("SELECT a<b FROM t", "a < b", "SELECT <mark>a&lt;b</mark> FROM t"),
+        ("select  mode( x ) from t", "MODE(x)", "select  <mark>mode( x )</mark> from t"),
+        ("SELECT 1", None, "SELECT 1"),
+        ("SELECT <b>", "nothing here", "SELECT &lt;b&gt;"),
+    ],
+)
+def test_clause_is_found_and_escaped(sql: str, clause: str | None, marked: str) -> None:
+    assert underline_clause(sql, clause) == marked

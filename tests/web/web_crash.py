@@ -10,8 +10,8 @@ import sys
 from web_site import make_settings
 
 from dosimeter.ledger import Ledger
-from dosimeter.web import deciding
-from dosimeter.web.serving import serve
+from dosimeter.web.decision import approve
+from dosimeter.web.run import serve
 
 
 def die() -> None:
@@ -20,10 +20,10 @@ def die() -> None:
 
 def plant(place: str) -> None:
     """Replace one step by one that dies before or after it."""
-    reserve, settle, finish = Ledger.reserve, Ledger.settle, deciding.settle_claim
+    reserve, settle, finish = Ledger.reserve, Ledger.settle, approve.settle_claim
     match place:
         case "after claim":
-            deciding.release = lambda *_: die()  # type: ignore[assignment]
+            approve.release = lambda *_: die()  # type: ignore[assignment]
         case "after reserve":
             Ledger.reserve = lambda *a, **k: (reserve(*a, **k), die())[0]  # type: ignore[method-assign]
         case "before settle":
@@ -31,9 +31,9 @@ def plant(place: str) -> None:
         case "after settle":
             Ledger.settle = lambda *a, **k: (settle(*a, **k), die())[0]  # type: ignore[method-assign]
         case "after release":
-            deciding.settle_claim = lambda *_: die()  # type: ignore[assignment]
+            approve.settle_claim = lambda *_: die()  # type: ignore[assignment]
         case "after all":
-            deciding.settle_claim = lambda *a: (finish(*a), die())[0]  # type: ignore[assignment]
+            approve.settle_claim = lambda *a: (finish(*a), die())[0]  # type: ignore[assignment]
         case "nowhere":
             pass
         case _:

@@ -15,11 +15,13 @@ import uvicorn
 from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.web.app import make_app
-from dosimeter.web.auth import User, add_user, make_token
-from dosimeter.web.connections import make_server
-from dosimeter.web.database import Database
+from dosimeter.web.http.connections import make_server
+from dosimeter.web.identity.users import add_user, make_token
 from dosimeter.web.settings import DatasetSettings, Settings
-from dosimeter.web.tables import USERS
+from dosimeter.web.state import ServerState
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import USERS
+from dosimeter.web.store.user import User
 
 PASSWORD = "correct horse battery"
 USERS_AND_ROLES = {"carol": "controller", "conrad": "controller", "anna": "analyst", "bob": "analyst"}
@@ -123,6 +125,13 @@ class Site:
         wait_until(lambda: server.started, "the server has started")
         port = server.servers[0].sockets[0].getsockname()[1]
         return cls(settings, given, server, thread, f"http://127.0.0.1:{port}")
+
+    @property
+    def state(self) -> ServerState:
+        """What the running server holds."""
+        app: Any = self.server.config.app
+        state: ServerState = app._application.state.server
+        return state
 
     def stop(self) -> None:
         self.server.should_exit = True

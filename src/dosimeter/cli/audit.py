@@ -14,7 +14,7 @@ from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.web.database import Database
+    from dosimeter.web.store import Database
 
 audit = typer.Typer(
     name="audit",
@@ -43,7 +43,7 @@ def verify(
 ) -> int:
     """Tell whether any record was altered, left out or put in. Exit status 1 if one was."""
     with _open(config, database) as opened:
-        from dosimeter.web.audit import check_audit
+        from dosimeter.web.store import check_audit
 
         result = check_audit(opened, head)
     if json:
@@ -67,7 +67,7 @@ def export(
     """Write every record as one line of JSON, oldest first."""
     o.check_writable(output)
     with _open(config, database) as opened:
-        from dosimeter.web.audit import export_audit
+        from dosimeter.web.store import export_audit
 
         if output is None:
             export_audit(opened, sys.stdout)
@@ -86,8 +86,8 @@ def _open(config: Path | None, target: str | None) -> Iterator[Database]:
     o.require_web()
     if (config is None) == (target is None):
         raise OptionError("Say which log: --config FILE, or --database L.")
-    from dosimeter.web.database import Database
     from dosimeter.web.settings import read_database
+    from dosimeter.web.store import Database
 
     database = Database(read_database(config) if config is not None else str(target), create=False)
     try:

@@ -31,7 +31,7 @@ def serve(
         raise OptionError("Say what to serve: --config FILE, or --demo.")
     _end_on_terminate()
     if config is not None:
-        from dosimeter.web.serving import serve as run
+        from dosimeter.web.run import serve as run
         from dosimeter.web.settings import load_settings
 
         settings = load_settings(config)
@@ -43,7 +43,7 @@ def serve(
 
 def _serve_demo(host: str, port: int) -> int:
     from dosimeter.web.demo import prepare_demo
-    from dosimeter.web.serving import serve as run
+    from dosimeter.web.run import serve as run
 
     with tempfile.TemporaryDirectory(prefix="dosimeter-demo-") as folder:
         demonstration = prepare_demo(Path(folder), host=host, port=port)

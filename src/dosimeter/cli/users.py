@@ -14,7 +14,7 @@ from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.web.database import Database
+    from dosimeter.web.store import Database
 
 
 Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")]
@@ -33,8 +33,8 @@ users = typer.Typer(
 @contextmanager
 def _open(config: Path) -> Iterator[Database]:
     o.require_web()
-    from dosimeter.web.database import Database
     from dosimeter.web.settings import read_database
+    from dosimeter.web.store import Database
 
     database = Database(read_database(config))
     try:
@@ -47,7 +47,7 @@ def _open(config: Path) -> Iterator[Database]:
 @users.command("add")
 def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int:
     """Make an account. Its password is printed once; the user can change it."""
-    from dosimeter.web.auth import add_user
+    from dosimeter.web.identity import add_user
 
     with _open(config) as database:
         password = add_user(database, name, role)
@@ -58,7 +58,7 @@ def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int
 @users.command("reset")
 def reset(name: UserName, config: Config, json: o.Json = False) -> int:
     """A new password; every session and token of theirs ends, and a disabled user is enabled again."""
-    from dosimeter.web.auth import reset_password
+    from dosimeter.web.identity import reset_password
 
     with _open(config) as database:
         password = reset_password(database, name)
@@ -69,7 +69,7 @@ def reset(name: UserName, config: Config, json: o.Json = False) -> int:
 @users.command("disable")
 def disable(name: UserName, config: Config) -> int:
     """No more sign-ins; sessions and tokens end at once. Queries and records stay."""
-    from dosimeter.web.auth import disable_user
+    from dosimeter.web.identity import disable_user
 
     with _open(config) as database:
         disable_user(database, name)
@@ -80,7 +80,7 @@ def disable(name: UserName, config: Config) -> int:
 @users.command("list")
 def list_all(config: Config, json: o.Json = False) -> int:
     """Who has an account."""
-    from dosimeter.web.auth import list_users
+    from dosimeter.web.identity import list_users
 
     with _open(config) as database:
         found = list_users(database)
@@ -98,7 +98,7 @@ def secret(
 ) -> int:
     """Write a new secret for signing cookies into a file that only you can read."""
     o.require_web()
-    from dosimeter.web.keys import make_key
+    from dosimeter.web.store import make_key
 
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

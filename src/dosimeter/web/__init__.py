@@ -1,18 +1,27 @@
 """The web application: where analysts ask and a controller decides. Roles are enforced on the server, route by route.
 
-settings.py    dosimeter.toml → Settings
-app.py         the application and its error pages; shield.py: its middleware; office.py: what it is made of
-connections.py how long a request may take and how many are open; addresses.py: what counts as one visitor
-auth.py        users, sessions, tokens; keys.py: where random keys come from; passwords.py: which are too easy to guess
-throttle.py    how often a password may be tried; gate.py: how many at a time; devices.py: those that signed in before
-audit.py       who did what; audit_chain.py: that nothing of it was altered
-incidents.py   datasets that are stopped; released.py: what was answered, for every analyst
-conditions.py  a controller's own conditions, on record
-checking.py    whether a query can be answered, in threads of its own
-tables.py      the web's own tables, migrated by migrations/; database.py: transactions. The ledger's are the ledger's
-jobs.py        one thread per dataset: long computations with progress and cancel
-exhibit.py     everything a controller looks at for one query, computed once; live.py: what changes with the slider
-deciding.py    approve, deny, ask for changes: each decided once, whatever crashes
-models.py      what an analyst may see, and only that
-routes/        one file per kind of page
+From the top down; a module imports from below its own line only.
+
+run.py               serve until interrupted, on an address that was checked first
+demo.py              a server to look at: the bundled clinic, two users, a few waiting queries
+app.py               the application: routes, middleware, error pages, /health
+routes/              the pages and the JSON API, one file per kind; none imports another
+decision/            how a controller decides one query: measured, shown, costed, approved or sent back
+http/                what every request shares: visitors, CSRF tokens, templates, refusals, limits of a connection
+checks.py            whether a query can be answered, in threads of its own
+incidents.py         datasets that are stopped, and how a stop is cleared
+released.py          what was answered before, for every analyst
+account_exposure.py  what adds up per person over all the answers of an account
+question.py          a query in words, and what its answer will look like
+charts.py            chart specifications of the decision page and the account page
+state.py             everything the running server holds: settings, database, served datasets
+worker.py            one thread per dataset: long computations with progress and cancel
+identity/            users, passwords, sessions, API tokens, and how often a password may be tried
+settings.py          dosimeter.toml → Settings
+store/               the web's own tables, their migrations, and the audit log; the ledger's are the ledger's
+public.py            what an analyst may see, and only that
+figures.py           numbers as the pages write them
+log.py               what may be written about a bug: its kind and its place
+assets.py            scripts and styles that the browser loads
+templates/, static/  HTML, and what is served as it is
 """

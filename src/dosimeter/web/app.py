@@ -16,23 +16,23 @@ from starlette.exceptions import HTTPException
 
 from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.web.assets import STATIC, VegaBundle
-from dosimeter.web.checking import CheckRoom
-from dosimeter.web.deciding import reconcile
-from dosimeter.web.gate import Gate
-from dosimeter.web.office import Office
-from dosimeter.web.pages import (
+from dosimeter.web.checks import CheckQueue
+from dosimeter.web.decision import reconcile
+from dosimeter.web.http import (
     NotSignedIn,
     Refused,
+    SecurityMiddleware,
     check_csrf,
     make_environment,
     note_refusal,
     refuse,
     send_to_sign_in,
 )
-from dosimeter.web.routes import accounts, analyst, api, decision, incidents, queue, session, verdicts
+from dosimeter.web.identity import Gate
+from dosimeter.web.log import LOG, report_bug
+from dosimeter.web.routes import accounts, analyst, api, decision, decision_actions, incidents, queue, session
 from dosimeter.web.settings import Settings
-from dosimeter.web.shield import Shield
-from dosimeter.web.trouble import LOG, report_bug
+from dosimeter.web.state import ServerState
 
 _CODES = {400: "malformed", 404: "not_found", 405: "not_allowed"}
 _WORDS = {
@@ -46,36 +46,36 @@ BROKEN = "Something went wrong on our side. It is in the server's log."
 
 def make_app(settings: Settings) -> Any:
     """Open everything and put it together. What a crash left unfinished is settled before the first request."""
-    office = Office(settings)
-    left = reconcile(office)
+    state = ServerState(settings)
+    left = reconcile(state)
     if left:
         LOG.warning("%d approvals were interrupted; each was settled by what the ledger holds", left)
-    return Shield(build_app(office), largest_body=settings.largest_body, secure=settings.secure)
+    return SecurityMiddleware(build_app(state), largest_body=settings.largest_body, secure=settings.secure)
 
 
-def build_app(office: Office) -> FastAPI:
+def build_app(state: ServerState) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.vega.prepare()
         yield
         checks.close()
         gate.close()
-        office.close()
+        state.close()
 
-    checks, gate = CheckRoom(), Gate()
+    checks, gate = CheckQueue(), Gate()
     app = FastAPI(
         title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
     )  # fmt: skip
-    app.state.office = office
+    app.state.server = state
     app.state.checks = checks
     app.state.gate = gate
     app.state.templates = make_environment()
     app.state.vega = VegaBundle()
-    for module in (session, analyst, queue, decision, verdicts, accounts, incidents):
+    for module in (session, analyst, queue, decision, decision_actions, accounts, incidents):
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
     app.add_api_route("/static/vega.js", show_vega, methods=["GET"])
-    interface = api.make_api(office, checks)
+    interface = api.make_api(state, checks)
     for handled in (app, interface):
         _handle_errors(handled)
     app.mount("/api/v1", interface)
@@ -85,13 +85,13 @@ def build_app(office: Office) -> FastAPI:
 
 def show_health(request: Request) -> Response:
     """Whether the database answers, and every dataset's thread is there. Says nothing about the data."""
-    office: Office = request.app.state.office
+    state: ServerState = request.app.state.server
     try:
-        with office.database.reading() as connection:
+        with state.database.reading() as connection:
             connection.execute(sa.text("SELECT 1"))
     except sa.exc.SQLAlchemyError:
         return JSONResponse({"status": "no database"}, status_code=503)
-    if not all(desk.bench.is_there for desk in office.desks.values()):
+    if not all(served.worker.is_alive for served in state.datasets.values()):
         return JSONResponse({"status": "a dataset's thread ended"}, status_code=503)
     return JSONResponse({"status": "ok"})
 

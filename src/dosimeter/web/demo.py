@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from dosimeter.web.auth import User, add_user
-from dosimeter.web.database import Database
-from dosimeter.web.inbox import submit_query
-from dosimeter.web.keys import make_key, make_password
-from dosimeter.web.models import NewQuery
+from dosimeter.web.identity import add_user
+from dosimeter.web.public import NewQuery
 from dosimeter.web.settings import DatasetSettings, Settings
-from dosimeter.web.tables import USERS
+from dosimeter.web.store import USERS, Database, User, make_key, make_password, submit_query
 
 WAITING = (
     NewQuery(

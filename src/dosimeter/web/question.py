@@ -13,7 +13,7 @@ from dosimeter.planning import QueryPlan
 from dosimeter.release import Prepared, promise_chosen, promise_fixed, promise_found
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
-from dosimeter.web.models import WITHHELD
+from dosimeter.web.public import WITHHELD
 
 MOST_ROWS = 5
 

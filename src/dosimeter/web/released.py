@@ -12,21 +12,24 @@ from collections.abc import Iterator
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry
 from dosimeter.planning import write_plainly
-from dosimeter.web.models import PublicRelease, PublicReleases, show_answer
-from dosimeter.web.office import Desk, Office
+from dosimeter.web.public import PublicRelease, PublicReleases, show_answer
+from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.store import Row, User, note
 
 MOST_LISTED = 100
 
 
-def list_released(office: Office, desk: Desk, *, limit: int, before: str | None = None) -> PublicReleases:
+def list_released(
+    state: ServerState, served: ServedDataset, *, limit: int, before: str | None = None
+) -> PublicReleases:
     """Return the latest released answers of a dataset, newest first; with ``before``, those older than that entry."""
-    account = office.account(desk.name)
+    account = state.account(served.name)
     entries = iter(() if account is None else reversed(account.entries))
     if before is not None:
         entries = _skip_to(entries, before)
     shown: list[PublicRelease] = []
     for entry in entries:
-        found = _show_release(office, desk, entry)
+        found = _show_release(state, served, entry)
         if found is not None and len(shown) == limit:
             return PublicReleases(answers=shown, following=shown[-1].entry)
         if found is not None:
@@ -41,21 +44,21 @@ def _skip_to(entries: Iterator[Entry], last: str) -> Iterator[Entry]:
     return entries
 
 
-def _show_release(office: Office, desk: Desk, entry: Entry) -> PublicRelease | None:
+def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> PublicRelease | None:
     """Return what everybody may see of an entry; None where there is no answer, or it is of another table."""
     answer = show_answer(entry) if entry.status == "released" else None
     if answer is None:
         return None
     try:
-        plan = desk.prepare(entry.query).plan
+        plan = served.prepare(entry.query).plan
         measured, grouped = [output.name for output in plan.outputs if output.is_aggregate], bool(plan.groups)
     except InputError:  # asked of another table with the same account, or by an earlier schema
-        if sum(other.schema.account_name == desk.schema.account_name for other in office.desks.values()) > 1:
+        if sum(other.schema.account_name == served.schema.account_name for other in state.datasets.values()) > 1:
             return None
         measured, grouped = [], True
     return PublicRelease(
         entry=entry.id,
-        dataset=desk.name,
+        dataset=served.name,
         sql=_write_query(entry.query),
         answer=answer,
         measured=measured,
@@ -69,3 +72,16 @@ def _write_query(sql: str) -> str:
         return write_plainly(sql)
     except InputError:
         return " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL).split())
+
+
+def note_reading(state: ServerState, user: User, row: Row, session: str) -> None:
+    """Put on record that an analyst was given an answer: once per session, or per user of the interface."""
+    if state.is_first("read", session, row["id"]):
+        note(state.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
+
+
+def note_readings(state: ServerState, user: User, listed: PublicReleases, session: str) -> None:
+    """Put on record that somebody was shown released answers, once per session and newest answer among them."""
+    if listed.answers and state.is_first("listed", session, listed.answers[0].entry):
+        dataset = listed.answers[0].dataset
+        note(state.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

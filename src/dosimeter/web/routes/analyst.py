@@ -1,4 +1,4 @@
-"""The analyst's pages: ask, see one's own queue, read results. Everything shown here comes from ``models``."""
+"""The analyst's pages: ask, see one's own queue, read results. Everything shown here comes from ``public``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import InputError, LimitError
-from dosimeter.web.audit import note
-from dosimeter.web.auth import User
-from dosimeter.web.checking import CheckRoom, underline_clause
-from dosimeter.web.inbox import Row, find_own, list_own, submit_query, withdraw_query
+from dosimeter.web.checks import CheckQueue, underline_clause
+from dosimeter.web.http import Analyst, Checks, Refused, StateOf, render_public, require_dataset
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.models import NewQuery, PublicCheck, PublicQuery, PublicReleases, show_query
-from dosimeter.web.office import Office
-from dosimeter.web.pages import Analyst, Checks, OfficeOf, Refused, render_public, require_desk
-from dosimeter.web.released import list_released
+from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery, show_query
+from dosimeter.web.released import list_released, note_reading, note_readings
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import User, find_own, list_own, submit_query, withdraw_query
 
 router = APIRouter()
 PAGE = 20
@@ -38,16 +36,16 @@ class AskForm(BaseModel):
 
 @router.get("/ask")
 async def show_form(
-    request: Request, office: OfficeOf, checks: Checks, user: Analyst, dataset: str = "", again: str = ""
+    request: Request, state: StateOf, checks: Checks, user: Analyst, dataset: str = "", again: str = ""
 ) -> Response:
-    form = await run_in_threadpool(_begin_form, office, user, dataset, again)
-    return await _ask_page(request, office, checks, user, form)
+    form = await run_in_threadpool(_begin_form, state, user, dataset, again)
+    return await _ask_page(request, state, checks, user, form)
 
 
-def _begin_form(office: Office, user: User, dataset: str, again: str) -> AskForm:
+def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> AskForm:
     """An empty form, or that of an earlier query."""
-    form = AskForm(dataset=dataset if dataset in office.desks else next(iter(office.desks)))
-    earlier = find_own(office.database, user, again) if again.isalnum() else None
+    form = AskForm(dataset=dataset if dataset in state.datasets else next(iter(state.datasets)))
+    earlier = find_own(state.database, user, again) if again.isalnum() else None
     if earlier is not None:
         error = earlier["wanted_error"]
         form = AskForm(
@@ -59,47 +57,47 @@ def _begin_form(office: Office, user: User, dataset: str, again: str) -> AskForm
 
 async def _ask_page(
     request: Request,
-    office: Office,
-    checks: CheckRoom,
+    state: ServerState,
+    checks: CheckQueue,
     user: User,
     form: AskForm,
     problems: dict[str, str] | None = None,
     status: int = 422,
 ) -> Response:
-    desk = office.desk(form.dataset) or next(iter(office.desks.values()))
+    served = state.dataset(form.dataset) or next(iter(state.datasets.values()))
     try:
-        checked = await _checked(office, checks, user, form) if form.sql else {"check": None, "marked": ""}
+        checked = await _checked(state, checks, user, form) if form.sql else {"check": None, "marked": ""}
     except LimitError:
         checked = {"check": None, "marked": ""}
     return render_public(
         request, "ask.html", user, status=status if problems else 200,
-        form=form.model_dump(), problems=problems or {}, names=list(office.desks),
-        dataset=await run_in_threadpool(office.public, desk), **checked,
+        form=form.model_dump(), problems=problems or {}, names=list(state.datasets),
+        dataset=await run_in_threadpool(state.public, served), **checked,
     )  # fmt: skip
 
 
-async def _checked(office: Office, checks: CheckRoom, user: User, form: AskForm) -> dict[str, Any]:
-    desk = require_desk(office, form.dataset)
-    check = await checks.check(user.id, desk, form.sql, patience=PATIENCE)
+async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> dict[str, Any]:
+    served = require_dataset(state, form.dataset)
+    check = await checks.check(user.id, served, form.sql, patience=PATIENCE)
     return {"check": check, "marked": "" if check.answerable else underline_clause(form.sql, check.clause)}
 
 
 @router.get("/ask/schema")
 def show_schema(
-    request: Request, office: OfficeOf, user: Analyst, dataset: Annotated[str, Field(max_length=200)] = ""
+    request: Request, state: StateOf, user: Analyst, dataset: Annotated[str, Field(max_length=200)] = ""
 ) -> Response:
     """What is publicly known of another dataset; what was typed stays."""
-    desk = require_desk(office, dataset)
-    return render_public(request, "fragments/schema.html", user, dataset=office.public(desk))
+    served = require_dataset(state, dataset)
+    return render_public(request, "fragments/schema.html", user, dataset=state.public(served))
 
 
 @router.post("/ask/check")
 async def check(
-    request: Request, office: OfficeOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
+    request: Request, state: StateOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
 ) -> Response:
     """While one types: can this be answered, and if not, which clause is in the way. One at a time: then again."""
     try:
-        checked = await _checked(office, checks, user, form)
+        checked = await _checked(state, checks, user, form)
     except LimitError:
         checked = {"check": None, "marked": ""}
     return render_public(request, "fragments/check.html", user, **checked)
@@ -107,26 +105,26 @@ async def check(
 
 @router.post("/ask")
 async def ask(
-    request: Request, office: OfficeOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
+    request: Request, state: StateOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
 ) -> Response:
-    desk = require_desk(office, form.dataset)
+    served = require_dataset(state, form.dataset)
     if form.switch:
-        return await _ask_page(request, office, checks, user, form, {})
+        return await _ask_page(request, state, checks, user, form, {})
     values: dict[str, Any] = form.model_dump(exclude={"switch"})
     values["wanted_error"] = form.wanted_error.strip().replace(",", ".") or None
     try:
         query = NewQuery(**values)
     except ValidationError as error:
-        return await _ask_page(request, office, checks, user, form, _name_problems(error))
+        return await _ask_page(request, state, checks, user, form, _name_problems(error))
     try:
-        checked: PublicCheck = await checks.check(user.id, desk, query.sql, patience=PATIENCE)
+        checked: PublicCheck = await checks.check(user.id, served, query.sql, patience=PATIENCE)
         if not checked.answerable:
             problems = {"sql": "This query cannot be answered as it is."}
-            return await _ask_page(request, office, checks, user, form, problems)
-        most = office.settings.open_queries
-        query_id = await run_in_threadpool(submit_query, office.database, user, query, most=most)
+            return await _ask_page(request, state, checks, user, form, problems)
+        most = state.settings.open_queries
+        query_id = await run_in_threadpool(submit_query, state.database, user, query, most=most)
     except LimitError as error:
-        return await _ask_page(request, office, checks, user, form, {"sql": str(error)}, 429)
+        return await _ask_page(request, state, checks, user, form, {"sql": str(error)}, 429)
     return RedirectResponse(f"/queries/{query_id}", status_code=303)
 
 
@@ -141,32 +139,32 @@ def _name_problems(error: ValidationError) -> dict[str, str]:
 
 
 @router.get("/queries")
-def list_queries(request: Request, office: OfficeOf, user: Analyst) -> Response:
-    shown = [show_query(row, None) for row in list_own(office.database, user)]
-    stopped = [name for name in office.desks if office.is_stopped(name)]
+def list_queries(request: Request, state: StateOf, user: Analyst) -> Response:
+    shown = [show_query(row, None) for row in list_own(state.database, user)]
+    stopped = [name for name in state.datasets if state.is_stopped(name)]
     return render_public(request, "queries.html", user, queries=shown, stopped=stopped)
 
 
 @router.get("/queries/{query_id}")
-def show_one(request: Request, office: OfficeOf, user: Analyst, query_id: str) -> Response:
-    query = find_shown(office, user, query_id)
-    return render_public(request, "query.html", user, query=query, **_describe_columns(office, query))
+def show_one(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
+    query = find_shown(state, user, query_id)
+    return render_public(request, "query.html", user, query=query, **_describe_columns(state, query))
 
 
 @router.get("/queries/{query_id}/status")
-def show_status(request: Request, office: OfficeOf, user: Analyst, query_id: str) -> Response:
-    query = find_shown(office, user, query_id)
-    return render_public(request, "fragments/status.html", user, query=query, **_describe_columns(office, query))
+def show_status(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
+    query = find_shown(state, user, query_id)
+    return render_public(request, "fragments/status.html", user, query=query, **_describe_columns(state, query))
 
 
-def _describe_columns(office: Office, query: PublicQuery) -> dict[str, Any]:
+def _describe_columns(state: ServerState, query: PublicQuery) -> dict[str, Any]:
     """Which columns of the answer carry noise, and whether there are groups: by SQL and schema alone.
 
     Only once there is an answer: how quickly a waiting query is read could tell that somebody opened it.
     """
-    desk = office.desk(query.dataset) if query.answer is not None else None
+    served = state.dataset(query.dataset) if query.answer is not None else None
     try:
-        plan = None if desk is None else desk.prepare(query.sql).plan
+        plan = None if served is None else served.prepare(query.sql).plan
     except InputError:  # the schema is another one by now
         plan = None
     if plan is None:
@@ -174,26 +172,20 @@ def _describe_columns(office: Office, query: PublicQuery) -> dict[str, Any]:
     return {"measured": [o.name for o in plan.outputs if o.is_aggregate], "grouped": bool(plan.groups)}
 
 
-def find_shown(office: Office, user: User, query_id: str) -> PublicQuery:
-    row = find_own(office.database, user, query_id) if query_id.isalnum() else None
+def find_shown(state: ServerState, user: User, query_id: str) -> PublicQuery:
+    row = find_own(state.database, user, query_id) if query_id.isalnum() else None
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
     if row["status"] == "released":
-        note_reading(office, user, row, user.session)
-    entry = office.entry(row["entry_id"]) if row["status"] == "released" else None
-    return show_query(row, entry, stopped=tell_analysts(office, row["dataset"]))
-
-
-def note_reading(office: Office, user: User, row: Row, session: str) -> None:
-    """Put on record that an analyst was given an answer: once per session, or per user of the interface."""
-    if office.is_first("read", session, row["id"]):
-        note(office.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
+        note_reading(state, user, row, user.session)
+    entry = state.entry(row["entry_id"]) if row["status"] == "released" else None
+    return show_query(row, entry, stopped=tell_analysts(state, row["dataset"]))
 
 
 @router.post("/queries/{query_id}/withdraw")
-def withdraw(office: OfficeOf, user: Analyst, query_id: str) -> Response:
-    find_shown(office, user, query_id)
-    if not withdraw_query(office.database, user, query_id):
+def withdraw(state: StateOf, user: Analyst, query_id: str) -> Response:
+    find_shown(state, user, query_id)
+    if not withdraw_query(state.database, user, query_id):
         raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
     return RedirectResponse("/queries", status_code=303)
 
@@ -204,28 +196,21 @@ def withdraw(office: OfficeOf, user: Analyst, query_id: str) -> Response:
 @router.get("/answers")
 def show_answers(
     request: Request,
-    office: OfficeOf,
+    state: StateOf,
     user: Analyst,
     dataset: Annotated[str, Query(max_length=200)] = "",
     before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$")] = None,
 ) -> Response:
     """The released answers of a dataset, without names and purposes."""
-    desk = require_desk(office, dataset or next(iter(office.desks)))
-    listed = list_released(office, desk, limit=PAGE, before=before)
-    note_readings(office, user, listed, user.session)
+    served = require_dataset(state, dataset or next(iter(state.datasets)))
+    listed = list_released(state, served, limit=PAGE, before=before)
+    note_readings(state, user, listed, user.session)
     return render_public(
         request,
         "answers.html",
         user,
-        names=list(office.desks),
-        dataset=desk.name,
+        names=list(state.datasets),
+        dataset=served.name,
         listed=listed,
         later=before is not None,
     )
-
-
-def note_readings(office: Office, user: User, listed: PublicReleases, session: str) -> None:
-    """Put on record that somebody was shown released answers, once per session and newest answer among them."""
-    if listed.answers and office.is_first("listed", session, listed.answers[0].entry):
-        dataset = listed.answers[0].dataset
-        note(office.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

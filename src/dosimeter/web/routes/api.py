@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.version import __version__
-from dosimeter.web.auth import User, find_token
-from dosimeter.web.checking import CheckRoom
-from dosimeter.web.inbox import Row, find_own, list_own, submit_query
+from dosimeter.web.checks import CheckQueue
+from dosimeter.web.http import Checks, Refused, StateOf, require_dataset
+from dosimeter.web.identity import find_token
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.models import (
+from dosimeter.web.public import (
     NewQuery,
     PublicCheck,
     PublicDataset,
@@ -27,10 +27,9 @@ from dosimeter.web.models import (
     QueryText,
     show_query,
 )
-from dosimeter.web.office import Office
-from dosimeter.web.pages import Checks, OfficeOf, Refused, require_desk
-from dosimeter.web.released import MOST_LISTED, list_released
-from dosimeter.web.routes.analyst import note_reading, note_readings
+from dosimeter.web.released import MOST_LISTED, list_released, note_reading, note_readings
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import Row, User, find_own, list_own, submit_query
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
@@ -62,21 +61,21 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def make_api(office: Office, checks: CheckRoom) -> FastAPI:
+def make_api(state: ServerState, checks: CheckQueue) -> FastAPI:
     api = FastAPI(
         title="Dosimeter", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False,
         description="Ask queries about datasets that a controller holds, and read what was released.",
     )  # fmt: skip
-    api.state.office = office
+    api.state.server = state
     api.state.checks = checks
     api.include_router(router, responses=ERRORS)
     return api
 
 
 def require_token(
-    office: OfficeOf, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    state: StateOf, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> User:
-    user = None if credentials is None else find_token(office.database, credentials.credentials)
+    user = None if credentials is None else find_token(state.database, credentials.credentials)
     if user is None:
         raise Refused(401, "unauthorised", "Give a valid token: Authorization: Bearer dsm_…")
     return user
@@ -87,69 +86,69 @@ QueryId = Annotated[str, Path(max_length=64)]
 
 
 @router.get("/datasets", summary="The datasets and their public schemas")
-def list_datasets(office: OfficeOf, user: TokenUser) -> list[PublicDataset]:
-    return [office.public(desk) for desk in office.desks.values()]
+def list_datasets(state: StateOf, user: TokenUser) -> list[PublicDataset]:
+    return [state.public(served) for served in state.datasets.values()]
 
 
 @router.post("/check", summary="Whether a query can be answered; asks nothing")
-async def check(office: OfficeOf, checks: Checks, user: TokenUser, text: QueryText) -> PublicCheck:
-    return await checks.check(user.id, require_desk(office, text.dataset), text.sql, patience=PATIENCE)
+async def check(state: StateOf, checks: Checks, user: TokenUser, text: QueryText) -> PublicCheck:
+    return await checks.check(user.id, require_dataset(state, text.dataset), text.sql, patience=PATIENCE)
 
 
 @router.post("/queries", status_code=201, summary="Submit a query")
-async def submit(office: OfficeOf, checks: Checks, user: TokenUser, query: NewQuery, response: Response) -> PublicQuery:
-    desk = require_desk(office, query.dataset)
-    checked = await checks.check(user.id, desk, query.sql, patience=PATIENCE)
+async def submit(state: StateOf, checks: Checks, user: TokenUser, query: NewQuery, response: Response) -> PublicQuery:
+    served = require_dataset(state, query.dataset)
+    checked = await checks.check(user.id, served, query.sql, patience=PATIENCE)
     if not checked.answerable:
         raise Refused(422, "not_answerable", checked.message, clause=checked.clause)
-    shown = await run_in_threadpool(_submit, office, user, query)
+    shown = await run_in_threadpool(_submit, state, user, query)
     response.headers["Location"] = f"/api/v1/queries/{shown.id}"
     return shown
 
 
-def _submit(office: Office, user: User, query: NewQuery) -> PublicQuery:
-    query_id = submit_query(office.database, user, query, most=office.settings.open_queries)
-    row = find_own(office.database, user, query_id)
+def _submit(state: ServerState, user: User, query: NewQuery) -> PublicQuery:
+    query_id = submit_query(state.database, user, query, most=state.settings.open_queries)
+    row = find_own(state.database, user, query_id)
     assert row is not None
-    return _show(office, user, row)
+    return _show(state, user, row)
 
 
 @router.get("/queries", summary="Your queries, newest first")
 def list_queries(
-    office: OfficeOf,
+    state: StateOf,
     user: TokenUser,
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
     before: Annotated[str | None, Query(max_length=40, description="created_at of the last one seen")] = None,
 ) -> PublicList:
     if before is not None and not before.isprintable():
         raise Refused(422, "unusable", "before must be a time, as created_at gives it.")
-    rows = list_own(office.database, user, limit=limit, before=before)
-    return PublicList(queries=[_show(office, user, row) for row in rows])
+    rows = list_own(state.database, user, limit=limit, before=before)
+    return PublicList(queries=[_show(state, user, row) for row in rows])
 
 
 @router.get("/queries/{query_id}", summary="One of your queries, with its answer once it is released")
-def read_query(office: OfficeOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
-    row = find_own(office.database, user, query_id) if query_id.isalnum() else None
+def read_query(state: StateOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
+    row = find_own(state.database, user, query_id) if query_id.isalnum() else None
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")
-    return _show(office, user, row)
+    return _show(state, user, row)
 
 
 @router.get("/answers", summary="The released answers of a dataset, whoever asked, newest first")
 def list_answers(
-    office: OfficeOf,
+    state: StateOf,
     user: TokenUser,
     dataset: Annotated[str, Query(max_length=200)],
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
     before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$", description="following")] = None,
 ) -> PublicReleases:
-    listed = list_released(office, require_desk(office, dataset), limit=limit, before=before)
-    note_readings(office, user, listed, f"token of {user.id}")
+    listed = list_released(state, require_dataset(state, dataset), limit=limit, before=before)
+    note_readings(state, user, listed, f"token of {user.id}")
     return listed
 
 
-def _show(office: Office, user: User, row: Row) -> PublicQuery:
+def _show(state: ServerState, user: User, row: Row) -> PublicQuery:
     if row["status"] == "released":
-        note_reading(office, user, row, f"token of {user.id}")
-    entry = office.entry(row["entry_id"]) if row["status"] == "released" else None
-    return show_query(row, entry, stopped=tell_analysts(office, row["dataset"]))
+        note_reading(state, user, row, f"token of {user.id}")
+    entry = state.entry(row["entry_id"]) if row["status"] == "released" else None
+    return show_query(row, entry, stopped=tell_analysts(state, row["dataset"]))

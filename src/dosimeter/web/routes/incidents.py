@@ -9,10 +9,9 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel
 
 from dosimeter.errors import LedgerError
-from dosimeter.web.audit import note
+from dosimeter.web.http import Controller, Reason, Refused, StateOf, render, require_dataset
 from dosimeter.web.incidents import clear_incident, list_incidents
-from dosimeter.web.pages import Controller, OfficeOf, Refused, render, require_desk
-from dosimeter.web.routes.verdicts import Reason
+from dosimeter.web.store import note
 
 router = APIRouter()
 
@@ -22,20 +21,20 @@ class ClearForm(BaseModel):
 
 
 @router.get("/incidents")
-def show_incidents(request: Request, office: OfficeOf, user: Controller) -> Response:
+def show_incidents(request: Request, state: StateOf, user: Controller) -> Response:
     """Every incident of the datasets that are served, the open ones with a form."""
-    found = list_incidents(office)
-    if found and office.is_first(user.session, "viewed incidents"):
-        note(office.database, user.name, "viewed incidents")
+    found = list_incidents(state)
+    if found and state.is_first(user.session, "viewed incidents"):
+        note(state.database, user.name, "viewed incidents")
     return render(request, "incidents.html", user, found=found)
 
 
 @router.post("/incidents/{name}/clear")
-def clear(office: OfficeOf, user: Controller, name: str, form: Annotated[ClearForm, Form()]) -> Response:
+def clear(state: StateOf, user: Controller, name: str, form: Annotated[ClearForm, Form()]) -> Response:
     """End the stop, with the reason on record."""
-    desk = require_desk(office, name)
+    served = require_dataset(state, name)
     try:
-        clear_incident(office, desk, user, " ".join(form.reason.split()))
+        clear_incident(state, served, user, " ".join(form.reason.split()))
     except LedgerError as error:
         raise Refused(409, "not_stopped", str(error)) from None
     return RedirectResponse("/incidents", status_code=303)

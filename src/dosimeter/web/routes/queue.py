@@ -9,13 +9,23 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.web.audit import AuditFilter, list_audit, note, read_head
-from dosimeter.web.auth import User
-from dosimeter.web.deciding import settle_left
-from dosimeter.web.inbox import count_open, find_query, list_decided, list_open, read_thresholds, save_thresholds
-from dosimeter.web.models import PHRASES, check_text
-from dosimeter.web.office import Office
-from dosimeter.web.pages import Controller, OfficeOf, Refused, render
+from dosimeter.web.decision import settle_left
+from dosimeter.web.http import Controller, Refused, StateOf, render
+from dosimeter.web.public import PHRASES, check_text
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import (
+    AuditFilter,
+    User,
+    count_open,
+    find_query,
+    list_audit,
+    list_decided,
+    list_open,
+    note,
+    read_head,
+    read_thresholds,
+    save_thresholds,
+)
 
 router = APIRouter()
 PAGE = 50
@@ -33,32 +43,32 @@ class ThresholdForm(BaseModel):
 @router.get("/queue")
 def show_queue(
     request: Request,
-    office: OfficeOf,
+    state: StateOf,
     user: Controller,
     done: Annotated[str, Query(max_length=64)] = "",
     shown: Shown = PAGE,
 ) -> Response:
     return render(
-        request, "queue.html", user, said=_tell_done(office, user, done),
-        **_list_waiting(office, user, shown), decided=list_decided(office.database),
+        request, "queue.html", user, said=_tell_done(state, user, done),
+        **_list_waiting(state, user, shown), decided=list_decided(state.database),
     )  # fmt: skip
 
 
-def _list_waiting(office: Office, user: User, shown: int) -> dict[str, Any]:
+def _list_waiting(state: ServerState, user: User, shown: int) -> dict[str, Any]:
     """The first of what waits, and how many there are in all. What a release left unsaid is settled on the way."""
-    waiting = [settle_left(office, row) for row in list_open(office.database, limit=shown)]
+    waiting = [settle_left(state, row) for row in list_open(state.database, limit=shown)]
     return {
         "waiting": waiting,
         "shown": shown,
         "following": shown + PAGE,
-        "total": count_open(office.database),
-        "thresholds": read_thresholds(office.database, user),
+        "total": count_open(state.database),
+        "thresholds": read_thresholds(state.database, user),
     }
 
 
-def _tell_done(office: Office, user: User, query_id: str) -> str:
+def _tell_done(state: ServerState, user: User, query_id: str) -> str:
     """What this controller did to a query a moment ago."""
-    row = find_query(office.database, query_id) if query_id.isalnum() else None
+    row = find_query(state.database, query_id) if query_id.isalnum() else None
     if row is None or row["decided_by"] != user.id:
         return ""
     sql = row["sql"] if len(row["sql"]) <= 80 else row["sql"][:79] + "…"
@@ -72,27 +82,27 @@ def _tell_done(office: Office, user: User, query_id: str) -> str:
 
 
 @router.get("/queue/rows")
-def show_rows(request: Request, office: OfficeOf, user: Controller, shown: Shown = PAGE) -> Response:
-    return render(request, "fragments/waiting.html", user, **_list_waiting(office, user, shown))
+def show_rows(request: Request, state: StateOf, user: Controller, shown: Shown = PAGE) -> Response:
+    return render(request, "fragments/waiting.html", user, **_list_waiting(state, user, shown))
 
 
 @router.get("/settings")
-def show_settings(request: Request, office: OfficeOf, user: Controller, saved: bool = False) -> Response:
+def show_settings(request: Request, state: StateOf, user: Controller, saved: bool = False) -> Response:
     return render(
-        request, "settings.html", user, thresholds=read_thresholds(office.database, user), saved=saved
+        request, "settings.html", user, thresholds=read_thresholds(state.database, user), saved=saved
     )  # fmt: skip
 
 
 @router.post("/settings")
-def change_settings(office: OfficeOf, user: Controller, form: Annotated[ThresholdForm, Form()]) -> Response:
-    save_thresholds(office.database, user, form.model_dump())
+def change_settings(state: StateOf, user: Controller, form: Annotated[ThresholdForm, Form()]) -> Response:
+    save_thresholds(state.database, user, form.model_dump())
     return RedirectResponse("/settings?saved=true", status_code=303)
 
 
 @router.get("/audit")
 def show_audit(
     request: Request,
-    office: OfficeOf,
+    state: StateOf,
     user: Controller,
     before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
     who: Annotated[str, Query(max_length=64), AfterValidator(check_text)] = "",
@@ -100,9 +110,9 @@ def show_audit(
     text: Annotated[str, Query(max_length=200), AfterValidator(check_text)] = "",
 ) -> Response:
     only = AuditFilter(who, day, text)
-    entries = list_audit(office.database, limit=AUDIT_PAGE, before=before, only=only)
+    entries = list_audit(state.database, limit=AUDIT_PAGE, before=before, only=only)
     earlier = urlencode({"who": who, "day": day, "text": text, "before": entries[-1]["id"]}) if entries else ""
-    count, head = read_head(office.database)
+    count, head = read_head(state.database)
     return render(
         request, "audit.html", user, entries=entries, only=only, count=count, head=head,
         earlier=earlier if len(entries) == AUDIT_PAGE else "",
@@ -110,13 +120,13 @@ def show_audit(
 
 
 @router.get("/jobs/{job_id}")
-def show_job(request: Request, office: OfficeOf, user: Controller, job_id: str) -> Response:
-    for desk in office.desks.values():
-        job = desk.bench.find(job_id)
+def show_job(request: Request, state: StateOf, user: Controller, job_id: str) -> Response:
+    for served in state.datasets.values():
+        job = served.worker.find(job_id)
         if job is not None:
             again = f"/jobs/{job_id}"
             page = render(
-                request, "fragments/progress.html", user, job=job, share=desk.bench.share(job), again=again
+                request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=again
             )  # fmt: skip
             if job.state == "done":  # the page that waits for it is loaded anew, once
                 page.headers["HX-Refresh"] = "true"
@@ -125,12 +135,12 @@ def show_job(request: Request, office: OfficeOf, user: Controller, job_id: str) 
 
 
 @router.post("/jobs/{job_id}/cancel")
-def cancel_job(request: Request, office: OfficeOf, user: Controller, job_id: str) -> Response:
-    for desk in office.desks.values():
-        job = desk.bench.find(job_id)
+def cancel_job(request: Request, state: StateOf, user: Controller, job_id: str) -> Response:
+    for served in state.datasets.values():
+        job = served.worker.find(job_id)
         if job is not None:
-            desk.bench.cancel(job)
-            note(office.database, user.name, "cancelled", dataset=desk.name, detail=job.title)
+            served.worker.cancel(job)
+            note(state.database, user.name, "cancelled", dataset=served.name, detail=job.title)
             if request.headers.get("hx-target", "").startswith("job-"):  # a part of a page: say so in its place
                 return render(request, "fragments/progress.html", user, job=job, share=None, again="")
             return Response(status_code=204, headers={"HX-Refresh": "true"})
@@ -138,11 +148,11 @@ def cancel_job(request: Request, office: OfficeOf, user: Controller, job_id: str
 
 
 @router.post("/jobs/{job_id}/again")
-def restart_job(office: OfficeOf, user: Controller, job_id: str) -> Response:
+def restart_job(state: StateOf, user: Controller, job_id: str) -> Response:
     """What was stopped stays so until somebody asks for it: then the page that shows it begins it anew."""
-    for desk in office.desks.values():
-        job = desk.bench.find(job_id)
+    for served in state.datasets.values():
+        job = served.worker.find(job_id)
         if job is not None:
-            desk.bench.forget(job)
+            served.worker.forget(job)
             return Response(status_code=204, headers={"HX-Refresh": "true"})
     raise Refused(404, "not_found", "There is no such computation.")

@@ -11,31 +11,34 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import OptionError
-from dosimeter.web import auth
-from dosimeter.web.audit import note
-from dosimeter.web.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
-from dosimeter.web.gate import Crowded
-from dosimeter.web.models import LineText, PublicToken
-from dosimeter.web.pages import (
+from dosimeter.web import identity
+from dosimeter.web.http import (
+    DEVICE_COOKIE,
     ENTRY_COOKIE,
+    KEPT,
     NOTICE_COOKIE,
     SESSION_COOKIE,
     Analyst,
+    Device,
     GateOf,
     NotSignedIn,
-    OfficeOf,
     Refused,
+    StateOf,
     Visitor,
     entry_csrf,
     find_address,
+    find_device,
     find_visitor,
     find_way_back,
     is_own,
     make_entry_key,
     render,
     render_public,
+    write_device,
 )
-from dosimeter.web.throttle import Limits, Throttled, refuse_throttled
+from dosimeter.web.identity import Crowded, Limits, Throttled, refuse_throttled
+from dosimeter.web.public import LineText, PublicToken
+from dosimeter.web.store import note
 
 router = APIRouter()
 TOKEN_COOKIE = "dosimeter_token"
@@ -84,82 +87,82 @@ def show_sign_in(request: Request) -> Response:
 def _sign_in_page(
     request: Request, problem: str | None = None, status: int = 200, *, back: str = "", name: str = "", said: str = ""
 ) -> Response:
-    office = request.app.state.office
+    state = request.app.state.server
     key = make_entry_key()
     page = render(
-        request, "sign_in.html", None, status=status, problem=problem, entry=entry_csrf(office, key), back=back,
+        request, "sign_in.html", None, status=status, problem=problem, entry=entry_csrf(state, key), back=back,
         name=name[:64], said=said,
     )  # fmt: skip
-    page.set_cookie(ENTRY_COOKIE, key, httponly=True, samesite="strict", secure=office.settings.secure, path="/sign-in")
+    page.set_cookie(ENTRY_COOKIE, key, httponly=True, samesite="strict", secure=state.settings.secure, path="/sign-in")
     return page
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, office: OfficeOf, gate: GateOf, form: Annotated[SignInForm, Form()]) -> Response:
+async def sign_in(request: Request, state: StateOf, gate: GateOf, form: Annotated[SignInForm, Form()]) -> Response:
     """A new session id at every sign-in: one that was planted beforehand is worth nothing."""
-    database, back = office.database, find_way_back(form.next)
+    database, back = state.database, find_way_back(form.next)
     cookie = request.cookies.get(DEVICE_COOKIE, "")
-    device = await run_in_threadpool(find_device, office, cookie, form.name)
-    limits = _find_limits(request, office, device)
+    device = await run_in_threadpool(find_device, state, cookie, form.name)
+    limits = _find_limits(request, state, device)
     visitor = limits.network if device is None else f"user {device.user_id}"
-    hours = office.settings.session_hours
+    hours = state.settings.session_hours
     try:
         await run_in_threadpool(refuse_throttled, database, form.name, limits)
         begun = await gate.run(
             visitor,
-            lambda: auth.sign_in(database, form.name, form.password, limits, hours=hours),
+            lambda: identity.sign_in(database, form.name, form.password, limits, hours=hours),
             known=device is not None,
         )
     except Throttled as throttled:
-        return _sign_in_page(request, _write_throttled(office, throttled), 429, back=back, name=form.name)
+        return _sign_in_page(request, _write_throttled(state, throttled), 429, back=back, name=form.name)
     except Crowded:
         return _sign_in_page(request, CROWDED, 503, back=back, name=form.name)
     if begun is None:
         return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
-    return await run_in_threadpool(_begin_session, request, office, begun, back, known=device is not None)
+    return await run_in_threadpool(_begin_session, request, state, begun, back, known=device is not None)
 
 
-def _begin_session(request: Request, office: OfficeOf, begun: auth.SignedIn, back: str, *, known: bool) -> Response:
+def _begin_session(request: Request, state: StateOf, begun: identity.SignedIn, back: str, *, known: bool) -> Response:
     """Lead to the page that was asked for, with the session's cookie, and the device's if it has none."""
-    settings, before = office.settings, find_visitor(request)
+    settings, before = state.settings, find_visitor(request)
     if before is not None:
-        auth.end_session(office.database, before)
+        identity.end_session(state.database, before)
     page = RedirectResponse(find_way_back(back, begun.user.role) or "/", status_code=303)
     safe: dict[str, Any] = {"httponly": True, "secure": settings.secure}
-    session = str(office.signer("session").dumps(begun.key))
+    session = str(state.signer("session").dumps(begun.key))
     page.set_cookie(SESSION_COOKIE, session, max_age=settings.session_hours * 3600, samesite="lax", path="/", **safe)
     page.delete_cookie(ENTRY_COOKIE, path="/sign-in")
     if begun.failures:
-        told = str(office.signer("notice").dumps([begun.user.session, begun.failures]))
+        told = str(state.signer("notice").dumps([begun.user.session, begun.failures]))
         page.set_cookie(NOTICE_COOKIE, told, max_age=300, samesite="lax", path="/", **safe)
     if not known:
-        device = write_device(office, begun.user.id)
+        device = write_device(state, begun.user.id)
         page.set_cookie(DEVICE_COOKIE, device, max_age=KEPT, samesite="strict", path="/sign-in", **safe)
     return page
 
 
-def _find_limits(request: Request, office: OfficeOf, device: Device | None = None) -> Limits:
-    settings = office.settings
+def _find_limits(request: Request, state: StateOf, device: Device | None = None) -> Limits:
+    settings = state.settings
     return Limits(
         find_address(request), settings.failures_allowed, settings.blocked_minutes, "" if device is None else device.id
     )
 
 
-def _write_throttled(office: OfficeOf, throttled: Throttled) -> str:
+def _write_throttled(state: StateOf, throttled: Throttled) -> str:
     if throttled.slowed:
         return SLOWED
-    return f"Too many wrong passwords. Wait {office.settings.blocked_minutes} minutes, then try again."
+    return f"Too many wrong passwords. Wait {state.settings.blocked_minutes} minutes, then try again."
 
 
 @router.post("/sign-out")
-def sign_out(office: OfficeOf, user: Visitor) -> Response:
-    auth.end_session(office.database, user)
+def sign_out(state: StateOf, user: Visitor) -> Response:
+    identity.end_session(state.database, user)
     return _signed_out()
 
 
 @router.post("/sign-out-everywhere")
-def sign_out_everywhere(office: OfficeOf, user: Visitor) -> Response:
-    auth.end_everything(office.database, user)
+def sign_out_everywhere(state: StateOf, user: Visitor) -> Response:
+    identity.end_everything(state.database, user)
     return _signed_out()
 
 
@@ -170,70 +173,70 @@ def _signed_out() -> Response:
 
 
 @router.get("/me")
-def show_me(request: Request, office: OfficeOf, user: Visitor) -> Response:
+def show_me(request: Request, state: StateOf, user: Visitor) -> Response:
     """A token that was made a moment ago is handed over by a cookie, and shown this once."""
-    fresh = _read_fresh(office, user, request.cookies.get(TOKEN_COOKIE, ""))
-    page = _me_page(request, office, user, fresh=fresh)
+    fresh = _read_fresh(state, user, request.cookies.get(TOKEN_COOKIE, ""))
+    page = _me_page(request, state, user, fresh=fresh)
     if TOKEN_COOKIE in request.cookies:
         page.delete_cookie(TOKEN_COOKIE, path="/me")
     return page
 
 
-def _read_fresh(office: OfficeOf, user: Visitor, cookie: str) -> str:
+def _read_fresh(state: StateOf, user: Visitor, cookie: str) -> str:
     try:
-        session, key = office.signer("fresh token").loads(cookie) if len(cookie) < 1_000 else ("", "")
+        session, key = state.signer("fresh token").loads(cookie) if len(cookie) < 1_000 else ("", "")
     except (BadSignature, TypeError, ValueError):
         return ""
     return str(key) if session == user.session else ""
 
 
 def _me_page(
-    request: Request, office: OfficeOf, user: Visitor, fresh: str = "", said: str = "", status: int = 200
+    request: Request, state: StateOf, user: Visitor, fresh: str = "", said: str = "", status: int = 200
 ) -> Response:
-    tokens = [PublicToken.model_validate(token) for token in auth.list_tokens(office.database, user)]
+    tokens = [PublicToken.model_validate(token) for token in identity.list_tokens(state.database, user)]
     return render_public(request, "me.html", user, status=status, tokens=tokens, fresh=fresh, said=said)
 
 
 @router.post("/me/password")
 async def change_password(
-    request: Request, office: OfficeOf, gate: GateOf, user: Visitor, form: Annotated[PasswordForm, Form()]
+    request: Request, state: StateOf, gate: GateOf, user: Visitor, form: Annotated[PasswordForm, Form()]
 ) -> Response:
-    limits = _find_limits(request, office, Device(f"session {user.session}", user.id))
+    limits = _find_limits(request, state, Device(f"session {user.session}", user.id))
     try:
         changed = await gate.run(
             f"user {user.id}",
-            lambda: auth.change_password(office.database, user, form.current, form.fresh, limits),
+            lambda: identity.change_password(state.database, user, form.current, form.fresh, limits),
             known=True,
         )
         said, status = (CHANGED, 200) if changed else ("The current password is not right.", 422)
     except OptionError as problem:
         said, status = str(problem), 422
     except Throttled as throttled:
-        said, status = _write_throttled(office, throttled), 429
+        said, status = _write_throttled(state, throttled), 429
     except Crowded:
         said, status = CROWDED, 503
-    return await run_in_threadpool(_me_page, request, office, user, said=said, status=status)
+    return await run_in_threadpool(_me_page, request, state, user, said=said, status=status)
 
 
 @router.post("/me/tokens")
-def make_token(office: OfficeOf, user: Analyst, form: Annotated[TokenForm, Form()]) -> Response:
+def make_token(state: StateOf, user: Analyst, form: Annotated[TokenForm, Form()]) -> Response:
     """Shown once; only its digest is kept."""
     try:
-        key = auth.make_token(office.database, user, form.name)
-    except auth.SessionEnded:
+        key = identity.make_token(state.database, user, form.name)
+    except identity.SessionEnded:
         raise NotSignedIn from None
-    note(office.database, user.name, "made a token", detail=form.name)
+    note(state.database, user.name, "made a token", detail=form.name)
     page = RedirectResponse("/me", status_code=303)
     page.set_cookie(
-        TOKEN_COOKIE, str(office.signer("fresh token").dumps([user.session, key])), max_age=60,
-        httponly=True, samesite="strict", secure=office.settings.secure, path="/me",
+        TOKEN_COOKIE, str(state.signer("fresh token").dumps([user.session, key])), max_age=60,
+        httponly=True, samesite="strict", secure=state.settings.secure, path="/me",
     )  # fmt: skip
     return page
 
 
 @router.post("/me/tokens/{token_id}/revoke")
-def revoke_token(office: OfficeOf, user: Analyst, token_id: str) -> Response:
-    if not token_id.isalnum() or not auth.revoke_token(office.database, user, token_id):
+def revoke_token(state: StateOf, user: Analyst, token_id: str) -> Response:
+    if not token_id.isalnum() or not identity.revoke_token(state.database, user, token_id):
         raise Refused(404, "not_found", "There is no such token.")
-    note(office.database, user.name, "revoked a token")
+    note(state.database, user.name, "revoked a token")
     return RedirectResponse("/me", status_code=303)

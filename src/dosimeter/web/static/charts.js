@@ -7,7 +7,7 @@ function ink(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function dress(spec) {
+function fillInInks(spec) {
   const inks = {
     INK: ink("--ink"), FAINT: ink("--chart-faint"), MEETS: ink("--chart-meets"), FAILS: ink("--chart-fails"), MUTED: ink("--chart-muted"),
   };
@@ -15,7 +15,7 @@ function dress(spec) {
 }
 
 export async function draw(element, spec) {
-  const result = await window.vegaEmbed(element, dress(spec), OPTIONS);
+  const result = await window.vegaEmbed(element, fillInInks(spec), OPTIONS);
   const earlier = views.get(element);
   if (earlier) earlier.view.finalize();
   views.set(element, { view: result.view, spec });

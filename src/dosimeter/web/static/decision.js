@@ -3,13 +3,13 @@
 
 import { draw, drawn, viewOf } from "./charts.js";
 
-const form = document.getElementById("wish");
+const form = document.getElementById("decision-form");
 const slider = document.getElementById("slider");
 const box = document.getElementById("epsilon");
-const problem = document.getElementById("live-problem");
-const beside = document.getElementById("slider-problem");
+const problem = document.getElementById("preference-problem");
+const sliderProblem = document.getElementById("slider-problem");
 const valuetext = document.getElementById("valuetext");
-const computing = document.getElementById("live-computing");
+const computing = document.getElementById("preference-computing");
 const follows = document.querySelectorAll(".follows"); // what is approved, and what that costs
 const verdict = document.getElementById("part-verdict");
 const candidates = slider.dataset.candidates.split(",");
@@ -34,7 +34,7 @@ function query() {
 }
 
 // What stands below no longer belongs to what stands in the form.
-function mistrust(atOnce) {
+function markOutdated(atOnce) {
   for (const part of follows) part.setAttribute("aria-busy", "true");
   const button = verdict?.querySelector("button");
   if (button) { button.disabled = true; button.textContent = "Approve …"; }
@@ -42,7 +42,7 @@ function mistrust(atOnce) {
   waiting = setTimeout(() => { valuetext.textContent = "Working it out …"; }, atOnce ? 0 : 200);
 }
 
-function trust() {
+function markCurrent() {
   clearTimeout(waiting);
   for (const part of follows) part.removeAttribute("aria-busy");
 }
@@ -52,12 +52,12 @@ async function update() {
   running = new AbortController();
   const { signal } = running;
   try {
-    const response = await fetch(`${form.dataset.live}?${query()}`, { signal, headers: { Accept: "application/json" } });
+    const response = await fetch(`${form.dataset.update}?${query()}`, { signal, headers: { Accept: "application/json" } });
     if (response.redirected || response.status === 401) { signInAgain(); return; }
-    if (!response.ok) { say("This could not be computed. Load the page again."); return; }
+    if (!response.ok) { showProblem("This could not be computed. Load the page again."); return; }
     await show(await response.json(), signal);
   } catch (error) {
-    if (error.name !== "AbortError") say("The server does not answer.");
+    if (error.name !== "AbortError") showProblem("The server does not answer.");
   }
 }
 
@@ -66,8 +66,8 @@ function signInAgain() {
   location.href = `/sign-in?${new URLSearchParams({ next: back, ended: "1" })}`;
 }
 
-function say(text) {
-  for (const place of [problem, beside]) {
+function showProblem(text) {
+  for (const place of [problem, sliderProblem]) {
     place.textContent = text;
     place.hidden = !text;
   }
@@ -77,21 +77,21 @@ function say(text) {
 async function show(reading, signal) {
   job = reading.job;
   computing.hidden = !job;
-  say(reading.problem);
+  showProblem(reading.problem);
   if (job) {
     const share = reading.share;
-    document.getElementById("live-share").textContent = share === null ? "" : `${Math.round(share)} %`;
+    document.getElementById("preference-share").textContent = share === null ? "" : `${Math.round(share)} %`;
     setTimeout(() => { if (!signal.aborted) update(); }, 400);
     return;
   }
   if (reading.problem) return;
-  trust();
+  markCurrent();
   preference = reading.preference;
   slider.value = reading.index;
   slider.setAttribute("aria-valuetext", reading.valuetext);
   valuetext.textContent = reading.valuetext;
   if (document.activeElement !== box || following) box.value = reading.selected;
-  for (const [name, html] of Object.entries(reading.fragments)) put(`part-${name}`, html);
+  for (const [name, html] of Object.entries(reading.fragments)) replacePart(`part-${name}`, html);
   remember(reading.selected);
   await drawn;
   if (signal.aborted) return;
@@ -109,7 +109,7 @@ function remember(selected) {
   history.replaceState(null, "", `${location.pathname}?${values}${location.hash}`);
 }
 
-function put(id, html) {
+function replacePart(id, html) {
   const element = document.getElementById(id);
   if (!element) return;
   const open = [...element.querySelectorAll("details")].map((details) => details.open);
@@ -117,11 +117,11 @@ function put(id, html) {
   element.innerHTML = html;
   element.querySelectorAll("details").forEach((details, place) => { details.open = open[place] ?? false; });
   const pane = element.querySelector(".scroll.short");
-  if (pane) { pane.scrollTop = scrolled; bring(pane); }
+  if (pane) { pane.scrollTop = scrolled; scrollToSelected(pane); }
 }
 
 // Bring the selected row into its own pane, without moving the page.
-function bring(pane) {
+function scrollToSelected(pane) {
   const row = pane.querySelector("tr.selected");
   if (!row) return;
   const top = row.offsetTop - pane.clientHeight / 2;
@@ -188,18 +188,18 @@ document.addEventListener("input", (event) => {
   if (target === slider) {
     following = false;
     box.value = candidates[slider.value];
-    mistrust(false);
+    markOutdated(false);
     update();
     return;
   }
   if (target.name === "raw" || target.name === "linear") { update(); return; }
-  mistrust(target !== box);
+  markOutdated(target !== box);
   if (target === own) written = true;
   if (target.name === "preset") showPreset();
   if (target.name === "column") showValues();
   following = target !== box;
   clearTimeout(typing);
-  if (target === box && !(Number(box.value) > 0)) { say("Give ε as a positive number."); return; }
+  if (target === box && !(Number(box.value) > 0)) { showProblem("Give ε as a positive number."); return; }
   typing = setTimeout(update, target.matches("[type=radio], select") ? 0 : 250);
 });
 
@@ -211,7 +211,7 @@ box.addEventListener("change", async () => {
   clearTimeout(typing);
   await update();
   const shown = document.body.dataset.shown;
-  if (moves !== then || !beside.hidden || Number(shown) === Number(typed)) return;
+  if (moves !== then || !sliderProblem.hidden || Number(shown) === Number(typed)) return;
   box.value = shown;
   valuetext.textContent = `${typed} is not a candidate; ${shown} is the next smaller one. ${slider.getAttribute("aria-valuetext")}`;
 });
@@ -222,7 +222,7 @@ form.addEventListener("submit", (event) => {
   update();
 });
 document.getElementById("by").addEventListener("change", showParts);
-document.getElementById("live-cancel").addEventListener("click", () => {
+document.getElementById("preference-cancel").addEventListener("click", () => {
   running?.abort();
   computing.hidden = true;
   if (job) window.htmx.ajax("POST", `/jobs/${job}/cancel`, { swap: "none" });
@@ -234,6 +234,6 @@ range.dataset.selected = candidates[slider.value];
 document.body.dataset.shown = candidates[slider.value];
 showPreset();
 showValues();
-bring(document.querySelector("#part-accuracy .scroll"));
+scrollToSelected(document.querySelector("#part-accuracy .scroll"));
 showParts();
-if (!computing.hidden) { following = !new URLSearchParams(location.search).has("epsilon"); mistrust(true); update(); }
+if (!computing.hidden) { following = !new URLSearchParams(location.search).has("epsilon"); markOutdated(true); update(); }

@@ -1,0 +1,133 @@
+"""What adds up per person: the sum of everybody's own guarantees (P1) over an account's answers. Controller only.
+
+RDRs are never added up. For every charged entry everybody is profiled by the columns that any of the queries uses, so
+that people with the same record can be followed from one query to the next. Where an individual has several rows, a
+query joins other tables, or records are too many, the largest of each query is added instead: a bound. Runs on the
+dataset's worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.dataset import Dataset
+from dosimeter.errors import InputError, SchemaError
+from dosimeter.influence import find_contributions, measure_profile
+from dosimeter.ledger import Entry
+from dosimeter.planning import QueryPlan, plan_query
+from dosimeter.release import recall_look
+from dosimeter.risk import own_epsilon
+from dosimeter.sql import column_tree
+from dosimeter.web.worker import Meter
+
+MOST_RECORDS = 200_000
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sums:
+    """Own guarantees summed per person. ``bound`` where only the largest of each query could be added."""
+
+    people: int
+    total: float
+    largest: float
+    holders: int
+    median: float
+    untouched: int
+    bound: bool
+    steps: tuple[tuple[float, int], ...]
+
+    def __repr__(self) -> str:
+        return "Sums(redacted)"
+
+
+def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: Meter) -> Sums:
+    """P1, plus ε_svt where ε was found privately, over every entry that was charged."""
+    charged = [entry for entry in entries if entry.charge > 0]
+    total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0
+    everybody = dataset.n
+    plans = {entry.id: _plan(dataset, entry) for entry in charged if entry.epsilon is not None}
+    columns = sorted({column for plan in plans.values() for column in plan.columns})
+    joined: dict[tuple[Any, ...], list[float]] = {}
+    svt = float(sum(float(entry.epsilon_svt or 0) for entry in charged))
+    single = dataset.schema.unit == "row" and not any(plan.joins for plan in plans.values())
+    worst = svt
+    for done, entry in enumerate(charged):
+        meter(done, len(charged))
+        if entry.epsilon is None:
+            continue
+        if not single:
+            worst += _largest_guarantee(dataset, entry, plans[entry.id])
+            continue
+        own, people, keys = _own_guarantees(dataset, entry, plans[entry.id], columns)
+        worst += float(own.max()) if len(own) else 0.0
+        single = len(keys) <= MOST_RECORDS
+        if single:
+            for key, value, count in zip(keys, own.tolist(), people.tolist(), strict=True):
+                record = joined.setdefault(key, [0.0, float(count)])
+                record[0] += value
+    if not single or not joined:
+        return Sums(everybody, total, worst, 0, worst, 0, bool(charged), ())
+    return _summarise(joined, everybody, total, svt)
+
+
+def _summarise(joined: dict[tuple[Any, ...], list[float]], everybody: int, total: float, svt: float) -> Sums:
+    sums = np.array([record[0] for record in joined.values()]) + svt
+    counts = np.array([record[1] for record in joined.values()])
+    missing = everybody - counts.sum()
+    if missing > 0:  # empty slots move nothing
+        sums, counts = np.append(sums, svt), np.append(counts, missing)
+    order = np.argsort(-sums, kind="stable")
+    sums, counts = np.round(sums[order], 12), counts[order]
+    place = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
+    distinct = sorted(set(sums.tolist()), reverse=True)
+    steps = tuple((value, int(counts[sums == value].sum())) for value in distinct[:6])
+    return Sums(
+        people=everybody,
+        total=total,
+        largest=float(sums[0]),
+        holders=int(counts[sums == sums[0]].sum()),
+        median=float(sums[place]),
+        untouched=int(counts[sums == 0.0].sum()),
+        bound=False,
+        steps=steps,
+    )
+
+
+def _plan(dataset: Dataset, entry: Entry) -> QueryPlan:
+    try:
+        return plan_query(entry.query, dataset.schema, recall_look(entry).plan_options())
+    except InputError:
+        raise SchemaError(
+            "The schema changed since: an earlier query cannot be followed any more. Serve the schema it was asked by."
+        ) from None
+
+
+def _largest_guarantee(dataset: Dataset, entry: Entry, plan: QueryPlan) -> float:
+    """P1 of the most exposed alone: where people cannot be followed from one query to the next."""
+    assert entry.epsilon is not None
+    risk = dataset.assess_plan(plan, recall_look(entry))
+    return float(risk.absolute(float(entry.epsilon))["own_epsilon"])
+
+
+def _own_guarantees(
+    dataset: Dataset, entry: Entry, plan: QueryPlan, columns: Sequence[str]
+) -> tuple[FloatArray, IntArray, list[tuple[Any, ...]]]:
+    assert entry.epsilon is not None
+    mechanism = recall_look(entry).build_mechanism(dataset.n)
+    attributes = {f"x{at}": column_tree(name) for at, name in enumerate(columns)}
+    profile = measure_profile(plan, dataset.engine_for(plan), attributes)
+    contributions = find_contributions(profile, dataset.n, mechanism.norm)
+    norms = contributions.norms(mechanism.norm)[: len(profile.people)]
+    sensitivity = plan.sensitivity(mechanism.norm)
+    epsilon = float(entry.epsilon)
+    own = own_epsilon(
+        norms, mechanism, sensitivity=sensitivity, scale=mechanism.scale(sensitivity, epsilon), epsilon=epsilon
+    )
+    parts = [profile.attributes[name].tolist() for name in attributes]
+    keys = list(zip(*parts, strict=True)) if parts else [()] * len(profile.people)
+    return np.minimum(own, epsilon), profile.people, keys

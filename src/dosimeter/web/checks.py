@@ -1,0 +1,116 @@
+"""Whether a query can be answered: decided by its text and the schema alone, so that everything may be explained.
+
+A check is work for its own sake, and anybody may ask for one. So checks have two threads of their own, one of each
+analyst's at a time, and use nothing that another's check left behind: how long one takes tells nobody what others ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+from dosimeter.errors import InputError, LimitError, QueryError
+from dosimeter.planning import QueryPlan, explain_plan
+from dosimeter.web.public import PublicCheck, find_odd_letter
+from dosimeter.web.state import ServedDataset
+
+THREADS = 2
+BUSY = "Another check of yours is still running. Try again in a moment."
+
+
+class CheckQueue:
+    """Where checks run. Used from the server's event loop alone."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="check")
+        self._running: dict[str, asyncio.Future[PublicCheck]] = {}
+        self._newest: dict[str, object] = {}
+
+    async def check(self, user_id: str, served: ServedDataset, sql: str, *, patience: float) -> PublicCheck:
+        """Wait so many seconds for the user's check before; give way to a newer one. LimitError where that fails."""
+        clock, me = asyncio.get_running_loop(), object()
+        self._newest[user_id] = me
+        deadline = clock.time() + patience
+        try:
+            while (before := self._running.get(user_id)) is not None:
+                left = deadline - clock.time()
+                if left <= 0 or self._newest.get(user_id) is not me:
+                    raise LimitError(BUSY)
+                await asyncio.wait([before], timeout=left)
+            if self._newest.get(user_id) is not me:
+                raise LimitError(BUSY)
+            running = asyncio.wrap_future(self._threads.submit(check_query, served, sql))
+            self._running[user_id] = running
+            running.add_done_callback(lambda _: self._running.pop(user_id, None))
+            return await asyncio.shield(running)  # it runs to its end, also when nobody waits for it any more
+        finally:
+            if self._newest.get(user_id) is me:
+                del self._newest[user_id]
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def check_query(served: ServedDataset, sql: str) -> PublicCheck:
+    """Never touches the data."""
+    if not sql.strip():
+        return PublicCheck(answerable=False, message="Write a query.", clause=None, measures=[], groups=None)
+    odd = find_odd_letter(sql)
+    if odd:
+        return PublicCheck(answerable=False, message=odd, clause=None, measures=[], groups=None)
+    try:
+        plan = served.prepare_anew(sql).plan
+    except QueryError as error:
+        return PublicCheck(
+            answerable=False, message=_for_analysts(str(error)), clause=error.clause, measures=[], groups=None
+        )
+    except InputError as error:
+        return PublicCheck(answerable=False, message=_for_analysts(str(error)), clause=None, measures=[], groups=None)
+    if plan.singled_out and not served.settings.allow_identifying:
+        return _refuse_singling_out(plan)
+    facts = explain_plan(plan)
+    names = [measure["measure"] for measure in facts["measures"]]
+    return PublicCheck(
+        answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts["groups"],
+        notes=list(facts["notes"]),
+    )  # fmt: skip
+
+
+def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
+    """Refuse a query about single persons, and name the clause that makes it one."""
+    name, clause = plan.singled_out[0]
+    message = (
+        f"{clause} asks about single persons: {name} identifies people. Ask about something that many people share, or "
+        "count persons with COUNT(DISTINCT …)."
+    )
+    return PublicCheck(answerable=False, message=message, clause=clause, measures=[], groups=None)
+
+
+def _for_analysts(message: str) -> str:
+    """Remedies that are the controller's to apply: what to write into the schema, and options of the command line."""
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", message)
+    own = [text for text in sentences if not re.search(r"\[(tables|columns)\b|to the schema|(^|\s)--[a-z]", text)]
+    if len(own) == len(sentences):
+        return message
+    return " ".join([*own, "Only the controller can change that: the schema is theirs. Ask them, or ask otherwise."])
+
+
+def underline_clause(sql: str, clause: str | None) -> str:
+    """The SQL as HTML with the clause marked, where it can be found: in any case and with any spaces."""
+    place = None if not clause else _find(sql, clause)
+    if place is None:
+        return html.escape(sql)
+    start, end = place
+    return f"{html.escape(sql[:start])}<mark>{html.escape(sql[start:end])}</mark>{html.escape(sql[end:])}"
+
+
+def _find(sql: str, clause: str) -> tuple[int, int] | None:
+    parts = re.findall(r"\w+|[^\w\s]", clause)
+    if not parts:
+        return None
+    found = re.search(r"\s*".join(re.escape(part) for part in parts), sql, flags=re.IGNORECASE)
+    if found is None and len(parts) > 1:
+        found = re.search(re.escape(parts[0]) + r"\b", sql, flags=re.IGNORECASE)
+    return None if found is None else found.span()

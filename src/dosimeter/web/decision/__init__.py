@@ -1,0 +1,76 @@
+"""How a controller decides one query: what is measured, shown, costed, approved or sent back, each once.
+
+Takes a stored query, the server's state and the fields of a form; gives the decision page and the outcome. Never draws
+noise and never charges an account by itself: ``approve`` hands an order to ``dosimeter.release``.
+"""
+
+from dosimeter.web.decision.approve import (
+    AlreadyDecided,
+    Approval,
+    ask_for_changes,
+    claim_query,
+    deny_query,
+    find_earlier,
+    reconcile,
+    repeat_answer,
+    run_release,
+    settle_left,
+)
+from dosimeter.web.decision.case import (
+    Case,
+    find_case,
+    find_measurement,
+    list_identifying,
+    needs_consent,
+    note_look,
+    read_preference,
+    renew_digest,
+)
+from dosimeter.web.decision.conditions import admit_condition
+from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy, explain_refusal, find_worst
+from dosimeter.web.decision.displaced import MOST_LOOKED_AT, Displaced, list_displaced
+from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.page import preview_for_analyst, read_own_fields, read_view, show_decision
+from dosimeter.web.decision.view import describe_person, round_down
+
+__all__ = [
+    "ALGORITHMS",
+    "MOST_LOOKED_AT",
+    "AlreadyDecided",
+    "Approval",
+    "Case",
+    "DecisionForm",
+    "Displaced",
+    "MeasuredQuery",
+    "admit_condition",
+    "ask_for_changes",
+    "claim_query",
+    "count_cost",
+    "deny_query",
+    "describe_person",
+    "describe_policy",
+    "explain_refusal",
+    "find_case",
+    "find_earlier",
+    "find_measurement",
+    "find_worst",
+    "list_displaced",
+    "list_identifying",
+    "needs_consent",
+    "note_look",
+    "preview_for_analyst",
+    "read_fields",
+    "read_own_fields",
+    "read_preference",
+    "read_view",
+    "recall_form",
+    "reconcile",
+    "renew_digest",
+    "repeat_answer",
+    "round_down",
+    "run_release",
+    "settle_left",
+    "show_decision",
+    "write_query",
+]

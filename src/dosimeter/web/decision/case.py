@@ -1,0 +1,110 @@
+"""One query and what must hold before it is decided: who may look, on which data, by which preference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dosimeter.dataset import Dataset
+from dosimeter.errors import InputError
+from dosimeter.planning import digest_measured
+from dosimeter.release import Prepared
+from dosimeter.risk import Preference, parse_preference
+from dosimeter.schema import Schema
+from dosimeter.web.decision.approve import settle_left
+from dosimeter.web.decision.conditions import admit_condition
+from dosimeter.web.decision.form import DecisionForm, write_preference
+from dosimeter.web.decision.measured import MeasuredQuery, measure_query
+from dosimeter.web.http import Refused
+from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.store import Row, User, find_query, note, read_thresholds
+from dosimeter.web.worker import PATIENCE, Job, Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A query with everything that is decided without its data."""
+
+    row: Row
+    served: ServedDataset
+    prepared: Prepared
+
+    @property
+    def open(self) -> bool:
+        return self.row["status"] in ("waiting", "interrupted")
+
+
+def find_case(state: ServerState, query_id: str) -> Case:
+    row = find_query(state.database, query_id) if query_id.isalnum() else None
+    served = None if row is None else state.dataset(row["dataset"])
+    if row is None:
+        raise Refused(404, "not_found", "There is no such query.")
+    if served is None:
+        raise Refused(404, "not_found", f"The dataset {row['dataset']} is no longer served.")
+    try:
+        return Case(settle_left(state, row), served, served.prepare(row["sql"]))
+    except InputError as error:
+        raise Refused(
+            409, "not_answerable", f"Under the present schema this query cannot be answered: {error}"
+        ) from None
+
+
+def list_identifying(schema: Schema) -> list[str]:
+    """What identifies people: columns that say so, and the one that tells individuals apart."""
+    return [c.name for c in schema.columns.values() if c.identifying or c.name == schema.unit]
+
+
+def needs_consent(case: Case) -> bool:
+    """Where the promise depends on not having looked (G0, G1), looking is a step of its own."""
+    return case.served.settings.algorithm != "find" and not case.row["looked"]
+
+
+def find_measurement(state: ServerState, case: Case, *, wait: float = PATIENCE, renew: bool = False) -> Job:
+    """The measured risk, computed once per query and state of the data. That it is looked at goes into the ledger
+    first. ``renew``: look first whether the data changed since; otherwise what a later look has seen counts."""
+
+    def work(dataset: Dataset, meter: Meter) -> MeasuredQuery:
+        measured = digest_measured(case.prepared.plan)
+        state.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.row["analyst"])
+        return measure_query(dataset, case.prepared, meter)
+
+    worker, key = case.served.worker, ("measured", case.row["id"])
+    known = worker.peek(key)
+    if known is not None and known.state == "done":
+        if renew:
+            renew_digest(case.served)
+        if known.result.fingerprint != worker.digest:
+            worker.forget(known)
+    return worker.ask(key, "Measuring how exposed everybody is", work, wait=wait, heavy=True)
+
+
+def renew_digest(served: ServedDataset) -> str:
+    """The digest of the data as they are now; as they were last seen, where that takes too long to find out."""
+    key = ("digest", served.name)
+    before = served.worker.peek(key)
+    if before is not None:
+        served.worker.forget(before)
+    served.worker.ask(
+        key, "Looking whether the data changed", lambda _d, meter: meter.digest, wait=PATIENCE, revive=True
+    )
+    return served.worker.digest
+
+
+def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
+    """On record once per session, query and kind of look: not at every step of the slider."""
+    if state.is_first(user.session, what, case.row["id"], detail):
+        note(
+            state.database, user.name, what, dataset=case.served.name, query_id=case.row["id"], detail=detail
+        )  # fmt: skip
+
+
+def read_preference(state: ServerState, case: Case, user: User, form: DecisionForm) -> Preference:
+    """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone.
+
+    Raises PreferenceError where it cannot be used, or names people who were not revealed.
+    """
+    if case.served.settings.algorithm == "find-and-release":
+        return parse_preference(f"variance:{case.served.settings.variance!r}")
+    suggested = read_thresholds(state.database, user)[case.row["priority"]]
+    preference = write_preference(form, case.served.schema, suggested)
+    admit_condition(state, user, case.row, case.prepared.plan, preference)
+    return preference

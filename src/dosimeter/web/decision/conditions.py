@@ -1,0 +1,37 @@
+"""A controller's own conditions: each is put on record, and one that names people needs them revealed first.
+
+A condition over `name = 'Yusuf Demir'` tells whether he is in the answer, as surely as revealing the most exposed.
+"""
+
+from __future__ import annotations
+
+from dosimeter.errors import PreferenceError, QueryError
+from dosimeter.planning import QueryPlan, list_identifying, name_columns
+from dosimeter.risk import Preference
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import Row, User, note
+
+TRIED = "tried a condition"
+
+
+def admit_condition(state: ServerState, user: User, row: Row, plan: QueryPlan, preference: Preference) -> None:
+    """Put a condition that is not one of the fixed sentences on record, and refuse it if it names people.
+
+    Raises PreferenceError where it mentions a column that identifies people and this session has not revealed the
+    people of this query; that it was tried is on record all the same, once per session and text.
+    """
+    if preference.kind in ("ratio", "variance"):
+        return
+    if state.is_first(user.session, TRIED, row["id"], preference.text):
+        note(
+            state.database, user.name, TRIED, dataset=row["dataset"], query_id=row["id"], detail=preference.text
+        )  # fmt: skip
+    try:
+        named = sorted(name_columns(plan, preference.filters.values()) & list_identifying(plan))
+    except QueryError as error:
+        raise PreferenceError(str(error)) from None
+    if named and not state.is_revealed(user.session, row["id"]):
+        raise PreferenceError(
+            f"A condition on {', '.join(named)} tells who is in the answer. Choose Reveal under Most exposed first; "
+            "that and the condition are in the audit log under your name."
+        )

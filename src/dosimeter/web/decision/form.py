@@ -1,0 +1,139 @@
+"""What the controller set on the decision page: the preference as a sentence, ε, the views. Form fields → values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from dosimeter.errors import PreferenceError
+from dosimeter.risk import Preference, parse_preference
+from dosimeter.schema import ColumnType, Schema
+from dosimeter.web.public import check_text
+
+Preset = Literal["ratio", "variance", "medians", "own"]
+NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "text"}
+"""The field without which a kind of preference says nothing, if it is sent and empty."""
+
+
+class DecisionForm(BaseModel):
+    """The fields of the preference and of the slider. Anything left out takes what the priority suggests.
+
+    Without an ``epsilon`` the page follows the preference.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    preset: Preset = "ratio"
+    percent: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    tau: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] = 1e-5
+    column: Annotated[str, Field(max_length=200), AfterValidator(check_text)] = ""
+    value: Annotated[str, Field(max_length=500), AfterValidator(check_text)] = ""
+    share: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = 90.0
+    text: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
+    epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
+    raw: bool = False
+    linear: bool = False
+
+
+def read_fields(fields: Mapping[str, str]) -> tuple[DecisionForm, str]:
+    """The form's fields; where one cannot be used, the defaults and what is wrong with it.
+
+    An empty box is not a value: for the kind of preference that needs it, it is refused rather than filled in.
+    """
+    filled = {name: value for name, value in fields.items() if value.strip() != ""}
+    needed = NEEDED.get(fields.get("preset", "ratio"), "")
+    complaint = COMPLAINTS[needed] if needed in fields and needed not in filled else ""
+    try:
+        return DecisionForm.model_validate(filled), complaint
+    except ValidationError as error:
+        wrong = [str(part["loc"][0]) for part in error.errors()]
+    said = next((COMPLAINTS[name] for name in wrong if name in COMPLAINTS), "This cannot be used.")
+    return DecisionForm.model_validate(
+        {name: value for name, value in filled.items() if name not in wrong}
+    ), complaint or said
+
+
+COMPLAINTS = {
+    "percent": "Give a percentage above 0 and at most 100.",
+    "share": "Give a percentage above 0 and at most 100.",
+    "tau": "The variance must be a positive number.",
+    "text": "Write a condition of at most 3,000 characters, such as MIN(rdr) / MAX(rdr) >= 0.95.",
+    "epsilon": "ε must be a positive number.",
+}
+
+
+def write_query(form: DecisionForm, epsilon: float | None) -> str:
+    """The same form as the query part of an address, with this ε."""
+    fields: dict[str, str] = {"preset": form.preset}
+    match form.preset:
+        case "ratio":
+            fields |= {} if form.percent is None else {"percent": f"{form.percent:.12g}"}
+        case "variance":
+            fields["tau"] = f"{form.tau:.12g}"
+        case "medians":
+            fields |= {"column": form.column, "value": form.value, "share": f"{form.share:.12g}"}
+        case _:
+            fields["text"] = form.text
+    if epsilon is not None:
+        fields["epsilon"] = f"{epsilon:.12g}"
+    return urlencode(fields)
+
+
+def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
+    """The sentence that a stored preference was, with the ε it was approved at."""
+    parsed = None if not preference else parse_preference(preference)
+    if parsed is None:
+        return DecisionForm(epsilon=epsilon)
+    if parsed.kind == "ratio" and parsed.threshold is not None:
+        return DecisionForm(preset="ratio", percent=float(f"{100 * parsed.threshold:.12g}"), epsilon=epsilon)
+    if parsed.kind == "variance" and parsed.threshold is not None:
+        return DecisionForm(preset="variance", tau=parsed.threshold, epsilon=epsilon)
+    return DecisionForm(preset="own", text=parsed.text, epsilon=epsilon)
+
+
+def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
+    """Columns by whose values people can be compared, with the declared values."""
+    columns: dict[str, list[str]] = {}
+    for column in schema.columns.values():
+        if column.identifying or column.name == schema.unit:
+            continue
+        if column.type is ColumnType.BOOLEAN:
+            columns[column.name] = ["true", "false"]
+        elif column.type is ColumnType.CATEGORY and column.values:
+            columns[column.name] = list(column.values)
+    return columns
+
+
+def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Preference:
+    """The sentence as a preference."""
+    match form.preset:
+        case "ratio":
+            return parse_preference(f"ratio:{_percent(suggested if form.percent is None else form.percent)}")
+        case "variance":
+            return parse_preference(f"variance:{form.tau!r}")
+        case "own":
+            return parse_preference(" ".join(form.text.split()))
+        case _:
+            return parse_preference(_write_medians(form, schema))
+
+
+def _percent(percent: float) -> str:
+    return format(Decimal(repr(percent)) / 100, "f")
+
+
+def _write_medians(form: DecisionForm, schema: Schema) -> str:
+    columns = list_two_way_columns(schema)
+    if not columns:
+        raise PreferenceError("No column of this table has declared values, so there are no two groups to compare.")
+    name = form.column if form.column in columns else next(iter(columns))
+    value = form.value if form.value in columns[name] else columns[name][0]
+    quoted = name.replace('"', '""')
+    boolean = schema.columns[name].type is ColumnType.BOOLEAN
+    literal = value.upper() if boolean else "'" + value.replace("'", "''") + "'"
+    inside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" = {literal})'
+    outside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" <> {literal})'
+    return f"LEAST({inside} / {outside}, {outside} / {inside}) >= {_percent(form.share)}"

@@ -1,0 +1,250 @@
+"""Everything a controller looks at for one query, computed once. For the controller's eyes only.
+
+Measured on the dataset's worker; what follows, the slider and most preferences, is arithmetic on distinct values and
+may run in any thread: ``recall``. What passes over everybody again is for the worker: ``choose``. Where there are many
+distinct values, the picture is drawn from a few thousand classes of them (its ends stay exact), and what a preference
+needs is kept per candidate.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dosimeter.assessment import Risk
+from dosimeter.dataset import Dataset
+from dosimeter.errors import DataError, DosimeterError, Interrupted
+from dosimeter.planning import Output
+from dosimeter.postprocess import assemble_answer, error_95, needs_values
+from dosimeter.release import Prepared
+from dosimeter.risk import (
+    Candidate,
+    Choice,
+    Preference,
+    Sensitivities,
+    Verdict,
+    compute_rdr,
+    find_largest,
+    is_met,
+    largest_difference,
+    lee_clifton,
+    own_epsilon,
+    parse_preference,
+    posterior_odds,
+)
+from dosimeter.show.charts import Bin, bin_people
+from dosimeter.web.worker import Meter
+
+MANY = 20_000  # distinct values above which nothing is computed over all of them while somebody waits
+CELLS = 4_096
+KEPT_EXACT = 200
+MOST_CHOICES = 200
+CHANGED = "The data changed since they were measured for this page. Load the page again."
+
+_RATIO, _VARIANCE = parse_preference("ratio:0.5"), parse_preference("variance:0.5")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MeasuredQuery:
+    """A measured risk and what was prepared from it."""
+
+    risk: Risk
+    candidates: tuple[Candidate, ...]
+    ratios: dict[float, float | None]
+    variances: dict[float, float | None]
+    drawn: Sensitivities
+    difference: tuple[float, bool]
+    exact: dict[str, tuple[float, ...]]
+    groups: tuple[Mapping[str, Any], ...]
+    fingerprint: str
+    _thread: int = field(default_factory=threading.get_ident)  # the thread that measured it, and may read the data
+    _choices: dict[str, Choice] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def __repr__(self) -> str:
+        return "MeasuredQuery(redacted)"
+
+    @property
+    def many(self) -> bool:
+        return len(self.risk.sensitivities.values) > MANY
+
+    def candidate(self, epsilon: float) -> Candidate:
+        return next(line for line in self.candidates if line.epsilon == epsilon)
+
+    # ------------------------------------------------------------ preferences
+
+    def recall(self, preference: Preference) -> Choice | None:
+        """The preference at every candidate, as far as it can be said while somebody waits; otherwise None."""
+        with self._guard:
+            known = self._choices.get(preference.text)
+        if known is not None:
+            return known
+        if preference.filters or (self.many and not self._is_kept(preference)):
+            return None
+        return self._remember(preference)
+
+    def choose(self, preference: Preference) -> Choice:
+        """The preference at every candidate, whatever the odometer leaves. Remembered by its text."""
+        known = self.recall(preference)
+        if known is not None:
+            return known
+        if preference.filters and threading.get_ident() != self._thread:
+            raise DosimeterError("A preference with FILTER reads the data, and only the dataset's own thread may.")
+        return self._remember(preference)
+
+    def _remember(self, preference: Preference) -> Choice:
+        choice = self._choose_quickly(preference) if self._is_kept(preference) else self.risk.find(preference)
+        with self._guard:
+            while len(self._choices) > MOST_CHOICES:
+                del self._choices[next(iter(self._choices))]
+            self._choices[preference.text] = choice
+        return choice
+
+    def _is_kept(self, preference: Preference) -> bool:
+        """Whether the numbers kept per candidate decide the preference, and its exact limit takes no search."""
+        plain = self.risk.indicator == "bound" and self.risk.mechanism.shifts_alike
+        return preference.kind == "ratio" or (preference.kind == "variance" and plain)
+
+    def require_data(self, digest: str) -> None:
+        """Refuse other data than those that were measured, before they are read once more on the worker."""
+        if digest != self.fingerprint:
+            raise DataError(CHANGED)
+
+    def _choose_quickly(self, preference: Preference) -> Choice:
+        """F1 from the kept ratios and variances: what Risk.find would give, without passing over everybody again."""
+        assert preference.threshold is not None
+        kept, operator = (self.ratios, ">=") if preference.kind == "ratio" else (self.variances, "<=")
+        tested = tuple(
+            (
+                line.epsilon,
+                Verdict(kept[line.epsilon], is_met(kept[line.epsilon], operator, preference.threshold), False),
+            )
+            for line in self.candidates
+        )
+        found = find_largest(tested)
+        lines = tuple(
+            Candidate(line.epsilon, line.noise_scale, line.error_95, line.rdr, verdict.value, verdict.satisfied)
+            for line, (_, verdict) in zip(self.candidates, tested, strict=True)
+        )
+        return self.risk.conclude(preference, found, lines)
+
+    # ------------------------------------------------------------ one ε
+
+    def bins(self, epsilon: float) -> tuple[Bin, ...]:
+        risk = self.risk
+        rdrs = compute_rdr(
+            self.drawn, risk.mechanism,
+            sensitivity=risk.sensitivity, scale=risk.noise_scale(epsilon), epsilon=epsilon, indicator=risk.indicator,
+            grids=risk.plan.grids(risk.mechanism.norm),
+        )  # fmt: skip
+        return bin_people(rdrs)
+
+    def own_guarantee(self, epsilon: float) -> float:
+        """P1 of the most exposed."""
+        risk = self.risk
+        scale = risk.mechanism.scale(risk.sensitivity, epsilon)
+        highest = risk.sensitivities.values[-1:]
+        own = own_epsilon(highest, risk.mechanism, sensitivity=risk.sensitivity, scale=scale, epsilon=epsilon)
+        return float(min(own[0], epsilon))
+
+    def identification(self, epsilon: float) -> float | None:
+        """P2, pure differential privacy only."""
+        if not self.risk.mechanism.pure:
+            return None
+        return lee_clifton(self.risk.n, epsilon, self.risk.sensitivity, self.difference[0])
+
+    def most_exposed(self, epsilon: float) -> tuple[int, float]:
+        """How many people carry the most, and how many times the average that is."""
+        values, counts = self.risk.sensitivities.values, self.risk.sensitivities.counts
+        line = self.candidate(epsilon).rdr
+        people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
+        return people, line["max"] / line["mean"] if line["mean"] > 0.0 else 1.0
+
+    def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
+        """The 95 % errors of the first groups, each by itself, in the order of ``groups``."""
+        risk, scale = self.risk, self.risk.noise_scale(epsilon)
+        if not needs_values(risk.plan):
+            return [error_95(risk.plan, risk.mechanism, scale, None)] * min(most, len(self.groups))
+        rows = risk.measured().values[:most]
+        return [error_95(risk.plan, risk.mechanism, scale, [row]) for row in rows]
+
+    def posterior(self, charge: float, prior: float) -> float | None:
+        """P3, pure differential privacy only."""
+        return posterior_odds(prior, charge) if self.risk.mechanism.pure else None
+
+
+def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> MeasuredQuery:
+    """Measure, then pass over everybody once per candidate. Runs on the dataset's worker."""
+    risk = dataset.assess_plan(prepared.plan, prepared.look)
+    sensitivities = risk.sensitivities
+    exact, groups = _read_exact(risk)
+    lines: list[Candidate] = []
+    ratios: dict[float, float | None] = {}
+    variances: dict[float, float | None] = {}
+    for done, epsilon in enumerate(risk.candidates):
+        if meter.stopped:
+            raise Interrupted("Stopped.")
+        rdrs = risk.rdr(epsilon)
+        lines.append(risk.candidate(epsilon))
+        ratios[epsilon] = _RATIO.evaluate(rdrs).value
+        variances[epsilon] = _VARIANCE.evaluate(rdrs).value
+        if len(sensitivities.values) > MANY:
+            meter(done + 1, len(risk.candidates))
+    return MeasuredQuery(
+        risk=risk,
+        candidates=tuple(lines),
+        ratios=ratios,
+        variances=variances,
+        drawn=compress_classes(sensitivities),
+        difference=largest_difference(risk.contributions, risk.mechanism.norm),
+        exact=exact,
+        groups=groups,
+        fingerprint=_require_same(dataset, meter.digest),
+    )
+
+
+def _require_same(dataset: Dataset, digest: str) -> str:
+    """The digest of the data that were measured from beginning to end."""
+    if not digest:
+        return dataset.engine.fingerprint()
+    if not dataset.engine.is_still(digest):
+        raise DataError("The data changed while they were measured. Load the page again.")
+    return digest
+
+
+def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
+    """The exact numbers per column of the answer, to set errors in relation, and by group. Never released."""
+    measured = risk.measured()
+    plain = replace(risk.plan, having=None, order=(), limit=None)
+    rows = assemble_answer(plain, measured.keys, measured.values)
+    names = [output.name for output in plan_outputs(risk)]
+    exact = {name: tuple(float(row[name]) for row in rows if isinstance(row[name], (int, float))) for name in names}
+    return exact, tuple(rows) if risk.plan.groups else ()
+
+
+def plan_outputs(risk: Risk) -> list[Output]:
+    return [output for output in risk.plan.outputs if output.is_aggregate]
+
+
+def compress_classes(sensitivities: Sensitivities) -> Sensitivities:
+    """A few thousand classes in place of very many, for a picture: both ends exact, the middle in narrow cells."""
+    values, counts = sensitivities.values, sensitivities.counts
+    if len(values) <= MANY or sensitivities.vectors is not None or sensitivities.attributes:
+        return sensitivities
+    order = np.argsort(values, kind="stable")
+    values, counts = values[order], counts[order]
+    middle = slice(KEPT_EXACT, len(values) - KEPT_EXACT)
+    edges = np.linspace(values[middle][0], values[middle][-1], CELLS + 1)
+    cell = np.clip(np.searchsorted(edges, values[middle], side="right") - 1, 0, CELLS - 1)
+    people = np.bincount(cell, weights=counts[middle], minlength=CELLS)
+    total = np.bincount(cell, weights=values[middle] * counts[middle], minlength=CELLS)
+    held = people > 0
+    return Sensitivities(
+        values=np.concatenate([values[:KEPT_EXACT], total[held] / people[held], values[-KEPT_EXACT:]]),
+        counts=np.concatenate([counts[:KEPT_EXACT], people[held].astype(np.int64), counts[-KEPT_EXACT:]]),
+        k=sensitivities.k,
+    )

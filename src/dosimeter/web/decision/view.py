@@ -1,0 +1,440 @@
+"""What changes when the slider or the preference moves: words, tables, chart data. For the controller's eyes only.
+
+Takes a MeasuredQuery, the books, a DecisionForm and what was chosen by it; gives a DecisionView for the templates.
+Arithmetic on what is already measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dosimeter.ledger import Books
+from dosimeter.risk import Candidate, Choice, Preference
+from dosimeter.show import (
+    TextTable,
+    candidate_rows,
+    format_epsilon,
+    format_errors,
+    format_number,
+    format_percent,
+    format_times,
+    order_candidates,
+)
+from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_spec, range_rows, range_spec
+from dosimeter.web.decision.costs import Cost, count_cost, explain_refusal, find_worst
+from dosimeter.web.decision.form import DecisionForm
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.figures import count_decimals, show_count, show_multiple, show_number
+from dosimeter.web.state import ServedDataset
+
+PRIOR = 0.01
+MOST_GROUPS = 40  # listed one by one with their range
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DecisionView:
+    """Everything on the decision page that depends on the preference and on ε."""
+
+    preference: Preference
+    found: float | None
+    line: str
+    states: tuple[str, ...]
+    notes: tuple[str, ...]
+    selected: float
+    index: int
+    valuetext: str
+    approvable: bool
+    why_not: str
+    accuracy: tuple[Mapping[str, Any], ...]
+    columns: tuple[str, ...]
+    alone: bool  # one number per column, so that where it will lie can be said
+    groups: tuple[Mapping[str, Any], ...]
+    more_groups: int
+    range_table: TextTable
+    range_spec: Mapping[str, Any]
+    raw_note: str
+    bins: Sequence[Mapping[str, Any]]
+    digits: int
+    histogram_spec: Mapping[str, Any]
+    tail: str
+    absolute: tuple[str, ...]
+    cost: Cost
+    wanted: str
+
+    def __repr__(self) -> str:
+        return "DecisionView(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OwnThreshold:
+    """What the controller's own table of thresholds says for a query's priority, at every candidate."""
+
+    priority: str
+    percent: float
+    choice: Choice
+
+
+def build_view(
+    served: ServedDataset,
+    measured: MeasuredQuery,
+    books: Books,
+    preference: Preference,
+    form: DecisionForm,
+    wanted_error: float | None,
+    choice: Choice,
+    own: OwnThreshold | None = None,
+) -> DecisionView:
+    candidates = served.candidates
+    remaining = books.remaining(candidates)
+    meeting = {line.epsilon for line in choice.candidates if line.satisfied}
+    found = max((e for e in meeting if e in set(remaining)), default=None)
+    indifferent = is_indifferent(measured, choice)
+    selected = _select(form.epsilon, found, remaining, candidates, indifferent=indifferent)
+    approvable, why_not = _may_approve(served, selected, found, books)
+    line = measured.candidate(selected)
+    rows = range_rows(choice.candidates, raw=form.raw, remaining=remaining)
+    reading = float(books.reading.epsilon)
+    bins = measured.bins(selected)
+    binned = bin_rows(bins)
+    ascending = sorted(candidates)
+    return DecisionView(
+        preference=preference,
+        found=found,
+        line=_write_line(served, preference, choice, found),
+        states=(
+            *_list_states(measured, preference, choice, found, meeting, books),
+            *_compare_thresholds(preference, found, remaining, own),
+        ),
+        notes=choice.notes,
+        selected=selected,
+        index=ascending.index(selected),
+        valuetext=_write_valuetext(line, selected in meeting, selected in set(remaining), books),
+        approvable=approvable,
+        why_not=why_not,
+        accuracy=tuple(_accuracy_rows(measured, choice, selected, set(remaining))),
+        columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
+        alone=not measured.risk.plan.groups,
+        groups=tuple(_group_rows(measured, selected)),
+        more_groups=max(0, len(measured.groups) - MOST_GROUPS),
+        range_table=candidate_rows(choice.candidates),
+        range_spec=range_spec(rows, raw=form.raw, reading=reading),
+        raw_note=_write_raw_note(rows) if form.raw else "",
+        bins=binned,
+        digits=bin_digits(bins),
+        histogram_spec=histogram_spec(
+            binned, people=measured.risk.n, log_counts=not form.linear, digits=bin_digits(bins)
+        ),
+        tail=_write_tail(measured, selected, len(bins) == 1),
+        absolute=tuple(_absolute_sentences(served, measured, selected, books)),
+        cost=count_cost(served, selected, books),
+        wanted=_write_wanted(measured, wanted_error),
+    )
+
+
+def is_indifferent(measured: MeasuredQuery, choice: Choice) -> bool:
+    """Whether the preference says the same at every ε, so that the largest one it admits is no advice."""
+    return is_equal(measured) or does_not_depend(choice)
+
+
+def is_equal(measured: MeasuredQuery) -> bool:
+    return all(line.rdr["ratio"] >= 1.0 - 1e-12 for line in measured.candidates)
+
+
+def does_not_depend(choice: Choice) -> bool:
+    values = [line.value for line in choice.candidates if line.value is not None]
+    return len(values) > 1 and max(values) - min(values) <= 1e-12 * abs(max(values))
+
+
+def round_down(wanted: float, candidates: Sequence[float]) -> float:
+    """The candidate nearest to what was asked for, never a larger one."""
+    below = [e for e in candidates if e <= wanted * (1 + 1e-9)]
+    return max(below) if below else min(candidates)
+
+
+def _select(
+    wanted: float | None,
+    found: float | None,
+    remaining: Sequence[float],
+    candidates: Sequence[float],
+    *,
+    indifferent: bool,
+) -> float:
+    """What was asked for; at first the one that was found, and the smallest where finding it means nothing."""
+    if wanted is not None:
+        return round_down(wanted, candidates)
+    if found is not None and not indifferent:
+        return found
+    return min(remaining) if remaining else min(candidates)
+
+
+def _may_approve(served: ServedDataset, epsilon: float, found: float | None, books: Books) -> tuple[bool, str]:
+    shown = format_epsilon(epsilon)
+    remaining = books.remaining(served.candidates)
+    if not remaining:
+        return False, f"The account leaves no candidate: {explain_refusal(books, min(served.candidates))}."
+    if served.settings.algorithm == "find-and-release":
+        return True, ""
+    if epsilon not in set(remaining):
+        return False, f"ε = {shown} cannot be granted: {explain_refusal(books, epsilon)}."
+    if served.settings.algorithm == "fixed":
+        return True, ""
+    if found is None:
+        return False, "No remaining ε meets the preference."
+    if epsilon > found:
+        return False, f"ε = {shown} is above the largest ε that meets the preference, {format_epsilon(found)}."
+    return True, ""
+
+
+# ---------------------------------------------------------------- the preference in words
+
+
+def show_value(preference: Preference, value: float | None) -> str:
+    if value is None:
+        return "no number"
+    if preference.kind == "ratio":
+        return format_percent(value)
+    return format_number(value, 4)
+
+
+def _write_line(served: ServedDataset, preference: Preference, choice: Choice, found: float | None) -> str:
+    """ "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
+    name = "Without noise, largest ε" if served.settings.algorithm == "find-and-release" else "Largest ε"
+    if found is None:
+        return f"{name}: none."
+    limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
+    text = f"{name}: {format_epsilon(found)}{limit}."
+    larger = [line for line in choice.candidates if line.epsilon > found]
+    if not larger:
+        return f"{text} It is the largest candidate there is."
+    following = min(larger, key=lambda line: line.epsilon)
+    shown = format_epsilon(following.epsilon)
+    if following.satisfied:
+        return f"{text} The next candidate, {shown}, would meet it too, but is not available."
+    if following.value is None:
+        return f"{text} The next candidate, {shown}, does not meet it."
+    return f"{text} The next candidate, {shown}, gives {show_value(preference, following.value)}."
+
+
+def _list_states(
+    measured: MeasuredQuery,
+    preference: Preference,
+    choice: Choice,
+    found: float | None,
+    meeting: set[float],
+    books: Books,
+) -> list[str]:
+    states = []
+    if is_equal(measured):
+        states.append(
+            "Everybody is equally exposed, at every ε. That is not the same as safe: RDR cannot help to choose here, "
+            "so the slider starts at the smallest ε. Look at the own guarantees and the accuracy below."
+        )
+    elif does_not_depend(choice):
+        states.append(
+            "This preference does not depend on ε here: every candidate gives the same, so the slider starts at the "
+            "smallest ε."
+        )
+    if found is not None:
+        return states
+    if not meeting:
+        states.append(_write_miss(measured, preference, choice))
+        return states
+    best = max(meeting)
+    states.append(
+        f"Stopped by the odometer, not by the preference: ε = {format_epsilon(best)} would meet it, but "
+        f"{explain_refusal(books, best)}."
+    )
+    return states
+
+
+def _compare_thresholds(
+    preference: Preference, found: float | None, remaining: Sequence[float], own: OwnThreshold | None
+) -> list[str]:
+    """Said when the preference is looser than the controller's own threshold: a form can come from an address."""
+    if own is None or preference.text == own.choice.preference:
+        return []
+    meeting = [line.epsilon for line in own.choice.candidates if line.satisfied and line.epsilon in set(remaining)]
+    allowed = max(meeting, default=0.0)
+    looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
+    if not looser and (found or 0.0) <= allowed:
+        return []
+    largest = f"ε = {format_epsilon(allowed)} at most" if allowed else "no ε"
+    return [
+        f"Looser than your own threshold for {own.priority} priority: at least {own.percent:g} %, which admits "
+        f"{largest}."
+    ]
+
+
+def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice) -> str:
+    valued = [line for line in choice.candidates if line.value is not None]
+    people = int(measured.risk.sensitivities.counts[-1])
+    who = "1 person prevents" if people == 1 else f"{people:,} people prevent"
+    text = "No ε meets this preference."
+    if valued and preference.kind in ("ratio", "variance"):
+        pick = max if preference.kind == "ratio" else min
+        nearest = pick(valued, key=lambda line: line.value or 0.0)
+        text += (
+            f" The nearest miss is ε = {format_epsilon(nearest.epsilon)}, with {show_value(preference, nearest.value)}."
+        )
+    return f"{text} {who} it: the most exposed, listed below."
+
+
+def _write_valuetext(line: Candidate, meets: bool, available: bool, books: Books) -> str:
+    words = "meets the preference" if meets else "does not meet the preference"
+    left = "" if available else f"; not available: {explain_refusal(books, line.epsilon)}"
+    return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {format_errors(line)}{left}"
+
+
+def _write_raw_note(rows: Sequence[dict[str, Any]]) -> str:
+    note = (
+        "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
+        "and most exposed never changes: only the level does."
+    )
+    if find_raw_axis(rows).logarithmic:
+        note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
+    return note
+
+
+def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
+    """The people who really carry the most, not everybody in the last bar."""
+    if equal:
+        return "Everybody is equally exposed."
+    people, times = measured.most_exposed(epsilon)
+    line = measured.candidate(epsilon).rdr
+    decimals = count_decimals(line["min"] / line["mean"], times) if line["mean"] > 0.0 else 2
+    return f"The most exposed: {show_count(people)} at {show_multiple(times, decimals)} × the average."
+
+
+# ---------------------------------------------------------------- accuracy
+
+
+def _accuracy_rows(
+    measured: MeasuredQuery, choice: Choice, selected: float, remaining: set[float]
+) -> list[dict[str, Any]]:
+    rows = []
+    for line in order_candidates(choice.candidates):
+        cells = [
+            _accuracy_cell(error, measured.exact.get(name, ()))
+            for error, name in zip(line.error_95, measured.exact, strict=True)
+        ]
+        rows.append(
+            {
+                "epsilon": format_epsilon(line.epsilon),
+                "selected": line.epsilon == selected,
+                "meets": line.satisfied,
+                "open": line.epsilon in remaining,
+                "cells": cells,
+            }
+        )
+    return rows
+
+
+def _accuracy_cell(error: float | None, values: Sequence[float]) -> dict[str, str]:
+    """± the 95 % error, where the answer will lie, and the error in percent of the exact number, or the median one."""
+    if error is None:
+        return {"error": "unbounded", "range": "", "relative": "–"}
+    shown = f"± {format_number(error)}"
+    sizes = sorted(abs(value) for value in values)
+    typical = sizes[len(sizes) // 2] if sizes else 0.0
+    relative = format_number(100.0 * error / typical, 2) + " %" if typical > 0 else "–"
+    lies = ""
+    if len(values) == 1:
+        lies = _write_range(values[0], error)
+    return {"error": shown, "range": lies, "relative": relative}
+
+
+def _write_range(value: float, error: float) -> str:
+    return f"{show_number(value - error, 4)} to {show_number(value + error, 4)}"
+
+
+def _group_rows(measured: MeasuredQuery, epsilon: float) -> list[dict[str, Any]]:
+    """Each group at the selected ε: its exact numbers, and where the answer will lie."""
+    outputs = measured.risk.plan.outputs
+    rows = []
+    for exact, errors in zip(measured.groups, measured.group_errors(epsilon, MOST_GROUPS), strict=False):
+        left = iter(errors)
+        cells = []
+        for output in outputs:
+            value = exact[output.name]
+            if not output.is_aggregate:
+                cells.append({"text": value, "range": None})
+                continue
+            error = next(left)
+            known = error is not None and isinstance(value, (int, float))
+            cells.append({"text": value, "range": _write_range(float(value), error or 0.0) if known else "unbounded"})
+        rows.append({"cells": cells})
+    return rows
+
+
+def _write_wanted(measured: MeasuredQuery, wanted: float | None) -> str:
+    """What the accuracy that the analyst asked for would take."""
+    if wanted is None:
+        return ""
+    good = [line.epsilon for line in measured.candidates if all(e is not None and e <= wanted for e in line.error_95)]
+    asked = f"The analyst would like ± {format_number(wanted, 4)}"
+    return (
+        f"{asked}: that takes ε = {format_epsilon(min(good))} or more."
+        if good
+        else f"{asked}: no candidate gives that."
+    )
+
+
+# ---------------------------------------------------------------- absolute measures, costs
+
+
+def _absolute_sentences(served: ServedDataset, measured: MeasuredQuery, epsilon: float, books: Books) -> list[str]:
+    testing = served.settings.algorithm == "find-and-release"
+    at = find_worst(served, books) if testing else epsilon
+    charge = at + float(books.epsilon_svt)
+    own, shown = format_number(measured.own_guarantee(at)), format_epsilon(at)
+    found = served.settings.algorithm == "find"
+    sentences = [
+        f"Own guarantee (P1): had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
+        "the most exposed person. Algorithm 1 itself guarantees no ε."
+        if found
+        else f"Own guarantee (P1): for the most exposed person this answer is as private as ε = {own}; for everybody "
+        f"it is at most ε = {shown}."
+    ]
+    if testing:
+        sentences = [
+            f"At worst the test finds ε = {shown}; with ε_svt = {format_epsilon(float(books.epsilon_svt))} for the "
+            f"test everybody is then guaranteed ε = {format_number(charge, 6)}. The sentences below are for that "
+            "case, wherever the slider stands.",
+            f"Own guarantee (P1): for the most exposed person the numbers are as private as ε = {own}; the test adds "
+            f"{format_epsilon(float(books.epsilon_svt))}.",
+        ]
+    if not measured.risk.mechanism.pure:
+        return [
+            *sentences,
+            "Posterior odds and Lee–Clifton's bound are for pure differential privacy: not for Gaussian noise.",
+        ]
+    if found:
+        sentences.append("Posterior odds (P3) do not apply: with algorithm 1 the noise itself depends on the data.")
+    else:
+        after = measured.posterior(charge, PRIOR)
+        sentences.append(
+            f"Posterior odds (P3): who thought a statement about a person {format_percent(PRIOR)} likely can be "
+            f"brought to {format_percent(after or 0.0)} at most."
+        )
+    picked = measured.identification(at)
+    exact = "" if measured.difference[1] else ", by a cautious estimate"
+    exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
+    sentences.append(
+        f"Lee–Clifton (P2): an attacker who knows everybody's records but not who is in picks out the right one of "
+        f"{measured.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
+    )
+    return sentences
+
+
+def describe_person(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One line of "most exposed": identical records, × average, their own ε, and why."""
+    people = row["people"]
+    return {
+        "who": "1 person has this record" if people == 1 else f"{people:,} people share this",
+        "columns": row["columns"],
+        "times": f"{format_times(row['times_average'])} ×",
+        "own": format_number(row["own_epsilon"]),
+        "why": f"removing one changes {row['why']}" if " from " in row["why"] else row["why"],
+    }

@@ -1,0 +1,261 @@
+"""Connections: how long a request may take to arrive, how many connections are open, and which one goes first.
+
+A request's head that is not there after ``SLOWEST_HEAD`` seconds, however it trickles, closes its connection; so does
+an answer that nobody reads for ``SLOWEST_READER`` seconds. Few connections may be in the middle of sending a request.
+Beyond that, and before the process runs out of file descriptors, the oldest one of the address that has the most of
+them is closed, so that somebody new is always let in. Knows HTTP, and no pages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from dosimeter.web.identity import group_address
+from dosimeter.web.log import LOG
+
+SLOWEST_HEAD = 10.0  # seconds from the connection, or from the first byte of a further request
+SLOWEST_REQUEST = 45.0  # head and body; the body alone has 30 seconds, and is told so
+SLOWEST_READER = 30.0
+IDLE = 15  # seconds between two requests
+MOST_OPEN = 512
+QUEUE = 1024  # connections that the system keeps until they are accepted
+SWEEP = 0.5
+QUIET = 60.0  # seconds in which a complaint is logged once
+
+State = Literal["unfinished", "idle", "unread", "answering"]
+"""What a connection is doing: sending a request, nothing, leaving an answer unread, waiting for its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many connections may be open, may be sending their request, and are accepted in one go."""
+
+    open: int
+    unfinished: int
+    batch: int
+
+    @classmethod
+    def of_system(cls) -> Capacity:
+        """Return a capacity that takes at most half of the process's file descriptors.
+
+        A batch is small, because asyncio accepts a whole one before any of its connections can be counted here.
+        """
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = MOST_OPEN if descriptors == resource.RLIM_INFINITY else max(8, min(MOST_OPEN, descriptors // 2))
+        return cls(most, max(4, most // 4), max(1, most // 8))
+
+
+class Connections:
+    """Every open connection of one server, by what it is doing and since when. Used from the event loop alone."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._known: dict[LimitedProtocol, tuple[State, float]] = {}  # in the order of these times
+        self._sweeping = False
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def add(self, connection: LimitedProtocol) -> None:
+        """Let a connection in. Where there are too many, another one is closed for it; this one if none can be."""
+        self._mark(connection, "unfinished")
+        if not self._sweeping:
+            self._sweeping = True
+            connection.loop.call_later(SWEEP, self._sweep, connection.loop)
+        unfinished = self._list("unfinished")
+        if len(unfinished) > self._capacity.unfinished:
+            self._drop(_find_oldest(unfinished))
+        elif len(self._known) > self._capacity.open:
+            others = [other for other in unfinished if other is not connection]
+            spare = others or self._list("idle") or self._list("unread")
+            if spare:
+                self._drop(_find_oldest(spare))
+            elif len(self._known) > self._capacity.open + self._capacity.batch:
+                self._drop(connection)  # until then it is told that the server is busy
+
+    def update(self, connection: LimitedProtocol) -> None:
+        """Look again at what a connection is doing."""
+        known = self._known.get(connection)
+        state = connection.find_state()
+        if known is not None and known[0] != state:
+            self._mark(connection, state)
+
+    def remove(self, connection: LimitedProtocol) -> None:
+        """Forget a connection that is closed."""
+        self._known.pop(connection, None)
+
+    def _mark(self, connection: LimitedProtocol, state: State) -> None:
+        self._known.pop(connection, None)
+        self._known[connection] = (state, time.monotonic())
+
+    def _list(self, state: State) -> list[LimitedProtocol]:
+        return [connection for connection, (doing, _) in self._known.items() if doing == state]
+
+    def _drop(self, connection: LimitedProtocol) -> None:
+        self.remove(connection)
+        connection.drop()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close what takes too long. One look over all of them instead of a timer for each."""
+        now = time.monotonic()
+        for connection in list(self._known):
+            self.update(connection)
+            state, since = self._known[connection]
+            if now - since > connection.find_patience(state):
+                self._drop(connection)
+        self._sweeping = bool(self._known)
+        if self._sweeping:
+            loop.call_later(SWEEP, self._sweep, loop)
+
+
+def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
+    """Return the oldest connection of the address that has the most. The oldest come first."""
+    listed = list(connections)
+    many = Counter(connection.address for connection in listed)
+    most = max(many.values())
+    return next(connection for connection in listed if many[connection.address] == most)
+
+
+class LimitedProtocol(H11Protocol):
+    """uvicorn's HTTP protocol, which tells ``opened`` what its connection is doing."""
+
+    opened: Connections  # of its server; set by ``limit_protocol``
+    address = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = group_address(self.client[0]) if self.client else ""
+        self.opened.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.opened.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.opened.update(self)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.opened.update(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.opened.update(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.opened.update(self)
+
+    def find_state(self) -> State:
+        """Return what this connection is doing."""
+        cycle = self._find_cycle()
+        answering = cycle is not None and not cycle.response_complete
+        if self.transport.is_closing() or self.flow.write_paused:
+            return "unread"
+        if not answering and self.transport.get_write_buffer_size():
+            return "unread"
+        arriving = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if answering:
+            return "unfinished" if arriving else "answering"
+        begun = self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
+        return "unfinished" if cycle is None or begun else "idle"
+
+    def _find_cycle(self) -> RequestResponseCycle | None:
+        """Return the latest request and its answer; None before the first one."""
+        return self.cycle
+
+    def find_patience(self, state: State) -> float:
+        """Return for how many seconds the connection may go on like this."""
+        match state:
+            case "unfinished":
+                return SLOWEST_REQUEST if self.conn.their_state is h11.SEND_BODY else SLOWEST_HEAD
+            case "unread":
+                return SLOWEST_READER
+            case "idle":
+                return 2 * IDLE  # uvicorn closes it first, and properly
+            case _:
+                return float("inf")  # the application answers in its own time
+
+    def drop(self) -> None:
+        """Close at once, whatever is unsent or unread."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+
+def limit_protocol(capacity: Capacity) -> type[LimitedProtocol]:
+    """Return the protocol for one server: its connections are counted together."""
+    return type("ServerProtocol", (LimitedProtocol,), {"opened": Connections(capacity)})
+
+
+class OncePerMinute(logging.Filter):
+    """Lets the same warning pass once a minute: nobody can fill the disk by sending requests that cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR or self.is_due(str(record.msg))
+
+    def is_due(self, words: str) -> bool:
+        """Return whether a complaint in these words is to be logged now."""
+        now = time.monotonic()
+        if now - self._last.get(words, -QUIET) < QUIET:
+            return False
+        self._last[words] = now
+        return True
+
+
+class LimitedServer(uvicorn.Server):
+    """A uvicorn server whose log stays small, and whose queue of new connections is long."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._quiet = OncePerMinute()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._report)
+        log = logging.getLogger("uvicorn.error")
+        log.addFilter(self._quiet)
+        try:
+            await super().serve(sockets)
+        finally:
+            log.removeFilter(self._quiet)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue as short as these
+
+    def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what the loop complains about. That there are no descriptors left would be said thousands of times."""
+        if not str(context.get("message", "")).startswith("socket.accept() out of system resource"):
+            loop.default_exception_handler(context)
+        elif self._quiet.is_due("descriptors"):
+            LOG.error(
+                "The server is out of file descriptors and accepts nobody until some are free. Allow it more: "
+                "LimitNOFILE= in a systemd unit, or ulimit -n."
+            )
+
+
+def make_server(app: Any, **options: Any) -> LimitedServer:
+    """Return a server for an application, with every limit on connections. ``options``: further ones of uvicorn."""
+    capacity = Capacity.of_system()
+    config = uvicorn.Config(
+        app, http=limit_protocol(capacity), ws="none", backlog=capacity.batch, limit_concurrency=capacity.open + 1,
+        timeout_keep_alive=IDLE, h11_max_incomplete_event_size=32_768, access_log=False, server_header=False, **options,
+    )  # fmt: skip
+    return LimitedServer(config)

@@ -1,0 +1,66 @@
+"""Forged requests: a token that belongs to a session, in every form and every request that changes something."""
+
+from __future__ import annotations
+
+import hmac
+from urllib.parse import urlsplit
+
+from fastapi import Request
+
+from dosimeter.web.http.errors import NotSignedIn, Refused
+from dosimeter.web.http.visitors import find_visitor, get_state
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import User, digest_key, make_key
+
+ENTRY_COOKIE = "dosimeter_entry"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def is_own(request: Request) -> bool:
+    """Whether the address was put together here, or typed: not by a link that somebody else made.
+
+    Browsers say so themselves where the connection is safe; elsewhere a page of ours names itself as the referrer.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    if request.headers.get("hx-request") == "true":  # no other site can add this header
+        return True
+    return urlsplit(request.headers.get("referer", "")).netloc == request.headers.get("host", "") != ""
+
+
+def make_csrf(state: ServerState, user: User) -> str:
+    """A token that belongs to this session: nobody else's page can know it."""
+    return str(state.signer("form").dumps(user.session))
+
+
+def make_entry_key() -> str:
+    return make_key()
+
+
+def entry_csrf(state: ServerState, key: str) -> str:
+    return str(state.signer("entry").dumps(digest_key(key)))
+
+
+async def check_csrf(request: Request) -> None:
+    """Every request that changes something carries its session's token, in the form or in a header."""
+    if request.method in SAFE:
+        return
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Refused(403, "forged", "This request came from another site.")
+    given = request.headers.get("x-csrf-token")
+    if given is None:
+        field = (await request.form()).get("csrf")
+        given = field if isinstance(field, str) else ""
+    state = get_state(request)
+    if request.url.path == "/sign-in":
+        expected = entry_csrf(state, request.cookies.get(ENTRY_COOKIE, "")) if ENTRY_COOKIE in request.cookies else ""
+    else:
+        from starlette.concurrency import run_in_threadpool
+
+        user = await run_in_threadpool(find_visitor, request)
+        if user is None:
+            raise NotSignedIn
+        expected = make_csrf(state, user)
+    if not expected or not hmac.compare_digest(given.encode(errors="replace"), expected.encode()):
+        raise Refused(403, "forged", "The page was too old. Go back, load it again, and repeat what you did.")

@@ -1,0 +1,46 @@
+"""Devices that signed in before, recognised by a signed cookie. They are not held up by strangers who try passwords.
+
+The cookie opens nothing: it only says whose attempts on this device are counted by themselves. *Sign out everywhere*, a
+reset and disabling a user make the devices of that user strangers again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from itsdangerous import BadSignature
+
+from dosimeter.web.identity import clean_name
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import USERS, make_identifier, write_time
+
+DEVICE_COOKIE = "dosimeter_device"
+KEPT = 180 * 24 * 3600  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device and whose it is."""
+
+    id: str
+    user_id: str
+
+
+def write_device(state: ServerState, user_id: str) -> str:
+    """Return the cookie of a device on which this user has just signed in."""
+    return str(state.signer("device").dumps([user_id, make_identifier(), write_time()]))
+
+
+def find_device(state: ServerState, cookie: str, name: str) -> Device | None:
+    """Return the device, if the user of this name signed in on it before; otherwise None."""
+    try:
+        user_id, device, since = state.signer("device").loads(cookie) if 0 < len(cookie) < 500 else ("", "", "")
+    except (BadSignature, TypeError, ValueError):
+        return None
+    query = sa.select(USERS.c.devices_since).where(USERS.c.id == user_id, USERS.c.name == clean_name(name))
+    with state.database.reading() as connection:
+        row = connection.execute(query).first()
+    if row is None or since <= (row.devices_since or ""):
+        return None
+    return Device(str(device), str(user_id))

@@ -1,0 +1,15 @@
+"""What a route raises in place of an answer."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """A request that is answered with a short page or a JSON error. ``code`` is for programs."""
+
+    def __init__(self, status: int, code: str, message: str, *, clause: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.clause = status, code, message, clause
+
+
+class NotSignedIn(Exception):
+    """Nobody is signed in: to the sign-in page."""

@@ -1,0 +1,142 @@
+"""Middleware: security headers on every response, no body larger or slower than agreed, no uploads, no error's inside
+shown to anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from dosimeter.web.log import report_bug
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+
+
+SLOWEST_BODY = 30.0  # seconds for all of it
+Refusal = tuple[int, str, str]
+
+
+class ClientGone(Exception):
+    """The connection was closed before the request was whole: there is nobody to answer."""
+
+
+class SecurityMiddleware:
+    """Wraps the application. Pure ASGI, so that streaming and background work are left alone."""
+
+    def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
+        self._application = application
+        self._largest = largest_body
+        headers = {
+            "content-security-policy": POLICY,
+            "x-content-type-options": "nosniff",
+            "x-frame-options": "DENY",
+            "referrer-policy": "same-origin",
+            "cross-origin-opener-policy": "same-origin",
+            "cross-origin-resource-policy": "same-origin",
+            "permissions-policy": "camera=(), geolocation=(), microphone=()",
+        }
+        if secure:
+            headers["strict-transport-security"] = "max-age=31536000"
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        private = not scope["path"].startswith("/static/")
+        started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                given = [(n, v) for n, v in message.get("headers", []) if n.lower() != b"server"]
+                extra = [(b"cache-control", b"no-store")] if private else []
+                message = {**message, "headers": [*given, *self._headers, *extra]}
+            await send(message)
+
+        refusal = self._check_head(dict(scope["headers"]))
+        if refusal is not None:
+            await self._refuse(scope, send_with_headers, refusal)
+            return
+        try:
+            async with asyncio.timeout(SLOWEST_BODY):
+                body = await self._read_body(receive)
+        except TimeoutError:
+            slow = (408, "too_slow", f"The request took longer than {SLOWEST_BODY:g} seconds to arrive.")
+            await self._refuse(scope, send_with_headers, slow)
+            return
+        except ClientGone:
+            return
+        if body is None:
+            await self._refuse(scope, send_with_headers, self._too_large())
+            return
+        try:
+            await self._application(scope, body, send_with_headers)
+        except Exception as error:  # noqa: BLE001 - the outermost frame: its text could quote the data
+            report_bug(f"{scope['method']} {_shorten(scope['path'])}", error)
+            if not started:
+                await send_with_headers({"type": "http.response.start", "status": 500, "headers": []})
+                await send_with_headers({"type": "http.response.body", "body": b""})
+
+    def _check_head(self, headers: dict[bytes, bytes]) -> Refusal | None:
+        declared = headers.get(b"content-length", b"0")
+        if not declared.isdigit() or int(declared) > self._largest:
+            return self._too_large()
+        if headers.get(b"content-type", b"").strip().lower().startswith(b"multipart/"):  # no form of ours sends it
+            return 415, "not_a_form", "Send forms as application/x-www-form-urlencoded."
+        return None
+
+    def _too_large(self) -> Refusal:
+        return 413, "too_large", f"The request is larger than {self._largest:,} bytes."
+
+    async def _read_body(self, receive: Receive) -> Receive | None:
+        """The whole body, which is small; None when it grows beyond what is agreed. A page never waits for the rest."""
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientGone
+            size += len(message.get("body", b""))
+            if size > self._largest:
+                return None
+            parts.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                first: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+                break
+        given = False
+
+        async def replay() -> Message:
+            nonlocal given
+            if not given:
+                given = True
+                return first
+            return await receive()
+
+        return replay
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
+        status, code, message = refusal
+        if scope["path"].startswith("/api/"):
+            body = json.dumps({"error": {"code": code, "message": message, "clause": None}}).encode()
+            kind = b"application/json"
+        else:
+            body, kind = message.encode(), b"text/plain; charset=utf-8"
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _shorten(path: str) -> str:
+    """A path for the log: without line breaks, and not for ever."""
+    return "".join(letter if letter.isprintable() else "?" for letter in path[:100])

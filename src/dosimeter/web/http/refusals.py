@@ -1,0 +1,82 @@
+"""Refusals in one shape: JSON for programs, a page for people, and nothing of what went wrong inside."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode, urlsplit
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from jinja2 import Environment
+from sqlalchemy.exc import SQLAlchemyError
+
+from dosimeter.errors import DosimeterError
+from dosimeter.web.http.csrf import SAFE
+from dosimeter.web.http.templates import render
+from dosimeter.web.http.visitors import find_address, find_visitor, find_way_back, get_state
+from dosimeter.web.store import NOBODY, User, note, write_time
+
+
+def _way_back_from(request: Request) -> str:
+    """The page somebody was on: the one asked for, or the one whose form or part was sent."""
+    if request.headers.get("hx-request") == "true":
+        parts = urlsplit(request.headers.get("hx-current-url", ""))
+    else:
+        parts = urlsplit(str(request.url))
+    path = parts.path
+    if request.method not in SAFE:  # a form: back to the page it stands on
+        path = re.sub(r"^(/decide/\w+)/\w+$", r"\1", re.sub(r"^(/queries/\w+)/\w+$", r"\1", path))
+        return find_way_back(re.sub(r"^/me/.*$", "/me", path))
+    return find_way_back(path + (f"?{parts.query}" if parts.query else ""))
+
+
+def note_refusal(request: Request) -> None:
+    """Put on record that somebody asked for what is not theirs: once per session and kind of page.
+
+    Of those who are not signed in, whoever they are, once an hour: nobody can fill the log from many addresses.
+    """
+    user, state = _find_visitor_if_possible(request), get_state(request)
+    asked = f"{request.method} {getattr(request.scope.get('route'), 'path', '/…')}"
+    if user is not None and state.is_first("refused", user.session, asked):
+        note(state.database, user.name, "was refused", detail=asked)
+    if user is None and state.is_first("refused", write_time()[:13], asked):
+        note(state.database, NOBODY, "was refused", detail=f"{asked}, from {find_address(request)}")
+
+
+def is_for_programs(request: Request) -> bool:
+    return request.url.path.startswith("/api/")
+
+
+def refuse(request: Request, status: int, code: str, message: str, clause: str | None = None) -> Response:
+    """One shape for programs, one page for people, nothing of what went wrong inside."""
+    if is_for_programs(request):
+        body = {"error": {"code": code, "message": message, "clause": clause}}
+        return JSONResponse(body, status_code=status)
+    if request.headers.get("hx-request") == "true":
+        environment: Environment = request.app.state.templates
+        fragment = environment.get_template("fragments/problem.html").render(message=message)
+        return HTMLResponse(fragment, status_code=status)
+    user = _find_visitor_if_possible(request) if status < 500 else None
+    return render(request, "error.html", user, status=status, code=status, message=message)
+
+
+def _find_visitor_if_possible(request: Request) -> User | None:
+    """Who is asking, for the head of an error page; nobody where the database does not answer."""
+    try:
+        return find_visitor(request)
+    except (SQLAlchemyError, DosimeterError):
+        return None
+
+
+def send_to_sign_in(request: Request) -> Response:
+    """With the way back, and with a word where something was sent that is not done now."""
+    if is_for_programs(request):
+        return refuse(request, 401, "unauthorised", "Sign in first.")
+    back = _way_back_from(request)
+    parts = {"next": back} if back else {}
+    if request.method not in SAFE and request.url.path not in ("/sign-out", "/sign-out-everywhere"):
+        parts["ended"] = "1"
+    address = f"/sign-in?{urlencode(parts)}" if parts else "/sign-in"
+    if request.headers.get("hx-request") == "true":
+        return Response(status_code=401, headers={"HX-Redirect": address})
+    return RedirectResponse(address, status_code=303)

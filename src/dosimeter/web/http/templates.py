@@ -1,0 +1,124 @@
+"""Templates: how a page is made. An analyst's is made by ``render_public``, of values of ``public`` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from itsdangerous import BadSignature
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from sqlalchemy.exc import SQLAlchemyError
+
+from dosimeter.errors import DosimeterError
+from dosimeter.show import format_epsilon
+from dosimeter.version import __version__
+from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
+from dosimeter.web.http.csrf import make_csrf
+from dosimeter.web.http.visitors import get_state
+from dosimeter.web.public import Public, PublicVisitor
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import User
+
+NOTICE_COOKIE = "dosimeter_notice"
+_FOLDER = Path(__file__).parents[1]
+
+
+def make_environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["moment"] = show_moment
+    environment.filters["number"] = lambda value: "–" if value is None else show_number(float(value), 6)
+    environment.filters["short"] = lambda value: "–" if value is None else show_number(float(value), 4)
+    environment.filters["small"] = lambda value: show_small(float(value))
+    environment.filters["together"] = keep_together
+    environment.filters["bound"] = show_bound
+    environment.filters["range"] = show_range
+    environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
+    environment.filters["cell"] = show_answer_cell
+    environment.globals["version"] = __version__
+    return environment
+
+
+def show_moment(at: str | None) -> str:
+    """2026-11-15T10:00:00.123Z → 2026-11-15 10:00. Every time is in UTC, and the pages say so."""
+    return "" if not at else at[:16].replace("T", " ")
+
+
+def show_answer_cell(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}".replace("-", "−")
+    return show_number(value, 8) if isinstance(value, float) else str(value)
+
+
+def show_range(value: object, error: float | None) -> str:
+    """Where the exact number lies with a chance of 95 %, seen from a released one. Empty where that cannot be said."""
+    if error is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return ""
+    digits = 6 if abs(value) >= 1000 else 4
+    return f"{show_number(value - error, digits)} to {show_number(value + error, digits)}"
+
+
+def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page for a controller, or for anybody who is not signed in."""
+    state = get_state(request)
+    environment: Environment = request.app.state.templates
+    whole = request.headers.get("hx-request") != "true"
+    made = environment.get_template(template).render(
+        visitor=None if user is None else PublicVisitor(name=user.name, role=user.role),
+        csrf="" if user is None else make_csrf(state, user),
+        here=request.url.path,
+        demo=state.settings.demo,
+        failed=_count_failed(request, state, user) if whole and user is not None else 0,
+        halted=_list_halted(state) if whole and user is not None and user.role == "controller" else [],
+        **context,
+    )
+    page = HTMLResponse(made, status_code=status)
+    if whole and user is not None and NOTICE_COOKIE in request.cookies:
+        page.delete_cookie(NOTICE_COOKIE, path="/")
+    return page
+
+
+def _list_halted(state: ServerState) -> list[str]:
+    """Return the datasets that are stopped, for the head of a controller's page. A page is not lost for it."""
+    try:
+        return [name for name in state.datasets if state.is_stopped(name)]
+    except (SQLAlchemyError, DosimeterError):
+        return []
+
+
+def _count_failed(request: Request, state: ServerState, user: User) -> int:
+    """Return how many sign-ins failed before this session began, on its first page; afterwards 0."""
+    cookie = request.cookies.get(NOTICE_COOKIE, "")
+    try:
+        session, failures = state.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)
+    except (BadSignature, TypeError, ValueError):
+        return 0
+    return int(failures) if session == user.session else 0
+
+
+def render_public(request: Request, template: str, user: User, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page for an analyst: made of public values and fixed words, or not at all."""
+    for name, value in context.items():
+        if not _is_public(value):
+            raise TypeError(f"{name} is not for an analyst's eyes")
+    return render(request, template, user, status=status, **context)
+
+
+def _is_public(value: object) -> bool:
+    if value is None or isinstance(value, (Public, str, bool)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return all(_is_public(item) for item in value)
+    return isinstance(value, Mapping) and all(isinstance(k, str) and _is_public(v) for k, v in value.items())

@@ -1,0 +1,98 @@
+"""Who is asking, and what a route may take for granted: a user of the right role, the server's state, a dataset."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, Request
+from itsdangerous import BadSignature
+
+from dosimeter.web.checks import CheckQueue
+from dosimeter.web.http.errors import NotSignedIn, Refused
+from dosimeter.web.identity import Gate, find_session
+from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.store import User
+
+SESSION_COOKIE = "dosimeter_session"
+
+
+def get_state(request: Request) -> ServerState:
+    state: ServerState = request.app.state.server
+    return state
+
+
+HOMES = {
+    "analyst": ("/ask", "/queries", "/answers", "/me"),
+    "controller": ("/queue", "/decide/", "/accounts", "/incidents", "/audit", "/settings", "/me"),
+}
+"""The pages of each role, the first one its home. Only to these does a sign-in lead back."""
+
+
+def find_way_back(address: str, role: str | None = None) -> str:
+    """A local address that a sign-in may lead to, or "". For a role, only one of its own pages."""
+    if len(address) > 2_000 or not re.fullmatch(r"/[A-Za-z0-9_.-][A-Za-z0-9_./%-]*(\?[A-Za-z0-9_.%&=+*~-]*)?", address):
+        return ""
+    homes = HOMES.get(role, ()) if role is not None else tuple(start for starts in HOMES.values() for start in starts)
+    return address if address.startswith(homes) else ""
+
+
+def get_checks(request: Request) -> CheckQueue:
+    checks: CheckQueue = request.app.state.checks
+    return checks
+
+
+def get_gate(request: Request) -> Gate:
+    gate: Gate = request.app.state.gate
+    return gate
+
+
+def find_address(request: Request) -> str:
+    return request.client.host if request.client is not None else "unknown"
+
+
+def find_visitor(request: Request) -> User | None:
+    """The user of a signed, unexpired session, or None."""
+    cookie = request.cookies.get(SESSION_COOKIE)
+    if cookie is None or len(cookie) > 400:
+        return None
+    state = get_state(request)
+    try:
+        key = state.signer("session").loads(cookie)
+    except BadSignature:
+        return None
+    return find_session(state.database, key) if isinstance(key, str) else None
+
+
+def require_visitor(request: Request) -> User:
+    user = find_visitor(request)
+    if user is None:
+        raise NotSignedIn
+    return user
+
+
+def require_analyst(user: Annotated[User, Depends(require_visitor)]) -> User:
+    if user.role != "analyst":
+        raise Refused(403, "forbidden", "This page is for analysts.")
+    return user
+
+
+def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
+    if user.role != "controller":
+        raise Refused(403, "forbidden", "This page is for controllers.")
+    return user
+
+
+def require_dataset(state: ServerState, name: str) -> ServedDataset:
+    served = state.dataset(name)
+    if served is None:
+        raise Refused(404, "not_found", "There is no such dataset.")
+    return served
+
+
+StateOf = Annotated[ServerState, Depends(get_state)]
+GateOf = Annotated[Gate, Depends(get_gate)]
+Checks = Annotated[CheckQueue, Depends(get_checks)]
+Visitor = Annotated[User, Depends(require_visitor)]
+Analyst = Annotated[User, Depends(require_analyst)]
+Controller = Annotated[User, Depends(require_controller)]

@@ -1,0 +1,51 @@
+"""Who somebody is: users and their passwords, sessions, API tokens, and how often a password may be tried.
+
+Takes names, passwords and keys; gives a User, or refuses. Keeps digests only, never a password or a key; knows no pages
+and no datasets.
+"""
+
+from dosimeter.web.identity.addresses import group_address
+from dosimeter.web.identity.gate import Crowded, Gate
+from dosimeter.web.identity.throttle import Limits, Throttled, clean_name, refuse_throttled
+from dosimeter.web.identity.users import (
+    SessionEnded,
+    SignedIn,
+    add_user,
+    change_password,
+    disable_user,
+    end_everything,
+    end_session,
+    find_session,
+    find_token,
+    list_tokens,
+    list_users,
+    make_token,
+    reset_password,
+    revoke_token,
+    sign_in,
+)
+
+__all__ = [
+    "Crowded",
+    "Gate",
+    "Limits",
+    "SessionEnded",
+    "SignedIn",
+    "Throttled",
+    "add_user",
+    "change_password",
+    "clean_name",
+    "disable_user",
+    "end_everything",
+    "end_session",
+    "find_session",
+    "find_token",
+    "group_address",
+    "list_tokens",
+    "list_users",
+    "make_token",
+    "refuse_throttled",
+    "reset_password",
+    "revoke_token",
+    "sign_in",
+]

@@ -1,0 +1,103 @@
+"""Few passwords are looked at at a time, because each takes much memory; and every visitor gets their turn.
+
+A visitor (an address, or an account on a device that signed in before) has at most two attempts under way, so that
+whoever sends many waits behind themselves and not in front of others. Used from the server's event loop alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
+MOST_HASHED = 3  # passwords at a time
+MOST_EACH = 2  # attempts of one visitor, running or waiting
+MOST_WAITING = 200
+
+
+class Crowded(Exception):
+    """Too many passwords are being looked at just now. In a moment it works again."""
+
+
+class Gate:
+    """Lets attempts through, one of each visitor in turn. Devices that signed in before go first."""
+
+    def __init__(self, running: int = MOST_HASHED, each: int = MOST_EACH, waiting: int = MOST_WAITING) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=running, thread_name_prefix="password")
+        self._free = running
+        self._each = each
+        self._most = waiting
+        self._under_way: Counter[str] = Counter()
+        self._first: dict[str, deque[asyncio.Future[None]]] = {}  # per visitor; who is next comes first
+        self._rest: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def run(self, visitor: str, work: Callable[[], Result], *, known: bool = False) -> Result:
+        """Do the work in a thread of the gate's own, when it is this visitor's turn.
+
+        Raises Crowded at once where the visitor has too many attempts under way, or where very many visitors wait.
+        """
+        if self._under_way[visitor] >= self._each:
+            raise Crowded
+        self._under_way[visitor] += 1
+        try:
+            await self._wait_for_turn(visitor, self._first if known else self._rest, known=known)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            finally:
+                self._free += 1
+                self._call_next()
+        finally:
+            self._under_way[visitor] -= 1
+            if not self._under_way[visitor]:
+                del self._under_way[visitor]
+
+    async def _wait_for_turn(self, visitor: str, lines: dict[str, deque[asyncio.Future[None]]], *, known: bool) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        if self._count_waiting() >= self._most:
+            self._drop_one_waiting(visitor, known=known)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        lines.setdefault(visitor, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was this one's turn, and nobody takes it
+                self._free += 1
+                self._call_next()
+            raise
+        finally:
+            if visitor in lines and turn in lines[visitor]:
+                lines[visitor].remove(turn)
+                if not lines[visitor]:
+                    del lines[visitor]
+
+    def _count_waiting(self) -> int:
+        return sum(len(line) for lines in (self._first, self._rest) for line in lines.values())
+
+    def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
+        """Send away the latest attempt of a visitor who has two waiting, or of anybody unknown for a known device."""
+        greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
+        spare = greedy or (list(self._rest.values()) if known else [])
+        if not spare:
+            raise Crowded
+        spare[-1].pop().set_exception(Crowded())
+
+    def _call_next(self) -> None:
+        for lines in (self._first, self._rest):
+            while self._free and lines:
+                visitor, line = next(iter(lines.items()))
+                del lines[visitor]
+                turn = line.popleft() if line else None
+                if line:
+                    lines[visitor] = line  # behind everybody else
+                if turn is not None and not turn.done():
+                    self._free -= 1
+                    turn.set_result(None)
+
+    def close(self) -> None:
+        """Let nobody through any more; what runs is finished."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

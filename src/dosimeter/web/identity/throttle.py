@@ -1,0 +1,158 @@
+"""How often a password may be tried: by address, by account, and by a device that signed in before. Knows no pages.
+
+An attempt is counted as a failure before its password is looked at, in the transaction that looks whether there were
+too many, and taken back when it was right: many at once are no way around the limit. A run of failures is forgotten
+once none was added for some minutes.
+
+From one address an account can be tried a few times, and all accounts together somewhat more often; then both are
+closed for a while. Tried from many addresses, an account is slowed down for the whole world, to an attempt a minute.
+Neither holds up a device on which its owner signed in before: that has a count of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from dosimeter.web.identity.addresses import group_address
+from dosimeter.web.store import ATTEMPTS, COUNTING, NOBODY, USERS, Database, later, take_turn, write_audit, write_time
+
+PER_ADDRESS = 6  # an address may fail this many times as often as one account from it
+PER_ACCOUNT = 4  # and an account, from everywhere together
+SLOWEST = 60.0  # seconds between two attempts at an account that is slowed down
+
+
+class Throttled(Exception):
+    """Too many wrong passwords. ``slowed``: for this account from everywhere, so that a moment is enough to wait."""
+
+    def __init__(self, *, slowed: bool = False) -> None:
+        super().__init__()
+        self.slowed = slowed
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many failures are allowed. Beyond that no attempt is, or, if it ``slows``, one now and then."""
+
+    allowed: int
+    slows: bool = False
+
+    def is_reached(self, failures: int, until: str, minutes: int) -> bool:
+        """Return whether another attempt is one too many. ``until``: when the run of failures is forgotten."""
+        if failures < self.allowed:
+            return False
+        if not self.slows:
+            return True
+        pause = min(SLOWEST, 2.0 ** min(failures - self.allowed, 10))
+        return until > later(minutes=minutes, seconds=-pause)  # the latest attempt is not that long ago
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From where a password is tried, how often it may be wrong, and for how many minutes that is remembered.
+
+    ``device``: which device it is, where the account's owner signed in on it before.
+    """
+
+    address: str
+    allowed: int
+    minutes: int
+    device: str = ""
+
+    @property
+    def network(self) -> str:
+        """The address as limits count it: an IPv6 address by its /64."""
+        return group_address(self.address)
+
+    def keys(self, account: str) -> dict[str, Limit]:
+        """Return everything that an attempt counts for."""
+        if self.device:
+            return {f"{account}|device {self.device}": Limit(self.allowed)}
+        return {
+            f"{account}|{self.network}": Limit(self.allowed),
+            f"|{self.network}": Limit(self.allowed * PER_ADDRESS),
+            f"{account}|": Limit(self.allowed * PER_ACCOUNT, slows=True),
+        }
+
+
+def clean_name(name: str) -> str:
+    """A name as it was typed, in the shape that names have; what no name contains becomes a question mark."""
+    return re.sub(r"[^a-z0-9._@-]", "?", name.strip().lower()[:64])
+
+
+def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, Limit], minutes: int) -> dict[str, int]:
+    """Return the limits that are reached, each with its failures."""
+    return {
+        row["key"]: row["failures"]
+        for row in rows
+        if keys[row["key"]].is_reached(row["failures"], row["until"], minutes)
+    }
+
+
+def _refuse(full: dict[str, int], keys: dict[str, Limit]) -> None:
+    if full:
+        raise Throttled(slowed=all(keys[key].slows for key in full))
+
+
+def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
+    """Raise Throttled where another attempt would be one too many. Writes nothing, unless it is the first such one.
+
+    For before the gate: whoever is turned away takes nobody's turn.
+    """
+    account = clean_name(name)
+    keys = limits.keys(account)
+    query = sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys), ATTEMPTS.c.until > write_time())
+    with database.reading() as connection:
+        full = _find_full(connection.execute(query).mappings(), keys, limits.minutes)
+    if any(failures == keys[key].allowed for key, failures in full.items()):
+        count_attempt(database, account, limits)  # puts it on record
+    _refuse(full, keys)
+
+
+def count_attempt(database: Database, account: str, limits: Limits) -> dict[str, Limit]:
+    """Count an attempt as a failure, or raise Throttled. Gives what it counts for, for ``take_back``.
+
+    That somebody was turned away is on record once per run, so that nobody can fill the log.
+    """
+    keys = limits.keys(account)
+    with database.writing() as connection:
+        take_turn(connection, COUNTING)
+        connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.until <= write_time()))
+        rows = connection.execute(sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys))).mappings().all()
+        failures = {row["key"]: row["failures"] for row in rows}
+        full = _find_full(rows, keys, limits.minutes)
+        first = [key for key in full if failures[key] == keys[key].allowed]
+        for key in first if full else keys:
+            _set_failures(connection, key, failures.get(key), None if full else limits.minutes)
+        if first:
+            known = connection.execute(sa.select(USERS.c.name).where(USERS.c.name == account)).scalar()
+            where = "from many addresses" if keys[first[0]].slows else limits.address
+            write_audit(connection, known or NOBODY, "was throttled", detail=where)
+    _refuse(full, keys)
+    return keys
+
+
+def _set_failures(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
+    """One more than there were. Without minutes the run is not prolonged."""
+    until = {} if minutes is None else {"until": later(minutes=minutes)}
+    if known is None:
+        connection.execute(ATTEMPTS.insert().values(key=key, failures=1, **until))
+    else:
+        connection.execute(ATTEMPTS.update().where(ATTEMPTS.c.key == key).values(failures=known + 1, **until))
+
+
+def take_back(connection: sa.Connection, keys: dict[str, Limit]) -> None:
+    """The password was right: the run of failures from there ends, and what counts for others too has one less."""
+    take_turn(connection, COUNTING)
+    for key in keys:
+        if key.startswith("|") or key.endswith("|"):
+            connection.execute(
+                ATTEMPTS.update()
+                .where(ATTEMPTS.c.key == key, ATTEMPTS.c.failures > 0)
+                .values(failures=ATTEMPTS.c.failures - 1)
+            )
+        else:
+            connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.key == key))

@@ -1,0 +1,317 @@
+"""Who somebody is: users, sessions and API tokens. Knows no pages.
+
+Only digests of session and token keys are stored; passwords as Argon2id. A session's id is new at every sign-in.
+How often a password may be tried is in throttle.py, how many are looked at at a time in gate.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, get_args
+
+import sqlalchemy as sa
+
+from dosimeter.errors import OptionError
+from dosimeter.web.identity.passwords import LONGEST_PASSWORD, check_password
+from dosimeter.web.identity.throttle import Limits, clean_name, count_attempt, take_back
+from dosimeter.web.store import (
+    AUDIT,
+    NOBODY,
+    OPERATOR,
+    SESSIONS,
+    TOKENS,
+    USERS,
+    Database,
+    Role,
+    User,
+    digest_key,
+    later,
+    make_identifier,
+    make_key,
+    make_password,
+    write_audit,
+    write_time,
+)
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+TOKEN_PREFIX = "dsm_"
+SUCCEEDED, FAILED = "signed in", "failed to sign in"
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    from argon2 import PasswordHasher
+
+    return PasswordHasher()
+
+
+@cache
+def _nobodys_password() -> str:
+    """Verified when there is no such user, so that both answers take the same time."""
+    return _hasher().hash(make_password())
+
+
+# ---------------------------------------------------------------- users
+
+
+def add_user(database: Database, name: str, role: str, password: str | None = None) -> str:
+    """Make an account; gives its password."""
+    if role not in get_args(Role):
+        raise OptionError(f"The role must be one of {', '.join(get_args(Role))}.")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", name):
+        raise OptionError("A user's name is 1 to 64 letters, digits, dots, dashes, underscores or @.")
+    chosen = password or make_password()
+    row = {
+        "id": make_identifier(),
+        "name": name.lower(),
+        "role": role,
+        "password": hash_password(chosen, name),
+        "disabled": False,
+        "created_at": write_time(),
+    }
+    try:
+        with database.writing() as connection:
+            connection.execute(USERS.insert().values(row))
+            write_audit(connection, OPERATOR, "added a user", detail=f"{row['name']}, {role}")
+    except sa.exc.IntegrityError:
+        raise OptionError(f"There is a user {name} already.") from None
+    return chosen
+
+
+def hash_password(password: str, name: str) -> str:
+    """Return what is stored of a password; refuse one that is easy to guess."""
+    check_password(password, name)
+    return _hasher().hash(password)
+
+
+def list_users(database: Database) -> list[dict[str, object]]:
+    with database.reading() as connection:
+        rows = connection.execute(sa.select(USERS).order_by(USERS.c.name)).mappings().all()
+    return [{k: row[k] for k in ("name", "role", "disabled", "created_at")} for row in rows]
+
+
+def reset_password(database: Database, name: str) -> str:
+    """A new password; the user is enabled again, and every session and token of theirs ends."""
+    password = make_password()
+    _change_user(database, name, {"password": hash_password(password, name), "disabled": False}, "reset a password")
+    return password
+
+
+def disable_user(database: Database, name: str) -> None:
+    """No more sign-ins; sessions and tokens end at once. Queries and records stay."""
+    _change_user(database, name, {"disabled": True}, "disabled a user")
+
+
+def _change_user(database: Database, name: str, values: dict[str, object], action: str) -> None:
+    with database.writing() as connection:
+        row = connection.execute(sa.select(USERS.c.id).where(USERS.c.name == name.lower()).with_for_update()).first()
+        if row is None:
+            raise OptionError(f"There is no user {name}. See: dosimeter user list")
+        connection.execute(USERS.update().where(USERS.c.id == row.id).values(devices_since=write_time(), **values))
+        connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == row.id))
+        _revoke_all(connection, row.id)
+        write_audit(connection, OPERATOR, action, detail=name.lower())
+
+
+def _revoke_all(connection: sa.Connection, user_id: str) -> None:
+    connection.execute(
+        TOKENS.update()
+        .where(TOKENS.c.user_id == user_id, TOKENS.c.revoked_at.is_(None))
+        .values(revoked_at=write_time())
+    )
+
+
+def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> bool:
+    """Whether the user still has this stored password and is not disabled. Until the transaction ends, it stays so."""
+    query = sa.select(USERS.c.password, USERS.c.disabled).where(USERS.c.id == user_id).with_for_update()
+    row = connection.execute(query).first()
+    return row is not None and row.password == password and not row.disabled
+
+
+def change_password(database: Database, user: User, current: str, fresh: str, limits: Limits) -> bool:
+    """Every other session and every token ends. False when the current password is wrong.
+
+    Raises OptionError where the new one is easy to guess, or the same; Throttled after too many attempts.
+    """
+    check_password(fresh, user.name)
+    attempt = count_attempt(database, user.name, limits)
+    with database.reading() as connection:
+        stored = connection.execute(sa.select(USERS.c.password).where(USERS.c.id == user.id)).scalar_one()
+    right = _matches(stored, current)
+    unchanged = right and fresh == current
+    hashed = hash_password(fresh, user.name) if right and not unchanged else ""
+    with database.writing() as connection:
+        if not right or not _is_unchanged(connection, user.id, stored):
+            write_audit(connection, user.name, "failed to change the password", detail=limits.address)
+            return False
+        take_back(connection, attempt)
+        if not unchanged:
+            connection.execute(USERS.update().where(USERS.c.id == user.id).values(password=hashed))
+            others = SESSIONS.delete().where(SESSIONS.c.user_id == user.id, SESSIONS.c.digest != user.session)
+            connection.execute(others)
+            _revoke_all(connection, user.id)
+            write_audit(connection, user.name, "changed the password")
+    if unchanged:
+        raise OptionError("The new password is the one you have. Choose another, or keep it.")
+    return True
+
+
+def _matches(stored: str, password: str) -> bool:
+    from argon2.exceptions import VerificationError
+
+    try:
+        return _hasher().verify(stored, password[: LONGEST_PASSWORD + 1])
+    except VerificationError:
+        return False
+
+
+# ---------------------------------------------------------------- signing in
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A new session. ``failures``: wrong passwords for this account since its owner last signed in."""
+
+    key: str
+    user: User
+    failures: int
+
+
+def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> SignedIn | None:
+    """A new session, or None. Raises Throttled before the password is even looked at."""
+    account = clean_name(name)
+    attempt = count_attempt(database, account, limits)
+    with database.reading() as connection:
+        found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
+    right = _matches(found["password"] if found is not None else _nobodys_password(), password)
+    key = make_key()
+    with database.writing() as connection:
+        who = NOBODY if found is None else account
+        if found is None or not right or not _is_unchanged(connection, found["id"], found["password"]):
+            write_audit(connection, who, FAILED, detail=limits.address)
+            return None
+        take_back(connection, attempt)
+        connection.execute(SESSIONS.delete().where(SESSIONS.c.expires_at < write_time()))
+        connection.execute(
+            SESSIONS.insert().values(
+                digest=digest_key(key),
+                user_id=found["id"],
+                created_at=write_time(),
+                expires_at=later(hours=hours),
+                address=limits.address[:64],
+            )
+        )
+        failures = _count_failures(connection, account)
+        write_audit(connection, account, SUCCEEDED, detail=limits.address)
+    return SignedIn(key, User(found["id"], account, found["role"], digest_key(key)), failures)
+
+
+def _count_failures(connection: sa.Connection, account: str) -> int:
+    """Return how many wrong passwords the log holds since this user last signed in."""
+    last = sa.select(sa.func.max(AUDIT.c.id)).where(AUDIT.c.user == account, AUDIT.c.action == SUCCEEDED)
+    since = connection.execute(last).scalar() or 0
+    failed = sa.select(sa.func.count()).where(AUDIT.c.user == account, AUDIT.c.action == FAILED, AUDIT.c.id > since)
+    return int(connection.execute(failed).scalar_one())
+
+
+def find_session(database: Database, key: str) -> User | None:
+    digest = digest_key(key)
+    query = (
+        sa.select(USERS.c.id, USERS.c.name, USERS.c.role)
+        .join(SESSIONS, SESSIONS.c.user_id == USERS.c.id)
+        .where(SESSIONS.c.digest == digest, SESSIONS.c.expires_at > write_time(), USERS.c.disabled.is_(False))
+    )
+    with database.reading() as connection:
+        row = connection.execute(query).first()
+    return None if row is None else User(row.id, row.name, row.role, digest)
+
+
+def end_session(database: Database, user: User) -> None:
+    with database.writing() as connection:
+        connection.execute(SESSIONS.delete().where(SESSIONS.c.digest == user.session))
+        write_audit(connection, user.name, "signed out")
+
+
+def end_everything(database: Database, user: User) -> None:
+    """Every session and every token of theirs; and devices that were known are strangers again."""
+    with database.writing() as connection:
+        connection.execute(USERS.update().where(USERS.c.id == user.id).values(devices_since=write_time()))
+        connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
+        _revoke_all(connection, user.id)
+        write_audit(connection, user.name, "signed out everywhere")
+
+
+# ---------------------------------------------------------------- API tokens
+
+
+class SessionEnded(Exception):
+    """The session was ended by somebody else between the request and what it asks for."""
+
+
+def make_token(database: Database, user: User, name: str) -> str:
+    """A token, shown once. Only analysts have them."""
+    key = TOKEN_PREFIX + make_key()
+    with database.writing() as connection:
+        connection.execute(sa.select(USERS.c.id).where(USERS.c.id == user.id).with_for_update())
+        still = connection.execute(sa.select(SESSIONS.c.digest).where(SESSIONS.c.digest == user.session)).first()
+        if user.session and still is None:
+            raise SessionEnded
+        connection.execute(
+            TOKENS.insert().values(
+                id=make_identifier(), digest=digest_key(key), user_id=user.id, name=name, created_at=write_time()
+            )
+        )
+    return key
+
+
+def list_tokens(database: Database, user: User) -> list[dict[str, str | None]]:
+    query = sa.select(TOKENS).where(TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
+    with database.reading() as connection:
+        rows = connection.execute(query.order_by(TOKENS.c.created_at)).mappings().all()
+    return [{k: row[k] for k in ("id", "name", "created_at", "used_on")} for row in rows]
+
+
+def revoke_token(database: Database, user: User, token_id: str) -> bool:
+    with database.writing() as connection:
+        found = connection.execute(
+            TOKENS.update()
+            .where(TOKENS.c.id == token_id, TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
+            .values(revoked_at=write_time())
+        )
+    return found.rowcount == 1
+
+
+def find_token(database: Database, key: str) -> User | None:
+    """Return whose token this is, or None. Its first use on a day is put on record."""
+    query = (
+        sa.select(USERS.c.id, USERS.c.name, USERS.c.role, TOKENS.c.id.label("token"), TOKENS.c.used_on)
+        .join(TOKENS, TOKENS.c.user_id == USERS.c.id)
+        .where(
+            TOKENS.c.digest == digest_key(key),
+            TOKENS.c.revoked_at.is_(None),
+            USERS.c.disabled.is_(False),
+            USERS.c.role == "analyst",
+        )
+    )
+    with database.reading() as connection:
+        row = connection.execute(query).first()
+    if row is None:
+        return None
+    today = write_time()[:10]
+    if row.used_on != today:
+        _record_use(database, row.token, row.name, today)
+    return User(row.id, row.name, row.role)
+
+
+def _record_use(database: Database, token_id: str, user: str, today: str) -> None:
+    """Write down that a token is used today, once however many requests come at the same time."""
+    with database.writing() as connection:
+        query = sa.select(TOKENS.c.name, TOKENS.c.used_on).where(TOKENS.c.id == token_id).with_for_update()
+        token = connection.execute(query).one()
+        if token.used_on != today:
+            connection.execute(TOKENS.update().where(TOKENS.c.id == token_id).values(used_on=today))
+            write_audit(connection, user, "used a token", detail=token.name)

@@ -1,0 +1,278 @@
+"""Approve, deny, ask for changes: what a controller decides about one query, once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import AfterValidator, BaseModel, Field
+
+from dosimeter.errors import DatasetStopped, DosimeterError
+from dosimeter.risk import parse_preference
+from dosimeter.show import format_epsilon
+from dosimeter.web.decision import (
+    AlreadyDecided,
+    Approval,
+    Case,
+    DecisionForm,
+    admit_condition,
+    ask_for_changes,
+    claim_query,
+    count_cost,
+    deny_query,
+    explain_refusal,
+    find_case,
+    find_earlier,
+    find_measurement,
+    find_worst,
+    needs_consent,
+    read_own_fields,
+    read_preference,
+    recall_form,
+    renew_digest,
+    repeat_answer,
+    round_down,
+    run_release,
+    show_decision,
+    write_query,
+)
+from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, render, show_moment
+from dosimeter.web.incidents import REFUSED
+from dosimeter.web.public import DENIED, PHRASES, check_text
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import User
+from dosimeter.web.worker import PATIENCE, Rank
+
+router = APIRouter()
+
+
+class ApproveForm(BaseModel):
+    """``confirmed`` repeats the ε: without it the page that asks whether this is meant comes first."""
+
+    epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
+    preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
+    reason: Reason
+    continued: bool = False
+    confirmed: Annotated[str, Field(max_length=40)] = ""
+
+
+class DenyForm(BaseModel):
+    reason: Reason
+
+
+class ChangesForm(BaseModel):
+    phrase: Annotated[str, Field(max_length=40)]
+    reason: Remark = ""
+
+
+@router.get("/decide/{query_id}/confirm")
+def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    """Whether this is meant: what the form says, read anew, with what it costs. Changes nothing."""
+    case = find_case(state, query_id)
+    if not case.open:
+        return _conflict(request, user, AlreadyDecided(case.row))
+    form, complaint = read_own_fields(request)
+    if complaint:
+        return show_decision(request, state, user, case, form, complaint=complaint, status=422)
+    algorithm = case.served.settings.algorithm
+    epsilon = None if form.epsilon is None else round_down(form.epsilon, case.served.candidates)
+    if algorithm == "find-and-release":
+        epsilon = None
+    try:
+        preference = read_preference(state, case, user, form).text if algorithm == "find" else None
+        _check(state, user, case, Approval(epsilon, preference, continued=True))
+    except DosimeterError as error:
+        return show_decision(request, state, user, case, form, complaint=str(error), status=422)
+    except Refused as refused:
+        return show_decision(
+            request, state, user, case, form, refusal=refused.message, status=refused.status
+        )  # fmt: skip
+    books = state.books(case.served, case.prepared)
+    at = find_worst(case.served, books) if epsilon is None else epsilon
+    asked = "" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0)
+    return render(
+        request, "confirm.html", user, row=case.row, epsilon=epsilon, at=at, asked=asked, preference=preference or "",
+        wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
+        cost=count_cost(case.served, at, books), other_data=_is_other_data(state, case), blind=needs_consent(case),
+        svt=case.served.settings.svt, variance=case.served.settings.variance,
+        back=f"/decide/{query_id}?{write_query(form, epsilon)}",
+    )  # fmt: skip
+
+
+def _is_other_data(state: ServerState, case: Case) -> bool:
+    """Whether the data or the schema changed since the account was used. Compares digests, looks at no number."""
+    account = state.account(case.served.name)
+    if account is None:
+        return False
+    digest = renew_digest(case.served)
+    return bool(digest) and not account.is_of(case.prepared.schema_digest, digest)
+
+
+@router.post("/decide/{query_id}/approve")
+def approve(
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ApproveForm, Form()]
+) -> Response:
+    case = find_case(state, query_id)
+    if not case.open:
+        return _conflict(request, user, AlreadyDecided(case.row))
+    algorithm = case.served.settings.algorithm
+    approval = Approval(
+        epsilon=None if algorithm == "find-and-release" else form.epsilon,
+        preference=form.preference if algorithm == "find" else None,
+        continued=form.continued,
+        reason=" ".join(form.reason.split()),
+    )
+    try:
+        _check(state, user, case, approval)
+    except Refused as refused:
+        return _show_refusal(request, state, user, case, approval, refused)
+    wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
+    if form.confirmed != wanted:
+        query = write_query(recall_form(approval.preference, approval.epsilon), approval.epsilon)
+        return RedirectResponse(f"/decide/{query_id}/confirm?{query}", status_code=303)
+    try:
+        claim, order = claim_query(state, case.served, case.row, user, approval)
+    except AlreadyDecided as decided:
+        return _conflict(request, user, decided)
+    try:
+        case.served.worker.ask(
+            ("release", claim), "Releasing",
+            lambda dataset, _m: run_release(state, case.served, case.row, claim, order, dataset),
+            wait=4 * PATIENCE, rank=Rank.RELEASE,
+        )  # fmt: skip
+    except DosimeterError:  # the server is stopping: nothing was begun
+        state.end_claim(claim)
+    return RedirectResponse(f"/decide/{query_id}", status_code=303)  # its page says what became of it, also later
+
+
+def _show_refusal(
+    request: Request, state: ServerState, user: User, case: Case, approval: Approval, refused: Refused
+) -> Response:
+    """The decision page again, at what was asked for, with the reason in words."""
+    try:
+        form = recall_form(approval.preference, approval.epsilon)
+    except DosimeterError:
+        form = DecisionForm()
+    return show_decision(request, state, user, case, form, refusal=refused.message, status=refused.status)
+
+
+def _check(state: ServerState, user: User, case: Case, approval: Approval) -> None:
+    """What the page would not have offered is refused here too; the ledger decides once more, in its transaction."""
+    if state.is_stopped(case.served.name):
+        raise Refused(409, "stopped", REFUSED)
+    books = state.books(case.served, case.prepared, fresh=True)
+    remaining = books.remaining(case.served.candidates)
+    if approval.epsilon is None:
+        if case.served.settings.algorithm != "find-and-release":
+            raise Refused(422, "unusable", "Choose an ε.")
+        if not remaining:
+            why = explain_refusal(books, min(case.served.candidates))
+            raise Refused(409, "odometer", f"The account leaves no candidate: {why}.")
+        return
+    if approval.epsilon not in case.served.candidates:
+        raise Refused(422, "unusable", "ε must be one of the candidates.")
+    if approval.epsilon not in remaining:
+        raise Refused(
+            409,
+            "odometer",
+            f"ε = {format_epsilon(approval.epsilon)} cannot be granted: {explain_refusal(books, approval.epsilon)}.",
+        )
+    if case.served.settings.algorithm != "find":
+        return
+    try:
+        preference = parse_preference(approval.preference or "")
+        admit_condition(state, user, case.row, case.prepared.plan, preference)
+        job = find_measurement(state, case, wait=4 * PATIENCE, renew=True)
+        if job.state != "done":
+            raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
+        choice = job.result.recall(preference)
+        if choice is None:
+            raise Refused(409, "computing", "The preference was not evaluated yet. Wait for its line, then approve.")
+    except DosimeterError as error:
+        raise Refused(422, "unusable", str(error)) from None
+    found = max(
+        (line.epsilon for line in choice.candidates if line.satisfied and line.epsilon in remaining), default=None
+    )
+    if found is None or approval.epsilon > found:
+        raise Refused(409, "above", "This ε is above the largest remaining one that meets the preference.")
+
+
+@router.post("/decide/{query_id}/repeat")
+def repeat(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    """Hand out the earlier answer to the same query: the same numbers, no charge."""
+    case = find_case(state, query_id)
+    earlier = find_earlier(state, case.served, case.row["sql"])
+    if earlier is None:
+        raise Refused(409, "no_answer", "There is no earlier answer to this query on these data.")
+    try:
+        repeat_answer(state, case.row, user, earlier)
+    except AlreadyDecided as decided:
+        return _conflict(request, user, decided)
+    except DatasetStopped as stopped:
+        raise Refused(409, "stopped", str(stopped)) from None
+    return RedirectResponse(f"/decide/{query_id}", status_code=303)
+
+
+@router.get("/decide/{query_id}/deny")
+def show_deny(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    return _refusal_page(request, state, user, query_id, "deny.html", wording=DENIED)
+
+
+@router.get("/decide/{query_id}/changes")
+def show_changes(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    return _refusal_page(request, state, user, query_id, "changes.html", phrases=PHRASES)
+
+
+def _refusal_page(
+    request: Request, state: ServerState, user: User, query_id: str, template: str, **context: Any
+) -> Response:
+    case = find_case(state, query_id)
+    if not case.open:
+        return _conflict(request, user, AlreadyDecided(case.row))
+    return render(request, template, user, row=case.row, **context)
+
+
+@router.post("/decide/{query_id}/deny")
+def deny(
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[DenyForm, Form()]
+) -> Response:
+    case = find_case(state, query_id)
+    try:
+        deny_query(state, case.row, user, " ".join(form.reason.split()))
+    except AlreadyDecided as decided:
+        return _conflict(request, user, decided)
+    return RedirectResponse(f"/queue?done={query_id}", status_code=303)
+
+
+@router.post("/decide/{query_id}/changes")
+def changes(
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]
+) -> Response:
+    case = find_case(state, query_id)
+    try:
+        ask_for_changes(state, case.row, user, form.phrase, " ".join(form.reason.split()))
+    except AlreadyDecided as decided:
+        return _conflict(request, user, decided)
+    except DosimeterError as error:
+        raise Refused(422, "unusable", str(error)) from None
+    return RedirectResponse(f"/queue?done={query_id}", status_code=303)
+
+
+_WORDS = {
+    "approving": "is being released", "released": "was answered", "denied": "was denied",
+    "changes": "was sent back with a request for changes", "withdrawn": "was withdrawn by its analyst",
+}  # fmt: skip
+
+
+def _conflict(request: Request, user: User, decided: AlreadyDecided) -> Response:
+    """Somebody was faster, perhaps this controller's own second click: say who and what."""
+    row = decided.row
+    if row is None:
+        raise Refused(404, "not_found", "There is no such query.")
+    who = "you" if row["decided_by"] == user.id else row["decider"]
+    words = _WORDS.get(row["status"], "was decided")
+    if who is not None and row["status"] != "withdrawn":
+        words += f", by {who}"
+    message = f"This query {words}, on {show_moment(row['changed_at'])} UTC. Nothing more was changed."
+    return render(request, "conflict.html", user, status=409, row=row, message=message)

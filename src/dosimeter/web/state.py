@@ -1,0 +1,304 @@
+"""Everything the running server holds: its settings, database, open datasets, and what it remembers of the ledger."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from itsdangerous import URLSafeSerializer
+
+from dosimeter.dataset import Dataset
+from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
+from dosimeter.ledger import Account, Books, Entry, Policy, Reading, default_delta_total, exact_decimal
+from dosimeter.planning import Look, digest_measured
+from dosimeter.release import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
+from dosimeter.risk import parse_candidates
+from dosimeter.schema import Schema
+from dosimeter.web.public import PublicDataset, show_dataset
+from dosimeter.web.settings import DatasetSettings, Settings
+from dosimeter.web.store import Database
+from dosimeter.web.worker import DatasetWorker
+
+MOST_PREPARED = 1_000
+MOST_ENTRIES = 1_000
+MOST_SEEN = 10_000
+FRESH_STOPS = 3.0
+FRESH = 1.0  # seconds for which an account that was read counts as current on a page; a release always reads anew
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDataset:
+    """One dataset as the server offers it."""
+
+    name: str
+    settings: DatasetSettings
+    schema: Schema
+    worker: DatasetWorker
+    _prepared: dict[str, Prepared] = field(default_factory=dict, repr=False)
+    _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def look(self) -> Look:
+        return Look(
+            mechanism=self.settings.mechanism,
+            candidates=self.settings.candidates,
+            min_rows=self.settings.min_rows,
+        )
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.settings.policy, self.settings.delta_total, self.settings.max_epsilon)
+
+    @property
+    def candidates(self) -> tuple[float, ...]:
+        return parse_candidates(self.settings.candidates)
+
+    def public(self, *, stopped: bool = False) -> PublicDataset:
+        return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
+
+    def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
+        """What the schema alone decides. Never touches the data. Without an order it is remembered by the SQL.
+
+        For controllers: what is remembered makes the next time quick, which would tell an analyst what others asked.
+        """
+        if order is not None:
+            return prepare_release(self.schema, sql, self.look, order)
+        with self._guard:
+            known = self._prepared.get(sql)
+        if known is None:
+            known = self.prepare_anew(sql)
+            with self._guard:
+                if len(self._prepared) >= MOST_PREPARED:
+                    self._prepared.clear()
+                self._prepared[sql] = known
+        return known
+
+    def prepare_anew(self, sql: str) -> Prepared:
+        """The same, remembering nothing and recalling nothing."""
+        return prepare_release(self.schema, sql, self.look, self._any_order())
+
+    def check_settings(self) -> None:
+        """Everything a release will need of the settings, on the simplest query: a mistake is found before anybody
+        asks. Never touches the data."""
+        table = self.schema.table.replace('"', '""')
+        prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
+        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
+
+    def _any_order(self) -> ReleaseOrder:
+        match self.settings.algorithm:
+            case "fixed":
+                return ReleaseOrder(epsilon=min(self.candidates))
+            case "find":
+                return ReleaseOrder(prefer="ratio:0.95")
+            case _:
+                return ReleaseOrder(svt=self.settings.svt, variance=self.settings.variance)
+
+
+class ServerState:
+    """Opened once per server. Threads share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.database = Database(settings.database)
+        self.datasets: dict[str, ServedDataset] = {}
+        self._accounts: dict[str, tuple[float, Account | None]] = {}
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._claims: set[str] = set()
+        self._stopped: tuple[float, frozenset[str]] | None = None
+        self._guard = threading.Lock()
+        try:
+            self.database.lock_out_others()
+            self.database.migrate()
+            for name, dataset in settings.datasets.items():
+                self._open(name, dataset)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, name: str, settings: DatasetSettings) -> None:
+        dataset = Dataset.open(
+            settings.data, schema=settings.schema, table=settings.table, engine=settings.engine,
+            delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
+        )  # fmt: skip
+        schema = dataset.schema
+        if schema.table in self.datasets:
+            dataset.close()
+            raise OptionError(
+                f"[datasets.{name}]: two datasets are called {schema.table}, and an account belongs to a name. Change "
+                "the table name in one of the schemas."
+            )
+        served = ServedDataset(schema.table, settings, schema, DatasetWorker(schema.table, dataset))
+        self.datasets[schema.table] = served
+        if not schema.reviewed or schema.individuals is None:
+            raise SchemaError(
+                f"[datasets.{name}]: a release needs a reviewed schema with the number of individuals. Check "
+                f"{settings.schema}, then set reviewed = true."
+            )
+        try:
+            served.check_settings()
+        except InputError as error:
+            raise OptionError(f"[datasets.{name}]: {_name_keys(str(error))}") from None
+        account = self.database.ledger.account(schema.account_name)
+        if account is not None:
+            terms = served.terms
+            try:
+                account.check_terms(
+                    algorithm=settings.algorithm,
+                    policy=Policy.parse(settings.policy),
+                    delta_total=None if terms.delta_total is None else exact_decimal(terms.delta_total),
+                    max_epsilon=None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon),
+                )
+            except LedgerError as error:
+                raise LedgerError(f"[datasets.{name}]: {_for_operators(str(error))}") from None
+
+    def signer(self, purpose: str) -> URLSafeSerializer:
+        return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
+
+    def account_name(self, name: str) -> str:
+        """Return what the ledger calls a dataset: several may share an account."""
+        served = self.datasets.get(name)
+        return name if served is None else served.schema.account_name
+
+    def dataset(self, name: str) -> ServedDataset | None:
+        return self.datasets.get(name)
+
+    # ------------------------------------------------------------ what the ledger says, remembered for a moment
+
+    def account(self, name: str, *, fresh: bool = False) -> Account | None:
+        """The account as a page shows it. Following the chain takes a while, so a second's age is allowed."""
+        with self._guard:
+            known = self._accounts.get(self.account_name(name))
+        if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
+            return known[1]
+        account = self.database.ledger.account(self.account_name(name))
+        with self._guard:
+            self._accounts[self.account_name(name)] = (time.monotonic(), account)
+        return account
+
+    def books(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Books:
+        """The account as it is, or as it would be opened."""
+        account = self.account(served.name, fresh=fresh)
+        if account is not None:
+            return open_books(account, None, prepared)
+        total, cap = served.settings.delta_total, served.settings.max_epsilon
+        return Books(
+            policy=Policy.parse(served.settings.policy),
+            max_epsilon=None if cap is None else exact_decimal(cap),
+            reading=Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total)),
+            epsilon_svt=prepared.epsilon_svt,
+            delta=prepared.delta,
+        )
+
+    def public(self, served: ServedDataset) -> PublicDataset:
+        """Return what analysts may know of a dataset, with whether it is stopped."""
+        return served.public(stopped=self.is_stopped(served.name))
+
+    def list_stopped(self) -> frozenset[str]:
+        """Return the accounts that an incident stopped. A few seconds' age is allowed; a release always reads anew."""
+        with self._guard:
+            known = self._stopped
+        if known is not None and time.monotonic() - known[0] < FRESH_STOPS:
+            return known[1]
+        found = frozenset(incident.dataset for incident in self.database.ledger.stopped_datasets())
+        with self._guard:
+            self._stopped = (time.monotonic(), found)
+        return found
+
+    def is_stopped(self, name: str) -> bool:
+        """Return whether an incident stopped a dataset."""
+        return self.account_name(name) in self.list_stopped()
+
+    def told(self, prepared: Prepared, analyst: str) -> bool:
+        """Return whether a promise to this analyst will say that somebody looked at this query (G1).
+
+        A look stays on record, so that it is read once; that there was none yet is read anew.
+        """
+        digests = (prepared.plan.digest, digest_measured(prepared.plan))
+        known = ("told", prepared.dataset, digests[1], analyst)
+        if self.is_noted(*known):
+            return True
+        found = self.database.ledger.told(prepared.dataset, *digests, analyst=analyst)
+        if found:
+            self.is_first(*known)
+        return found
+
+    def entry(self, entry_id: str | None) -> Entry | None:
+        """A settled entry never changes, so it is read once."""
+        if entry_id is None:
+            return None
+        with self._guard:
+            known = self._entries.get(entry_id)
+        if known is not None:
+            return known
+        entry = self.database.ledger.entry(entry_id)
+        if entry is not None and entry.status != "reserved":
+            with self._guard:
+                self._entries[entry_id] = entry
+                while len(self._entries) > MOST_ENTRIES:
+                    self._entries.popitem(last=False)
+        return entry
+
+    # ------------------------------------------------------------ what this server has under way
+
+    def is_first(self, *what: str) -> bool:
+        """Whether this is new to the server since it started: what is on record once is not written at every step."""
+        with self._guard:
+            if what in self._seen:
+                return False
+            self._seen[what] = None
+            while len(self._seen) > MOST_SEEN:
+                self._seen.popitem(last=False)
+            return True
+
+    def is_noted(self, *what: str) -> bool:
+        """Whether ``is_first`` was asked this before."""
+        with self._guard:
+            return what in self._seen
+
+    def mark_revealed(self, session: str, query_id: str) -> None:
+        """Remember that a session was shown who the people of a query are. That it was is in the audit log."""
+        self.is_first("revealed", session, query_id)
+
+    def is_revealed(self, session: str, query_id: str) -> bool:
+        return self.is_noted("revealed", session, query_id)
+
+    def begin_claim(self, claim: str) -> None:
+        """From before a query is claimed until its release has ended, nobody else settles it."""
+        with self._guard:
+            self._claims.add(claim)
+
+    def end_claim(self, claim: str) -> None:
+        with self._guard:
+            self._claims.discard(claim)
+
+    def is_claimed(self, claim: str) -> bool:
+        with self._guard:
+            return claim in self._claims
+
+    def forget(self, name: str) -> None:
+        with self._guard:
+            self._accounts.pop(self.account_name(name), None)
+            self._stopped = None
+
+    def close(self) -> None:
+        with ExitStack() as stack:  # each is closed, whatever happens to the one before
+            stack.callback(self.database.close)
+            for served in self.datasets.values():
+                stack.callback(served.worker.close)
+
+
+def _name_keys(message: str) -> str:
+    """An option of the command line as the configuration's key: --min-rows is min_rows."""
+    return re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda option: option[1].replace("-", "_"), message)
+
+
+def _for_operators(message: str) -> str:
+    """The remedy in words of the configuration instead of the command line's."""
+    said = re.split(r" (?=Leave --|Ask as the account)", message)[0]
+    said = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), said)
+    return f"{said} Set the configuration back to the terms of the account."

@@ -1,0 +1,80 @@
+"""The web's own tables: users, sessions, queries, the audit log; and the one way to read and write them.
+
+Takes a database's address and values; gives rows, in transactions. Never touches the data of a dataset, knows no pages,
+and leaves the ledger's tables to the ledger.
+"""
+
+from dosimeter.web.store.audit import (
+    NOBODY,
+    OPERATOR,
+    SERVER,
+    AuditFilter,
+    check_audit,
+    export_audit,
+    list_audit,
+    note,
+    read_head,
+    write_audit,
+)
+from dosimeter.web.store.database import COUNTING, Database, take_turn
+from dosimeter.web.store.keys import digest_key, make_identifier, make_key, make_password
+from dosimeter.web.store.queries import (
+    OPEN,
+    Row,
+    count_open,
+    find_own,
+    find_query,
+    list_decided,
+    list_open,
+    list_own,
+    mark_looked,
+    read_thresholds,
+    save_thresholds,
+    submit_query,
+    withdraw_query,
+)
+from dosimeter.web.store.tables import ATTEMPTS, AUDIT, QUERIES, SESSIONS, TOKENS, USERS, later, write_time
+from dosimeter.web.store.user import Role, User
+
+__all__ = [
+    "ATTEMPTS",
+    "AUDIT",
+    "COUNTING",
+    "NOBODY",
+    "OPEN",
+    "OPERATOR",
+    "QUERIES",
+    "SERVER",
+    "SESSIONS",
+    "TOKENS",
+    "USERS",
+    "AuditFilter",
+    "Database",
+    "Role",
+    "Row",
+    "User",
+    "check_audit",
+    "count_open",
+    "digest_key",
+    "export_audit",
+    "find_own",
+    "find_query",
+    "later",
+    "list_audit",
+    "list_decided",
+    "list_open",
+    "list_own",
+    "make_identifier",
+    "make_key",
+    "make_password",
+    "mark_looked",
+    "note",
+    "read_head",
+    "read_thresholds",
+    "save_thresholds",
+    "submit_query",
+    "take_turn",
+    "withdraw_query",
+    "write_audit",
+    "write_time",
+]

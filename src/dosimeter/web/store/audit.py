@@ -1,0 +1,141 @@
+"""The audit log: who saw and did what, in words. Takes a transaction or a database; knows nobody and no pages.
+
+Charges and answers are not here: they are in the ledger. Records are only ever added, each chained to the one before;
+a record is the last thing that a transaction writes, because from then on nobody else can write one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, TextIO
+
+import sqlalchemy as sa
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import GENESIS, Verification
+from dosimeter.web.store.audit_chain import COLUMNS, AuditRecord, BadAuditRecord, follow_audit, verify_audit
+from dosimeter.web.store.database import AUDITING, Database, take_turn
+from dosimeter.web.store.tables import AUDIT, write_time
+
+OPERATOR = "operator"  # whoever types dosimeter user
+SERVER = "server"
+NOBODY = "nobody"  # no such user; what was typed may be a password, so it is not kept
+
+
+def write_audit(
+    connection: sa.Connection,
+    user: str,
+    action: str,
+    *,
+    dataset: str | None = None,
+    query_id: str | None = None,
+    detail: str = "",
+) -> None:
+    """Add a record to the log, in a transaction that writes nothing more."""
+    take_turn(connection, AUDITING)
+    newest = sa.select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)
+    last = connection.execute(newest).first()
+    record = AuditRecord(
+        id=1 if last is None else last.id + 1,
+        at=write_time(),
+        user=user,
+        action=action,
+        dataset=dataset,
+        query_id=query_id,
+        detail=detail,
+        previous=GENESIS if last is None else last.digest,
+    )
+    connection.execute(AUDIT.insert().values(asdict(record.seal())))
+
+
+def note(
+    database: Database,
+    user: str,
+    action: str,
+    *,
+    dataset: str | None = None,
+    query_id: str | None = None,
+    detail: str = "",
+) -> None:
+    with database.writing() as connection:
+        write_audit(connection, user, action, dataset=dataset, query_id=query_id, detail=detail)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """What to list: a user's records, those of a day, those whose words hold a text. Empty: all of them."""
+
+    who: str = ""
+    day: str = ""
+    text: str = ""
+
+    def narrow(self, query: sa.Select[Any]) -> sa.Select[Any]:
+        """Return the query with these conditions."""
+        if self.who:
+            query = query.where(AUDIT.c.user == self.who.strip().lower())
+        if self.day:
+            query = query.where(AUDIT.c.at.startswith(self.day, autoescape=True))
+        if self.text.strip():
+            words = (AUDIT.c.action, AUDIT.c.dataset, AUDIT.c.query_id, AUDIT.c.detail)
+            query = query.where(sa.or_(*(column.icontains(self.text.strip(), autoescape=True) for column in words)))
+        return query
+
+
+def list_audit(
+    database: Database, *, limit: int = 200, before: int | None = None, only: AuditFilter | None = None
+) -> Sequence[sa.RowMapping]:
+    """Return the latest records, newest first; with ``before``, those older than that number."""
+    query = (only or AuditFilter()).narrow(sa.select(AUDIT)).order_by(AUDIT.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(AUDIT.c.id < before)
+    with database.reading() as connection:
+        return connection.execute(query).mappings().all()
+
+
+def read_head(database: Database) -> tuple[int, str]:
+    """Return how many records there are, and the digest of the last. Proves nothing: ``check_audit`` does."""
+    newest = sa.select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)
+    with database.reading() as connection:
+        last = connection.execute(newest).first()
+    return (0, GENESIS) if last is None else (last.id, last.digest)
+
+
+# ---------------------------------------------------------------- for whoever checks the log
+
+
+@contextmanager
+def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
+    """Give every row as it is stored, by number. Altered texts of SQLite may be no texts at all: they come as bytes."""
+    texts = [sa.cast(AUDIT.c[name], sa.LargeBinary) if _is_text(name, database) else AUDIT.c[name] for name in COLUMNS]
+    query = sa.select(*texts).order_by(AUDIT.c.id).execution_options(yield_per=1_000)
+    try:
+        with database.reading() as connection, connection.execute(query) as result:
+            yield (tuple(row) for row in result)
+    except sa.exc.DBAPIError:
+        raise LedgerError(
+            "The database holds no chained audit log. A server of this version makes one when it starts."
+        ) from None
+
+
+def _is_text(name: str, database: Database) -> bool:
+    return database.is_sqlite and isinstance(AUDIT.c[name].type, sa.Text)
+
+
+def check_audit(database: Database, head: str | None = None) -> Verification:
+    """Return whether nothing in the log was altered; with a ``head`` that was noted, nor cut off."""
+    with _reading_raw(database) as rows:
+        return verify_audit(rows, head)
+
+
+def export_audit(database: Database, stream: TextIO) -> None:
+    """Write every record as one line of JSON, oldest first. Raises LedgerError at the first that was altered."""
+    with _reading_raw(database) as rows:
+        try:
+            for record in follow_audit(rows):
+                stream.write(record.to_json_line() + "\n")
+        except BadAuditRecord as bad:
+            raise LedgerError(
+                f"The audit log was altered at record {bad.number}: {bad.reason}. What is written so far is sound."
+            ) from None

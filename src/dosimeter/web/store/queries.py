@@ -1,0 +1,166 @@
+"""Queries as they are stored: submitted, listed, withdrawn. Every read says for whose eyes it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from dosimeter.errors import LimitError
+from dosimeter.web.public import NewQuery
+from dosimeter.web.store.audit import write_audit
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.keys import make_identifier
+from dosimeter.web.store.tables import QUERIES, THRESHOLDS, USERS, write_time
+from dosimeter.web.store.user import User
+
+Row = sa.RowMapping
+OPEN = ("waiting", "approving", "interrupted")
+PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
+"""Suggested least ÷ most, in percent: the more urgent, the looser. Every controller may keep a table of their own."""
+
+_RANK = sa.case({"high": 0, "normal": 1}, value=QUERIES.c.priority, else_=2)
+
+
+def submit_query(database: Database, analyst: User, query: NewQuery, *, most: int | None = None) -> str:
+    """Gives the query's id. ``most``: how many an analyst may have open at a time."""
+    now, query_id = write_time(), make_identifier()
+    row = {
+        "id": query_id,
+        "dataset": query.dataset,
+        "analyst_id": analyst.id,
+        "sql": query.sql,
+        "purpose": query.purpose,
+        "priority": query.priority,
+        "wanted_error": query.wanted_error,
+        "status": "waiting",
+        "created_at": now,
+        "changed_at": now,
+        "looked": False,
+        "withdrawal": False,
+    }
+    with database.writing() as connection:
+        if most is not None and _count_open(connection, analyst) >= most:
+            raise LimitError(
+                f"You have {most} open queries, the most at a time. Wait until some are decided, or withdraw some."
+            )
+        connection.execute(QUERIES.insert().values(row))
+        write_audit(connection, analyst.name, "asked", dataset=query.dataset, query_id=query_id)
+    return query_id
+
+
+def _count_open(connection: sa.Connection, analyst: User) -> int:
+    """Their row is locked, so that two submissions cannot both be the last one."""
+    connection.execute(sa.select(USERS.c.id).where(USERS.c.id == analyst.id).with_for_update())
+    query = sa.select(sa.func.count()).where(
+        QUERIES.c.analyst_id == analyst.id, QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False)
+    )
+    return int(connection.execute(query).scalar_one())
+
+
+# ---------------------------------------------------------------- for the analyst: their own, and no one else's
+
+
+def list_own(database: Database, analyst: User, *, limit: int = 100, before: str | None = None) -> Sequence[Row]:
+    query = sa.select(QUERIES).where(QUERIES.c.analyst_id == analyst.id)
+    if before is not None:
+        query = query.where(QUERIES.c.created_at < before)
+    with database.reading() as connection:
+        return connection.execute(query.order_by(QUERIES.c.created_at.desc()).limit(limit)).mappings().all()
+
+
+def find_own(database: Database, analyst: User, query_id: str) -> Row | None:
+    query = sa.select(QUERIES).where(QUERIES.c.id == query_id, QUERIES.c.analyst_id == analyst.id)
+    with database.reading() as connection:
+        return connection.execute(query).mappings().first()
+
+
+def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
+    """Withdraw a query; return False when it is decided. A release under way is not stopped: without an answer at its
+    end, the withdrawal counts.
+
+    Whether one is under way is not the analyst's to know, so that a withdrawal is accepted in every open state.
+    """
+    with database.writing() as connection:
+        changed = connection.execute(
+            QUERIES.update()
+            .where(
+                QUERIES.c.id == query_id,
+                QUERIES.c.analyst_id == analyst.id,
+                QUERIES.c.status.in_((*OPEN, "changes")),
+                QUERIES.c.withdrawal.is_(False),
+            )
+            .values(
+                status=sa.case((QUERIES.c.status == "approving", "approving"), else_="withdrawn"),
+                withdrawal=True,
+                changed_at=write_time(),
+            )
+        )
+        if changed.rowcount:
+            write_audit(connection, analyst.name, "withdrew", query_id=query_id)
+    return changed.rowcount == 1
+
+
+# ---------------------------------------------------------------- for the controller: everybody's
+
+
+def _with_names() -> sa.Select[Any]:
+    decider = USERS.alias("decider")
+    return (
+        sa.select(QUERIES, USERS.c.name.label("analyst"), decider.c.name.label("decider"))
+        .join(USERS, USERS.c.id == QUERIES.c.analyst_id)
+        .join(decider, decider.c.id == QUERIES.c.decided_by, isouter=True)
+    )
+
+
+def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> Sequence[Row]:
+    """What waits, most urgent first, then oldest first."""
+    query = _with_names().where(QUERIES.c.status.in_(OPEN)).order_by(_RANK, QUERIES.c.created_at).limit(limit)
+    if dataset is not None:
+        query = query.where(QUERIES.c.dataset == dataset)
+    with database.reading() as connection:
+        return connection.execute(query).mappings().all()
+
+
+def count_open(database: Database, dataset: str | None = None) -> int:
+    query = sa.select(sa.func.count()).where(QUERIES.c.status.in_(OPEN))
+    if dataset is not None:
+        query = query.where(QUERIES.c.dataset == dataset)
+    with database.reading() as connection:
+        return int(connection.execute(query).scalar_one())
+
+
+def list_decided(database: Database, limit: int = 50) -> Sequence[Row]:
+    query = _with_names().where(QUERIES.c.status.not_in(OPEN)).order_by(QUERIES.c.changed_at.desc()).limit(limit)
+    with database.reading() as connection:
+        return connection.execute(query).mappings().all()
+
+
+def find_query(database: Database, query_id: str) -> Row | None:
+    with database.reading() as connection:
+        return connection.execute(_with_names().where(QUERIES.c.id == query_id)).mappings().first()
+
+
+def mark_looked(database: Database, query_id: str) -> None:
+    with database.writing() as connection:
+        connection.execute(QUERIES.update().where(QUERIES.c.id == query_id).values(looked=True))
+
+
+# ---------------------------------------------------------------- thresholds
+
+
+def read_thresholds(database: Database, controller: User) -> dict[str, float]:
+    query = sa.select(THRESHOLDS).where(THRESHOLDS.c.user_id == controller.id)
+    with database.reading() as connection:
+        own = {row["priority"]: float(row["percent"]) for row in connection.execute(query).mappings()}
+    return PRIORITIES | own
+
+
+def save_thresholds(database: Database, controller: User, percents: Mapping[str, float]) -> None:
+    with database.writing() as connection:
+        connection.execute(THRESHOLDS.delete().where(THRESHOLDS.c.user_id == controller.id))
+        rows = [{"user_id": controller.id, "priority": p, "percent": percents[p]} for p in PRIORITIES]
+        connection.execute(THRESHOLDS.insert(), rows)
+        listed = ", ".join(f"{p} {percents[p]:g} %" for p in PRIORITIES)
+        write_audit(connection, controller.name, "changed thresholds", detail=listed)

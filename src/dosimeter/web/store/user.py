@@ -1,0 +1,18 @@
+"""Who is signed in, as a value: what the tables know of a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["analyst", "controller"]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody who is signed in. ``session`` is the digest of their session, empty for an API token."""
+
+    id: str
+    name: str
+    role: Role
+    session: str = ""

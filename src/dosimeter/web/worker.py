@@ -1,0 +1,248 @@
+"""Long computations: one thread per dataset, with progress and cancel. The same work asked for twice runs once.
+
+An engine is not shared between threads, so everything that touches a dataset's engine runs on its worker. Releases go
+first, then what somebody looks at, then what is looked up on the side, which gives way to a release. A look begins with
+the data as they are then, and no job leaves a snapshot behind. Pages wait a moment for a result, and otherwise show how
+far it is and ask again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal
+
+from dosimeter.dataset import Dataset
+from dosimeter.errors import DosimeterError, Interrupted
+from dosimeter.web.log import report_bug
+from dosimeter.web.store import make_identifier
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+MOST_KEPT = 64  # finished jobs whose results are remembered
+MOST_HEAVY = 12  # and of those that hold a table's worth of numbers
+BROKEN = "The computation failed: a bug of ours. It is in the server's log."
+LONGEST_STOP = 5.0
+PATIENCE = 1.2  # seconds a page waits for a computation before it shows progress instead
+
+
+class Rank(IntEnum):
+    """What a worker runs first."""
+
+    RELEASE = 0
+    LOOK = 1
+    ASIDE = 2
+
+
+class Meter:
+    """How far the work is, and of which data it is. Called by the work; raises once it is to stop."""
+
+    def __init__(self) -> None:
+        self.steps: tuple[int, int] | None = None
+        self.stopped = False
+        self.digest = ""
+
+    def __call__(self, done: int, total: int) -> None:
+        if self.stopped:
+            raise Interrupted("Stopped.")
+        self.steps = (done, total)
+
+
+Work = Callable[[Dataset, Meter], Any]
+
+
+@dataclass(slots=True, repr=False)
+class Job:
+    """One computation on one dataset. ``result`` and ``error`` are for the controller alone."""
+
+    id: str
+    dataset: str
+    key: Hashable
+    title: str
+    meter: Meter
+    rank: Rank
+    heavy: bool
+    state: State = "waiting"
+    result: Any = None
+    error: DosimeterError | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def cancellable(self) -> bool:
+        return self.rank is not Rank.RELEASE
+
+    def __repr__(self) -> str:
+        return f"Job({self.title!r}, {self.state})"
+
+
+class DatasetWorker:
+    """A dataset, its engine's thread, and the results that were computed lately."""
+
+    def __init__(self, name: str, dataset: Dataset) -> None:
+        self.name = name
+        self.dataset = dataset
+        self.digest = ""  # of the data as the latest look saw them
+        self._jobs: OrderedDict[Hashable, Job] = OrderedDict()
+        self._guard = threading.Lock()
+        self._changed = threading.Condition(self._guard)
+        self._queue: list[tuple[int, int, Job, Work]] = []
+        self._numbers = itertools.count()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run_jobs, name=f"worker-{name}", daemon=True)
+        self._thread.start()
+
+    def ask(
+        self,
+        key: Hashable,
+        title: str,
+        work: Work,
+        *,
+        wait: float,
+        rank: Rank = Rank.LOOK,
+        heavy: bool = False,
+        revive: bool = False,
+    ) -> Job:
+        """The job for this key: a finished one, the running one, or a new one; after waiting at most so long.
+
+        What was cancelled stays so until somebody asks for it again on purpose: ``revive``, or ``forget``.
+        """
+        with self._guard:
+            job = self._jobs.get(key)
+            if job is None or job.state == "failed" or (revive and job.state == "cancelled"):
+                if self._closing:
+                    raise DosimeterError("The server is stopping.")
+                job = Job(make_identifier(), self.name, key, title, Meter(), rank, heavy)
+                self._jobs[key] = job
+                self._forget_old()
+                heapq.heappush(self._queue, (rank, next(self._numbers), job, work))
+                self._changed.notify()
+            self._jobs.move_to_end(key)
+        if rank is Rank.RELEASE:
+            self._cancel_side_jobs()
+        job.ended.wait(wait)
+        return job
+
+    def _cancel_side_jobs(self) -> None:
+        """What is looked up on the side stops for a release; it begins anew when it is asked for again."""
+        with self._guard:
+            aside = [job for job in self._jobs.values() if job.rank is Rank.ASIDE and job.state == "running"]
+            for job in aside:
+                del self._jobs[job.key]
+        for job in aside:
+            self.cancel(job)
+
+    def _forget_old(self) -> None:
+        """The least recently used results go first."""
+        for most, heavy in ((MOST_HEAVY, True), (MOST_KEPT, False)):
+            finished = [k for k, job in self._jobs.items() if job.ended.is_set() and (job.heavy or not heavy)]
+            for key in finished[: max(0, len(finished) - most)]:
+                del self._jobs[key]
+
+    # ------------------------------------------------------------ in the worker's own thread
+
+    def _run_jobs(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue:
+                    if self._closing:
+                        return
+                    self._changed.wait()
+                _, _, job, work = heapq.heappop(self._queue)
+                if job.meter.stopped:
+                    continue
+                job.state = "running"
+            self._run(job, work)
+            del job, work  # nothing of a finished job is held while the worker waits
+
+    def _run(self, job: Job, work: Work) -> None:
+        state: State = "failed"
+        try:
+            if job.rank is not Rank.RELEASE:  # a release takes the data as they are by itself
+                job.meter.digest = self.digest = self.dataset.renew()
+            job.result = work(self.dataset, job.meter)
+            state = "done"
+        except Interrupted:
+            state = "cancelled"
+        except DosimeterError as error:
+            job.error = error
+        except BaseException as error:  # noqa: BLE001 - a bug, or a library's panic, ends this job and not the thread
+            job.error = DosimeterError(BROKEN)
+            report_bug(job.title, error)
+        finally:
+            self._drop_snapshot(job)
+            with self._guard:  # from here on nobody stops it, so that a late stop cannot hit the next one
+                job.state = state
+            job.ended.set()
+
+    def _drop_snapshot(self, job: Job) -> None:
+        """No snapshot is held between jobs: it would keep a database from tidying up, and the data from changing."""
+        try:
+            self.dataset.engine.refresh()
+        except BaseException as error:  # noqa: BLE001 - the next job opens a lost connection again, or says why not
+            report_bug(f"Tidying up after: {job.title}", error)
+
+    # ------------------------------------------------------------ looking and stopping
+
+    def find(self, job_id: str) -> Job | None:
+        with self._guard:
+            return next((job for job in self._jobs.values() if job.id == job_id), None)
+
+    def peek(self, key: Hashable) -> Job | None:
+        with self._guard:
+            return self._jobs.get(key)
+
+    def forget(self, job: Job) -> bool:
+        """Drop what has ended, so that it is computed again when it is asked for."""
+        with self._guard:
+            if not job.ended.is_set() or self._jobs.get(job.key) is not job:
+                return False
+            del self._jobs[job.key]
+            return True
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def running(self) -> list[Job]:
+        with self._guard:
+            return [job for job in self._jobs.values() if not job.ended.is_set()]
+
+    def share(self, job: Job) -> float | None:
+        """Percent done, where it can be told."""
+        if job.meter.steps is not None:
+            done, total = job.meter.steps
+            return min(100.0, 100.0 * done / total) if total else None
+        return self.dataset.engine.progress() if job.state == "running" else None
+
+    def cancel(self, job: Job) -> bool:
+        """Stop a job; a query that began after the first interrupt must hear the second."""
+        if not job.cancellable:
+            return False
+        with self._guard:
+            job.meter.stopped = True
+            if job.state == "waiting":
+                job.state = "cancelled"
+                job.ended.set()
+                return True
+        deadline = time.monotonic() + LONGEST_STOP
+        while not job.ended.is_set() and time.monotonic() < deadline:
+            with self._guard:
+                if job.state == "running":
+                    self.dataset.engine.interrupt()
+            job.ended.wait(0.05)
+        return job.state == "cancelled"
+
+    def close(self) -> None:
+        """A release that was begun, or waits, is finished; everything else stops."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        for job in sorted(self.running(), key=lambda job: job.state == "running"):  # first what has not begun
+            self.cancel(job)
+        self._thread.join()
+        self.dataset.close()

@@ -1,0 +1,99 @@
+"""The application as it starts: the configuration, the tables, its health, and errors that give nothing away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from web_site import Guest, Site, clinic_settings, make_settings, write_configuration
+
+from dosimeter.errors import DosimeterError, LedgerError, OptionError
+from dosimeter.web.settings import load_settings
+from dosimeter.web.store.database import Database
+from dosimeter.web.store.tables import METADATA, VERSION_TABLE
+
+
+def test_configuration_is_read(tmp_path: Path) -> None:
+    file = write_configuration(tmp_path, 'port = 9000\npublic_url = "https://d.example.org"', "max_epsilon = 1")
+    settings = load_settings(file)
+    assert settings.port == 9000
+    assert settings.secure
+    assert settings.database == str(tmp_path / "site.db")
+    assert settings.datasets["clinic"].max_epsilon == 1.0
+    assert "xxxx" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "dataset", "words"),
+    [
+        ("prot = 1", "", "unknown key 'prot'"),
+        ('port = "1"', "", "port must be of the kind int"),
+        ("port = true", "", "port must be of the kind int"),
+        ("port = 99999", "", "between 0 and 65535"),
+        ('public_url = "d.example.org"', "", "https://"),
+        ("", 'colour = "red"', "unknown key 'colour'"),
+        ("", 'mechanism = "none"', "laplace or gaussian"),
+        ("[[", "", "cannot be read as TOML"),
+    ],
+)
+def test_configuration_is_checked(tmp_path: Path, text: str, dataset: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words.replace("[", r"\[")):
+        load_settings(write_configuration(tmp_path, text, dataset))
+
+
+def test_configuration_needs_its_secret(tmp_path: Path) -> None:
+    file = write_configuration(tmp_path)
+    (tmp_path / "secret").write_text("short")
+    with pytest.raises(OptionError, match="at least 32 bytes"):
+        load_settings(file)
+    (tmp_path / "secret").unlink()
+    with pytest.raises(OptionError, match="dosimeter user secret"):
+        load_settings(file)
+    with pytest.raises(OptionError, match="no configuration file"):
+        load_settings(tmp_path / "nothing.toml")
+
+
+def test_terms_of_an_account_cannot_be_changed_by_the_configuration(site: Site, anna: Guest, carol: Guest) -> None:
+    carol.approve(anna.ask())
+    site.stop()
+    for changes in ({"policy": "budget:5"}, {"algorithm": "fixed"}, {"max_epsilon": 3.0}):
+        with pytest.raises(LedgerError, match="was opened"):
+            Site.start(make_settings(site.settings.database, {"clinic": clinic_settings(**changes)}), {})
+
+
+def test_migrations_make_the_tables_the_code_uses(database: str) -> None:
+    opened = Database(database)
+    try:
+        opened.migrate()
+        opened.migrate()  # nothing to do
+        inspector = sa.inspect(opened.engine)
+        for table in METADATA.tables.values():
+            made = {column["name"]: column for column in inspector.get_columns(table.name)}
+            assert set(made) == set(table.columns.keys())
+            assert {n for n, c in made.items() if not c["nullable"]} == {
+                c.name for c in table.columns if not c.nullable
+            }
+        names = set(inspector.get_table_names())
+        assert VERSION_TABLE in names
+        assert "alembic_version" not in names
+        assert opened.ledger.verify().intact
+    finally:
+        opened.close()
+
+
+def test_health(site: Site) -> None:
+    with site.guest() as guest:
+        assert guest.get("/health").json() == {"status": "ok"}
+
+
+def test_errors_of_the_package_are_not_shown(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dosimeter.web.routes import analyst
+
+    def broken(*_: object, **__: object) -> None:
+        raise DosimeterError("the cell of Xanthippe")
+
+    monkeypatch.setattr(analyst, "list_own", broken)
+    response = anna.get("/queries")
+    assert response.status_code == 503
+    assert "Xanthippe" not in response.text

@@ -1,0 +1,114 @@
+"""Approving: by which algorithm, at which ε, at whose expense, on which data, and with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from web_site import Guest, Site, clinic_settings, read_text
+
+from dosimeter.ledger import Ledger
+
+CLINIC = Path(str(clinic_settings().schema))
+
+
+def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:1", max_epsilon=0.5)})
+    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
+        first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+        assert "Decide without looking" in carol.get(f"/decide/{first}").text
+        assert carol.get(f"/decide/{first}/live").status_code == 403
+        assert carol.approve(first, "0.6").status_code == 409  # above the account's cap
+        assert carol.approve(first, "0.5").status_code == 200
+        answer = api.get(f"/queries/{first}").json()["answer"]
+        assert answer["epsilon"] == 0.5
+        assert answer["error_95"] is not None
+        assert "was looked at" not in answer["guarantee"]
+        carol.act(f"/decide/{second}/look")
+        page = read_text(carol.get(f"/decide/{second}").text)
+        assert "Posterior odds (P3): who thought a statement" in page
+        assert "The reading goes from 0.5 to" in page
+
+
+def test_priority_suggests_a_threshold(site: Site, anna: Guest, carol: Guest) -> None:
+    queries = {priority: anna.ask(priority=priority) for priority in ("high", "normal", "low")}
+    order = [carol.get("/queue").text.index(query) for query in queries.values()]
+    assert order == sorted(order)
+    found = {p: read_text(carol.get(f"/decide/{q}").text) for p, q in queries.items()}
+    assert "Largest ε: 0.1 (" in found["high"]
+    assert "Largest ε: 0.05 (" in found["normal"]
+    assert "Largest ε: 0.03 (" in found["low"]
+    carol.act("/settings", high="80", normal="95", low="97")
+    assert "Largest ε: 0.2 (exact limit 0.25)" in read_text(carol.get(f"/decide/{queries['high']}").text)
+    with site.guest("conrad") as conrad:
+        assert "Largest ε: 0.1 (" in read_text(conrad.get(f"/decide/{queries['high']}").text)
+
+
+def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    assert carol.approve(query_id, "0.06").status_code == 409
+    assert carol.approve(query_id, "0.055").status_code == 422
+    assert carol.approve(query_id, "").status_code == 422
+    asked = read_text(carol.approve(query_id, "0.02", confirmed="0.05").text)
+    assert "Approve at ε = 0.02?" in asked.replace("&nbsp;", " ")  # another ε than agreed to
+    assert carol.approve(query_id, "0.02").status_code == 200
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        account = ledger.account("clinic")
+        assert account is not None
+        entry = account.entries[0]
+    assert str(entry.epsilon) == "0.02"
+    assert entry.request.settings["chosen"] == 0.02
+
+
+def test_what_approving_would_take_from_others(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(policy="paper")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+        anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")  # ten groups allow a larger ε
+        text = read_text(carol.get(f"/decide/{query_id}/others", params={"epsilon": "0.05"}).text)
+    assert "This waiting query could no longer be answered: SELECT COUNT(*) FROM clinic WHERE smoker" in text
+
+
+def test_changed_data_must_be_confirmed(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    data = tmp_path / "clinic.csv"
+    data.write_bytes(CLINIC.with_name("clinic.csv").read_bytes())
+    site = start_site(datasets={"clinic": clinic_settings(data=str(data))})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        carol.approve(anna.ask(), "0.01")
+        lines = data.read_text().splitlines()
+        data.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")  # the same people in another order
+        query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+        assert "The people are the same" in carol.get(f"/decide/{query_id}/confirm?epsilon=0.01").text
+        page = carol.approve(query_id, "0.01")
+        assert "belongs to other data" in page.text  # nothing charged, decide again
+        assert "Answered" in carol.approve(query_id, "0.01", continued="true").text
+
+
+def test_more_people_than_declared_are_the_controllers_business(
+    start_site: Callable[..., Site], tmp_path: Path
+) -> None:
+    data, schema = tmp_path / "clinic.csv", tmp_path / "clinic.toml"
+    data.write_bytes(CLINIC.with_name("clinic.csv").read_bytes())
+    schema.write_text(CLINIC.read_text().replace("individuals = 4000", "individuals = 3999"))
+    site = start_site(datasets={"clinic": clinic_settings(data=str(data), schema=schema)})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        words = "The table holds 4,000 people and the schema declares 3,999"
+        assert words in carol.get(f"/decide/{query_id}").text
+        assert carol.approve(query_id).status_code == 200
+        page = anna.get(f"/queries/{query_id}").text
+        assert "released" in read_text(page)
+        assert "4,000" not in page
+
+
+@pytest.mark.parametrize("reason", ["", "  \n "])
+def test_a_decision_needs_a_reason(site: Site, anna: Guest, carol: Guest, reason: str) -> None:
+    query_id = anna.ask()
+    assert carol.approve(query_id, reason=reason).status_code == 422
+    assert carol.act(f"/decide/{query_id}/deny", reason=reason).status_code == 422
+    assert "waiting" in anna.get(f"/queries/{query_id}").text
+    assert carol.approve(query_id, reason="agreed with the board").status_code == 200
+    assert "agreed with the board" in carol.get(f"/decide/{query_id}").text
+    assert "agreed with the board" not in anna.get(f"/queries/{query_id}").text

@@ -1,0 +1,163 @@
+"""What is measured of a query, and what adds up per person, each by another road than the code's."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from web_site import Site, clinic_settings, read_text
+
+from dosimeter.dataset import Dataset
+from dosimeter.errors import Interrupted
+from dosimeter.ledger import Ledger
+from dosimeter.planning.options import Look
+from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.prepare import prepare_release
+from dosimeter.release.run import release
+from dosimeter.risk.preference import parse_preference
+from dosimeter.web.account_exposure import sum_guarantees
+from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
+from dosimeter.web.worker import Meter
+
+
+def many_people(n: int, seed: int = 3) -> Dataset:
+    dice = np.random.default_rng(seed)
+    table = pa.table({"cost": np.round(dice.gamma(2.0, 3000.0, n), 2), "age": dice.integers(17, 91, n)})
+    schema = {
+        "table": "many", "individuals": n, "reviewed": True,
+        "columns": {
+            "cost": {"type": "decimal", "bounds": [0, 50000], "resolution": 0.01},
+            "age": {"type": "integer", "bounds": [17, 90]},
+        },
+    }  # fmt: skip
+    return Dataset.open(table, schema=schema)
+
+
+def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
+    order = ReleaseOrder(prefer="ratio:0.95")
+    return measure_query(dataset, prepare_release(dataset.schema, sql, Look(), order), Meter())
+
+
+@pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999", "variance:1e-5", "variance:1e-9"])
+def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with many_people(3000) as dataset:
+        whole = dataset.risk("SELECT SUM(cost) FROM many").find(text)
+        monkeypatch.setattr("dosimeter.web.decision.measured.MANY", 10)
+        measured = prepare_many(dataset)
+        assert measured.many
+        preference = parse_preference(text)
+        quick = measured.recall(preference)
+    assert quick is not None
+    assert quick.epsilon == whole.epsilon
+    assert quick.limit == pytest.approx(whole.limit)
+    assert [line.satisfied for line in quick.candidates] == [line.satisfied for line in whole.candidates]
+    assert [line.value for line in quick.candidates] == pytest.approx([line.value for line in whole.candidates])
+
+
+def test_classes_for_the_picture_keep_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with many_people(30_000) as dataset:
+        sensitivities = dataset.risk("SELECT SUM(cost) FROM many").sensitivities
+    drawn = compress_classes(sensitivities)
+    assert len(sensitivities.values) > MANY > len(drawn.values)
+    assert drawn.n == sensitivities.n
+    assert drawn.values[:200].tolist() == sensitivities.values[:200].tolist()
+    assert drawn.values[-200:].tolist() == sensitivities.values[-200:].tolist()
+    exact = float((sensitivities.values * sensitivities.counts).sum())
+    assert float((drawn.values * drawn.counts).sum()) == pytest.approx(exact, rel=1e-12)
+
+
+def test_computation_stops_when_asked() -> None:
+    with many_people(100) as dataset:
+        meter = Meter()
+        meter.stopped = True
+        with pytest.raises(Interrupted):
+            measure_query(
+                dataset,
+                prepare_release(dataset.schema, "SELECT SUM(cost) FROM many", Look(), ReleaseOrder(prefer="ratio:0.9")),
+                meter,
+            )
+
+
+def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
+    """Brute force: every person's PIS by hand, from the raw table, for a COUNT, a SUM and a grouped COUNT."""
+    rows = [
+        (age, kind, hours) for age in range(20, 26) for kind in "ab" for hours in (0, 3, 8) for _ in range(1 + age % 2)
+    ]
+    ages, kinds, hours = (list(column) for column in zip(*rows, strict=True))
+    schema = {
+        "table": "staff", "individuals": len(rows) + 2, "reviewed": True,
+        "columns": {
+            "age": {"type": "integer", "bounds": [0, 100]},
+            "kind": {"type": "category", "values": ["a", "b"]},
+            "hours": {"type": "integer", "bounds": [0, 10]},
+        },
+    }  # fmt: skip
+    queries = [
+        ("SELECT COUNT(*) FROM staff WHERE age >= 23", 0.5, lambda a, k, h: 1.0 if a >= 23 else 0.0),
+        ("SELECT SUM(hours) FROM staff WHERE kind = 'a'", 0.25, lambda a, k, h: h / 10 if k == "a" else 0.0),
+        ("SELECT kind, COUNT(*) FROM staff GROUP BY kind", 0.125, lambda a, k, h: 1.0),
+    ]
+    with (
+        Dataset.open(pa.table({"age": ages, "kind": kinds, "hours": hours}), schema=schema) as dataset,
+        Ledger.open(tmp_path / "l.db") as ledger,
+    ):
+        for sql, epsilon, _ in queries:
+            release(dataset, sql, Look(), ReleaseOrder(epsilon=epsilon, terms=Terms("budget:9")), ledger)
+        account = ledger.account("staff")
+        assert account is not None
+        sums = sum_guarantees(dataset, account.entries, Meter())
+    own = [*sorted((sum(e * share(*row) for _, e, share in queries) for row in rows), reverse=True), 0.0, 0.0]
+    assert sums.total == 0.875
+    assert sums.largest == pytest.approx(own[0])
+    assert sums.holders == sum(abs(value - own[0]) < 1e-9 for value in own)
+    assert sums.untouched == 2
+    expected = sorted({round(value, 12) for value in own}, reverse=True)[:6]
+    assert [value for value, _ in sums.steps] == pytest.approx(expected)
+    assert [people for _, people in sums.steps] == [sum(abs(v - e) < 1e-9 for v in own) for e in expected]
+    assert sums.median == pytest.approx(own[(len(own) - 1) // 2], abs=0.13)
+
+
+def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    """One individual, many rows: who they are is masked, and their guarantees are added as a bound."""
+    rows = [(f"p{n % 40}", f"v{n}", n % 9) for n in range(100)]
+    lines = [",".join(map(str, row)) for row in [("person", "visit", "cost"), *rows]]
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "visits.toml").write_text(
+        'table = "visits"\nindividuals = 40\nunit = "person"\nmax_rows_per_unit = 3\nrow_key = "visit"\n'
+        "reviewed = true\n"
+        '[columns.person]\ntype = "text"\n[columns.visit]\ntype = "text"\n'
+        '[columns.cost]\ntype = "integer"\nbounds = [0, 10]\n'
+    )
+    dataset = clinic_settings(data=str(tmp_path / "visits.csv"), schema=tmp_path / "visits.toml", policy="budget:50")
+    site = start_site(datasets={"visits": dataset})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        for sql, share in (
+            ("SELECT SUM(cost) FROM visits", lambda cost: cost),
+            ("SELECT COUNT(*) FROM visits WHERE cost > 3", lambda cost: cost > 3),
+        ):
+            moved = Counter[str]()
+            for person, _, cost in rows:
+                moved[person] += share(cost)
+            exposed = {person for person, change in moved.items() if change == max(moved.values())}
+            query_id = anna.ask(sql, dataset="visits")
+            page = carol.get(f"/decide/{query_id}").text
+            assert "Largest ε:" in page
+            people = carol.get(f"/decide/{query_id}/people", params={"epsilon": "1"}).text
+            assert "•••" in people
+            assert not re.findall(r"\bp\d+\b", read_text(people))
+            revealed = read_text(carol.act(f"/decide/{query_id}/reveal", epsilon="1").text)
+            first = re.search(r"(\d+) people share this ([^×]+) \d", revealed)  # whoever moves the answer most
+            assert first is not None
+            named = set(first[2].split(", "))
+            assert (int(first[1]), len(named)) == (len(exposed), min(len(exposed), 8))
+            assert named <= exposed
+            groups = carol.get(f"/decide/{query_id}/groups", params={"column": "person", "epsilon": "1"})
+            assert groups.status_code == 422
+            assert carol.approve(query_id, "0.01").status_code == 200
+        sums = read_text(carol.get("/accounts/visits/people").text)
+    assert "Nobody's own guarantees add up to more than 0.0" in sums

@@ -1,0 +1,527 @@
+"""The worker: what goes first, what gives way, data that change under a running server, and what is never read by a
+request's own thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+from httpx import Response
+from waiting import LONGEST_WAIT, wait_until
+from web_site import Guest, Site, clinic_settings, read_text
+
+from dosimeter.dataset import Dataset
+from dosimeter.engines.duckdb import DuckDBEngine
+from dosimeter.errors import DosimeterError, LedgerError
+from dosimeter.ledger import Ledger
+from dosimeter.planning.options import Look
+from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.prepare import prepare_release
+from dosimeter.release.run import release
+from dosimeter.risk.preference import parse_preference
+from dosimeter.web.account_exposure import sum_guarantees
+from dosimeter.web.decision import approve, displaced
+from dosimeter.web.decision.measured import measure_query
+from dosimeter.web.store.tables import QUERIES, USERS
+from dosimeter.web.store.user import User
+from dosimeter.web.worker import DatasetWorker, Job, Meter, Rank
+
+CLINIC = Path(str(clinic_settings().schema))
+FILTERED = "MEDIAN(rdr) FILTER (WHERE smoker) / MEDIAN(rdr) >= 0.5"
+
+
+class Clay:
+    """A dataset whose engine counts, and whose data change when they are told to."""
+
+    def __init__(self) -> None:
+        self.engine = self
+        self.digest = "first"
+        self.log: list[str] = []
+        self.stop = threading.Event()
+
+    def renew(self) -> str:
+        self.log.append("renew")
+        return self.digest
+
+    def refresh(self) -> None:
+        self.log.append("refresh")
+
+    def interrupt(self) -> None:
+        self.stop.set()
+
+    def progress(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        self.log.append("close")
+
+
+@pytest.fixture
+def clay() -> Clay:
+    return Clay()
+
+
+@pytest.fixture
+def worker(clay: Clay) -> Iterator[DatasetWorker]:
+    made = DatasetWorker("clay", clay)  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+def read_view(guest: Guest, query_id: str, form: dict[str, str]) -> dict[str, Any]:
+    """What the page shows once the worker is done, however busy the machine is."""
+    readings: list[dict[str, Any]] = []
+
+    def is_read() -> bool:
+        readings.append(guest.get(f"/decide/{query_id}/live", params=form).json())
+        return readings[-1]["job"] is None
+
+    wait_until(is_read, "the page's numbers are computed")
+    return readings[-1]
+
+
+def fetch(guest: Guest, path: str) -> Response:
+    """A page or a part of it, once it is computed."""
+    responses: list[Response] = []
+
+    def is_computed() -> bool:
+        responses.append(guest.get(path))
+        return responses[-1].status_code != 503 and 'id="job-' not in responses[-1].text
+
+    wait_until(is_computed, f"{path} is computed")
+    return responses[-1]
+
+
+# ---------------------------------------------------------------- the order
+
+
+def test_releases_go_first_and_what_is_on_the_side_last(worker: DatasetWorker) -> None:
+    free, order = threading.Event(), []
+    worker.ask("first", "first", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    for name, rank in (("aside", Rank.ASIDE), ("look", Rank.LOOK), ("look 2", Rank.LOOK), ("release", Rank.RELEASE)):
+        worker.ask(name, name, lambda _d, _m, name=name: order.append(name), wait=0, rank=rank)
+    free.set()
+    wait_until(lambda: len(order) == 4, "all four have run")
+    assert order == ["release", "look", "look 2", "aside"]
+
+
+def test_what_is_on_the_side_stops_for_a_release_and_begins_again(worker: DatasetWorker, clay: Clay) -> None:
+    def slow(_dataset: Any, meter: Meter) -> str:
+        while not clay.stop.wait(0.005):
+            meter(0, 1)
+        meter(0, 1)
+        return "never"
+
+    aside = worker.ask("aside", "aside", slow, wait=0, rank=Rank.ASIDE)
+    wait_until(lambda: aside.state == "running", "the work on the side runs")
+    done = worker.ask("release", "release", lambda _d, _m: "out", wait=LONGEST_WAIT, rank=Rank.RELEASE)
+    assert done.result == "out"
+    assert aside.state == "cancelled"
+    assert worker.ask("aside", "aside", lambda _d, _m: "again", wait=LONGEST_WAIT, rank=Rank.ASIDE).result == "again"
+
+
+def test_a_look_is_not_stopped_by_a_release(worker: DatasetWorker, clay: Clay) -> None:
+    free = threading.Event()
+    look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    wait_until(lambda: look.state == "running", "the look runs")
+    waiting = worker.ask("release", "release", lambda _d, _m: "out", wait=0.1, rank=Rank.RELEASE)
+    assert waiting.state == "waiting"
+    free.set()
+    wait_until(lambda: waiting.state == "done", "the release is done")
+    assert look.state == "done"
+    assert not clay.stop.is_set()
+
+
+def test_late_stop_does_not_hit_the_next_job(worker: DatasetWorker, clay: Clay) -> None:
+    """Whoever stops a job does so while it runs, or not at all: the next one, perhaps a release, is left alone."""
+    job = worker.ask("short", "short", lambda _d, _m: 1, wait=LONGEST_WAIT)
+    worker.cancel(job)
+    assert not clay.stop.is_set()
+
+
+def test_even_a_panic_ends_one_job_only(worker: DatasetWorker, caplog: pytest.LogCaptureFixture) -> None:
+    def panic(_dataset: Any, _meter: Meter) -> None:
+        raise SystemExit("the cell of Xanthippe")
+
+    job = worker.ask("panic", "panic", panic, wait=LONGEST_WAIT)
+    assert job.state == "failed"
+    assert "Xanthippe" not in str(job.error) + caplog.text
+    assert worker.is_alive
+    assert worker.ask("next", "next", lambda _d, _m: 2, wait=LONGEST_WAIT).result == 2
+
+
+def test_every_look_sees_the_data_as_they_are_and_leaves_no_snapshot(worker: DatasetWorker, clay: Clay) -> None:
+    assert worker.ask("a", "a", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "first"
+    clay.digest = "second"
+    assert worker.ask("b", "b", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "second"
+    assert worker.digest == "second"
+    worker.ask("c", "c", lambda _d, _m: None, wait=LONGEST_WAIT, rank=Rank.RELEASE)  # a release renews by itself
+    assert clay.log == ["renew", "refresh", "renew", "refresh", "refresh"]
+
+
+def test_closing_finishes_a_release_that_waits(clay: Clay) -> None:
+    worker, free, out = DatasetWorker("clay", clay), threading.Event(), []  # type: ignore[arg-type]
+    look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    wait_until(lambda: look.state == "running", "the look runs")
+    worker.ask("release", "release", lambda _d, _m: out.append("out"), wait=0, rank=Rank.RELEASE)
+    aside = worker.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=Rank.ASIDE)
+    closing = threading.Thread(target=worker.close)
+    closing.start()
+    wait_until(lambda: aside.state == "cancelled", "closing has stopped what waits on the side")
+    free.set()
+    closing.join()
+    assert out == ["out"]
+    with pytest.raises(DosimeterError, match="stopping"):
+        worker.ask("late", "late", lambda _d, _m: None, wait=0)
+
+
+# ---------------------------------------------------------------- stopping, and asking again on purpose
+
+
+def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna: Guest, carol: Guest) -> None:
+    worker: DatasetWorker = site.state.datasets["clinic"].worker
+    free = threading.Event()
+    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    query_id = anna.ask()
+    assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
+    job = worker.peek(("measured", query_id))
+    assert job is not None
+    assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
+    free.set()
+    for _ in range(2):
+        page = carol.get(f"/decide/{query_id}").text
+        assert "Stopped" in page
+        assert f"/jobs/{job.id}/again" in page
+    again = carol.act(f"/jobs/{job.id}/again")
+    assert (again.status_code, again.headers["hx-refresh"]) == (204, "true")
+    assert "Largest ε: 0.05" in read_text(fetch(carol, f"/decide/{query_id}").text)
+
+
+def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, anna: Guest, carol: Guest) -> None:
+    worker: DatasetWorker = site.state.datasets["clinic"].worker
+    query_id, form, free = anna.ask(), {"preset": "own", "text": FILTERED}, threading.Event()
+    carol.get(f"/decide/{query_id}")
+    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
+    reading = carol.get(f"/decide/{query_id}/live", params=form).json()
+    assert carol.act(f"/jobs/{reading['job']}/cancel").status_code == 204
+    free.set()
+    assert "was stopped" in carol.get(f"/decide/{query_id}", params=form).text  # loading the page restarts nothing
+    assert read_view(carol, query_id, form)["preference"]
+
+
+# ---------------------------------------------------------------- a release that goes wrong
+
+
+def status_of(site: Site, query_id: str) -> str:
+    state = site.state
+    with state.database.reading() as connection:
+        return str(connection.execute(sa.select(QUERIES.c.status).where(QUERIES.c.id == query_id)).scalar_one())
+
+
+def test_unforeseen_error_leaves_the_query_to_be_decided(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the cell of Xanthippe")
+
+    query_id = anna.ask()
+    with monkeypatch.context() as patch:
+        patch.setattr(approve, "release", broken)
+        page = carol.approve(query_id)
+    assert "Nothing was charged: decide again" in page.text
+    assert status_of(site, query_id) == "waiting"
+    assert "Xanthippe" not in page.text + caplog.text
+    assert "Answered" in carol.approve(query_id).text
+
+
+def test_stop_that_was_meant_for_another_does_not_end_a_release(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dosimeter.errors import Interrupted
+
+    calls, real = [], approve.release
+
+    def stray(*arguments: Any) -> object:
+        calls.append(1)
+        if len(calls) == 1:
+            raise Interrupted("Stopped.")
+        return real(*arguments)
+
+    monkeypatch.setattr(approve, "release", stray)
+    query_id = anna.ask()
+    assert "Answered" in carol.approve(query_id).text
+    assert len(calls) == 2
+
+
+def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The release is in the ledger, and the database is away when the web's own table should say so."""
+
+    def away(*_: object) -> str:
+        raise LedgerError("The database is busy.")
+
+    answered, left = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+    with monkeypatch.context() as patch:
+        patch.setattr(approve, "settle_claim", away)
+        for query_id in (answered, left):
+            state = site.state
+            case = {"epsilon": "0.05", "preference": "ratio:0.95", "confirmed": "0.05", "reason": "agreed"}
+            carol.post(f"/decide/{query_id}/approve", data=case | {"csrf": carol.csrf}, follow_redirects=False)
+            assert status_of(site, query_id) == "approving"
+            assert not state._claims
+    assert "Answered" in carol.get(f"/decide/{answered}").text
+    assert "being released" not in carol.get("/queue").text
+    assert status_of(site, left) == "released"
+    with Ledger.open(site.settings.database, create=False) as ledger:
+        account = ledger.account("clinic")
+        assert account is not None
+        assert [entry.status for entry in account.entries] == ["released", "released"]
+
+
+def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, carol: Guest) -> None:
+    """Claimed, and not yet on the worker: whoever opens the queue then must not take the claim away."""
+    state, query_id = site.state, anna.ask()
+    with state.database.reading() as connection:
+        row = connection.execute(sa.select(QUERIES).where(QUERIES.c.id == query_id)).mappings().one()
+        controller = connection.execute(sa.select(USERS).where(USERS.c.name == "carol")).one()
+    claim, _ = approve.claim_query(
+        state, state.datasets["clinic"], {**row, "analyst": "anna"},  # type: ignore[arg-type]
+        User(controller.id, "carol", "controller"), approve.Approval(0.05, "ratio:0.95", continued=False),
+    )  # fmt: skip
+    for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):
+        assert carol.get(path).status_code == 200
+        assert status_of(site, query_id) == "approving"
+    state.end_claim(claim)  # the server was about to stop, and it never ran
+    carol.get("/queue")
+    assert status_of(site, query_id) == "waiting"  # there is no entry: nothing was charged
+
+
+# ---------------------------------------------------------------- what others would lose
+
+
+def test_wide_queries_and_long_looks_are_left_out(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query_id = anna.ask()
+    anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+    anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")
+    path = f"/decide/{query_id}/others"
+    monkeypatch.setattr(displaced, "MOST_NUMBERS", 5)
+    text = read_text(fetch(carol, f"{path}?epsilon=0.01").text)
+    assert "1 of 2 waiting queries were looked at" in text
+    monkeypatch.setattr(displaced, "LONGEST", -1.0)
+    text = read_text(fetch(carol, f"{path}?epsilon=0.02").text)
+    assert "0 of 2 waiting queries were looked at" in text
+
+
+# ---------------------------------------------------------------- data that change under a running server
+
+
+def test_changed_file_needs_no_restart(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    data = tmp_path / "clinic.csv"
+    data.write_bytes(CLINIC.with_name("clinic.csv").read_bytes())
+    site = start_site(datasets={"clinic": clinic_settings(data=str(data))})
+    three = {"preset": "own", "text": "COUNT(rdr) FILTER (WHERE diagnosis = 'Wilson disease') >= 3"}
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        assert "none" not in read_view(carol, query_id, three)["fragments"]["line"]
+        assert "from 3 to 2" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
+        text = data.read_text()
+        data.write_text(text.replace("Wilson disease", "Migraine", 1))  # two are left
+        changed = fetch(carol, f"/decide/{query_id}/people?epsilon=1.5")
+        assert changed.status_code == 409
+        assert "The data changed" in changed.text
+        assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text  # measured again
+        assert "ε: none" in read_view(carol, query_id, three)["fragments"]["line"]
+        assert "from 2 to 1" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
+        data.write_text(text)
+        assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text
+        assert "from 3 to 2" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
+
+
+def test_blind_approval_goes_on_after_the_data_changed(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    data = tmp_path / "clinic.csv"
+    data.write_bytes(CLINIC.with_name("clinic.csv").read_bytes())
+    site = start_site(datasets={"clinic": clinic_settings(data=str(data), algorithm="fixed", policy="budget:5")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        assert "Answered" in carol.approve(anna.ask(), "0.1").text
+        lines = data.read_text().splitlines()
+        data.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+        query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+        confirm = carol.approve(query_id, "0.1", confirmed="")
+        assert 'name="continued"' in confirm.text
+        assert "Answered" in carol.approve(query_id, "0.1", continued="true").text
+
+
+def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]) -> None:
+    """A table of PostgreSQL changes while the server runs: nothing is held open, and the next look sees it."""
+    import psycopg
+
+    url = create_database()
+    schema = {
+        "table": "clinic", "individuals": 100, "reviewed": True,
+        "columns": {"age": {"type": "integer", "bounds": [0, 100]}, "smoker": {"type": "boolean"}},
+    }  # fmt: skip
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("CREATE TABLE clinic (age bigint, smoker boolean)")
+        server.execute("INSERT INTO clinic SELECT 20 + n % 40, n < 3 FROM generate_series(0, 99) AS n")
+        worker = DatasetWorker("clinic", Dataset.open(url, schema=schema, table="clinic"))
+        order = ReleaseOrder(prefer="ratio:0.9")
+        sql = "SELECT COUNT(*) FROM clinic WHERE smoker"
+        prepared = prepare_release(worker.dataset.schema, sql, Look(), order)
+        before = worker.ask("a", "a", lambda d, m: measure_query(d, prepared, m), wait=LONGEST_WAIT)
+        assert before.state == "done", before.error
+        held = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND datname = current_database()"
+        assert server.execute(held).fetchone() == (0,)
+        server.execute("UPDATE clinic SET smoker = true WHERE age = 30")
+        after = worker.ask("b", "b", lambda d, m: measure_query(d, prepared, m), wait=LONGEST_WAIT)
+        worker.close()
+    assert before.result.exact == {"count": (3.0,)}
+    assert after.result.exact == {"count": (6.0,)}
+    assert after.result.fingerprint != before.result.fingerprint
+
+
+# ---------------------------------------------------------------- only the worker reads data
+
+
+def test_request_threads_never_read_the_data(
+    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its measurement was dropped and made again, an own condition with FILTER is evaluated on the worker too."""
+    readers: set[str] = set()
+    read = DuckDBEngine.fetch
+
+    def watch(self: DuckDBEngine, query: Any) -> Any:
+        readers.add(threading.current_thread().name)
+        return read(self, query)
+
+    monkeypatch.setattr(DuckDBEngine, "fetch", watch)
+    monkeypatch.setattr("dosimeter.web.worker.MOST_HEAVY", 1)
+    first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+    form = {"preset": "own", "text": FILTERED}
+    for query_id in (first, second, first, second, first):
+        reading = read_view(carol, query_id, form)
+        assert reading["preference"], reading
+        carol.approve(query_id, "0.001", FILTERED, confirmed="")
+    assert readers == {"worker-clinic"}
+
+
+def test_filter_is_refused_in_another_thread() -> None:
+    table = pa.table({"age": [20, 30, 40], "smoker": [True, False, True]})
+    schema = {
+        "table": "t", "individuals": 3, "reviewed": True,
+        "columns": {"age": {"type": "integer", "bounds": [0, 100]}, "smoker": {"type": "boolean"}},
+    }  # fmt: skip
+    with Dataset.open(table, schema=schema) as dataset:
+        prepared = prepare_release(dataset.schema, "SELECT SUM(age) FROM t", Look(), ReleaseOrder(prefer="ratio:0.9"))
+        measured = measure_query(dataset, prepared, Meter())
+        preference = parse_preference(FILTERED)
+        assert measured.recall(preference) is None
+        problems: list[BaseException] = []
+
+        def elsewhere() -> None:
+            try:
+                measured.choose(preference)
+            except DosimeterError as error:
+                problems.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert len(problems) == 1
+        assert measured.choose(preference) == measured.recall(preference)
+
+
+def test_notes_on_the_page_are_those_of_find(site: Site, anna: Guest, carol: Guest) -> None:
+    """A value that the schema does not list is noted, by whichever road the preference was evaluated."""
+    query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE sex = 'M'")
+    page = read_text(fetch(carol, f"/decide/{query_id}").text)
+    with Dataset.open(str(CLINIC.with_name("clinic.csv")), schema=CLINIC) as dataset:
+        notes = dataset.risk("SELECT COUNT(*) FROM clinic WHERE sex = 'M'").find("ratio:0.95").notes
+    assert any("'M'" in note for note in notes)
+    for note in notes:
+        assert note.replace("'", "&#39;") in page or note in page
+
+
+# ---------------------------------------------------------------- joins
+
+
+def join_case(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "people.csv").write_text("district,age\n" + "".join(f"d{n % 3},{20 + n}\n" for n in range(30)))
+    (tmp_path / "places.csv").write_text("district,rural\nd0,true\nd1,false\nd2,false\n")
+    (tmp_path / "sizes.csv").write_text("district,big\nd0,false\nd1,true\nd2,true\n")
+    schema = tmp_path / "people.toml"
+    tables = "".join(
+        f'[tables.{name}]\nsource = "{tmp_path / name}.csv"\npublic = true\nkey = "district"\n'
+        f'[tables.{name}.columns.district]\ntype = "text"\n[tables.{name}.columns.{flag}]\ntype = "boolean"\n'
+        for name, flag in (("places", "rural"), ("sizes", "big"))
+    )
+    schema.write_text(
+        'table = "people"\nindividuals = 30\nreviewed = true\n[columns.district]\ntype = "text"\n'
+        f'[columns.age]\ntype = "integer"\nbounds = [0, 100]\n{tables}'
+    )
+    return tmp_path / "people.csv", schema
+
+
+JOINED = "SELECT COUNT(*) FROM people JOIN places ON people.district = places.district WHERE rural"
+BIG = "SELECT COUNT(*) FROM people JOIN sizes ON people.district = sizes.district WHERE big"
+
+
+def test_sums_per_person_where_queries_join(tmp_path: Path) -> None:
+    data, schema = join_case(tmp_path)
+    with Dataset.open(str(data), schema=schema) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        for sql, epsilon in ((JOINED, 0.5), ("SELECT COUNT(*) FROM people WHERE age < 25", 0.25)):
+            release(dataset, sql, Look(), ReleaseOrder(epsilon=epsilon, terms=Terms("budget:9")), ledger)
+        account = ledger.account("people")
+        assert account is not None
+        sums = sum_guarantees(dataset, account.entries, Meter())
+    assert sums.bound
+    assert (sums.total, sums.largest) == (0.75, 0.75)
+
+
+def test_joined_tables_are_not_mixed_up_between_queries(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    """What one measurement knew of its joined table is not another's after the snapshot was let go."""
+    data, schema = join_case(tmp_path)
+    site = start_site(datasets={"people": clinic_settings(data=str(data), schema=schema, policy="budget:50")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        first, second = anna.ask(JOINED, dataset="people"), anna.ask(BIG, dataset="people")
+        for query_id in (first, second):
+            assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text
+        for query_id, count in ((first, "from 10 to 9"), (second, "from 20 to 19"), (first, "from 10 to 9")):
+            people = fetch(carol, f"/decide/{query_id}/people?epsilon=1")
+            assert count in read_text(people.text), people.text
+            site.state.datasets["people"].worker._jobs.pop(_people_key(site))
+
+
+def _people_key(site: Site) -> Any:
+    finished: dict[Any, Job] = site.state.datasets["people"].worker._jobs
+    return next(key for key in finished if key[0] == "people")
+
+
+def test_everything_is_closed_whatever_fails(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, closed = site.state, []
+    monkeypatch.setattr(type(state.database), "close", lambda _self: closed.append("database"))
+
+    class Broken:
+        name = "broken"
+
+        @property
+        def worker(self) -> Any:
+            return self
+
+        def close(self) -> None:
+            raise RuntimeError("broken")
+
+    monkeypatch.setitem(state.datasets, "broken", Broken())
+    with pytest.raises(RuntimeError, match="broken"):
+        state.close()
+    assert closed == ["database"]
+    assert not state.datasets["clinic"].worker.is_alive
+    monkeypatch.undo()
+    state.database.close()
