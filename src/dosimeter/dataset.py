@@ -294,13 +294,13 @@ class Dataset:
     ) -> Answer:
         """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
         from dosimeter.ledger import Ledger
-        from dosimeter.release import ReleaseOrder, Terms, release
+        from dosimeter.release import ReleaseOrder, Terms, read_way, release
 
         if not isinstance(ledger, Ledger):
             raise OptionError("ledger must be an open Ledger: with Ledger.open(path) as ledger: …")
         look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
         order = ReleaseOrder(
-            epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection,
+            read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection),
             terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
             again=again, continued=continued, other_people=other_people, clamp=clamp,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DatasetStopped
 from dosimeter.planning.options import Look
+from dosimeter.release import Fixed
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.run import release
@@ -50,7 +51,7 @@ def wards() -> Any:
 
 
 def look(dataset: Dataset, ledger: Ledger, sql: str, analyst: str | None = None) -> None:
-    preview_release(dataset, sql, Look(), ReleaseOrder(epsilon=0.01, terms=Terms("budget:9"), analyst=analyst), ledger)
+    preview_release(dataset, sql, Look(), ReleaseOrder(Fixed(0.01), terms=Terms("budget:9"), analyst=analyst), ledger)
 
 
 def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> str:
@@ -139,7 +140,7 @@ def test_the_record_names_who_said_that_the_people_are_the_same(ledger: Ledger) 
         rows = {name: values[at:] for name, values in ROWS.items()}
         with Dataset.open(pa.table(rows), schema=WARDS) as dataset:
             order = ReleaseOrder(
-                epsilon=0.01, terms=Terms("budget:9"), analyst=people[0], approved_by=people[1], continued=True
+                Fixed(0.01), terms=Terms("budget:9"), analyst=people[0], approved_by=people[1], continued=True
             )
             release(dataset, SMOKERS, Look(), order, ledger)
     shown = ledger.describe()["datasets"][0]["continuations"]

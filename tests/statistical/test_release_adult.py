@@ -12,6 +12,7 @@ from scipy.stats import binom
 
 from dosimeter import Dataset, Ledger
 from dosimeter.planning.options import Look
+from dosimeter.release import Selected
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
 
@@ -64,7 +65,7 @@ def test_the_dry_run_tells_how_often_the_preference_breaks(
     mechanism: Literal["laplace", "gaussian"],
     selection: Literal["sharp", "paper"],
 ) -> None:
-    order = ReleaseOrder(svt=EPSILON_SVT, variance=TAU, selection=selection, terms=Terms("budget:50"))
+    order = ReleaseOrder(Selected(EPSILON_SVT, TAU, selection), terms=Terms("budget:50"))
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         document = preview_release(adult_dataset, Q1, Look(mechanism=mechanism), order, ledger)
     share = SHARES[mechanism, selection]

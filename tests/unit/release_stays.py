@@ -9,6 +9,7 @@ import pyarrow as pa
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.ledger import Account
 from dosimeter.planning.options import Look
+from dosimeter.release import read_way
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
 
@@ -74,4 +75,6 @@ def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> list[dict
 def preview(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> dict[str, Any]:
     looks = {name: options.pop(name) for name in ("mechanism", "candidates") if name in options}
     terms = Terms(policy=options.pop("policy", None))
-    return preview_release(dataset, sql, Look(**looks), ReleaseOrder(terms=terms, **options), ledger)
+    names = ("epsilon", "prefer", "svt", "variance", "selection", "chosen")
+    way = read_way(**{name: options.pop(name) for name in names if name in options})
+    return preview_release(dataset, sql, Look(**looks), ReleaseOrder(way, terms=terms, **options), ledger)

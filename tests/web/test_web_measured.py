@@ -16,6 +16,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
 from dosimeter.ledger import Ledger
 from dosimeter.planning.options import Look
+from dosimeter.release import Fixed, read_way
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
@@ -39,7 +40,7 @@ def many_people(n: int, seed: int = 3) -> Dataset:
 
 
 def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
-    order = ReleaseOrder(prefer="ratio:0.95")
+    order = ReleaseOrder(read_way(prefer="ratio:0.95"))
     return measure_query(dataset, prepare_release(dataset.schema, sql, Look(), order), Meter())
 
 
@@ -78,7 +79,9 @@ def test_computation_stops_when_asked() -> None:
         with pytest.raises(Interrupted):
             measure_query(
                 dataset,
-                prepare_release(dataset.schema, "SELECT SUM(cost) FROM many", Look(), ReleaseOrder(prefer="ratio:0.9")),
+                prepare_release(
+                    dataset.schema, "SELECT SUM(cost) FROM many", Look(), ReleaseOrder(read_way(prefer="ratio:0.9"))
+                ),
                 meter,
             )
 
@@ -107,7 +110,7 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
         Ledger.open(tmp_path / "l.db") as ledger,
     ):
         for sql, epsilon, _ in queries:
-            release(dataset, sql, Look(), ReleaseOrder(epsilon=epsilon, terms=Terms("budget:9")), ledger)
+            release(dataset, sql, Look(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
         account = ledger.account("staff")
         assert account is not None
         sums = sum_guarantees(dataset, account.entries, Meter())

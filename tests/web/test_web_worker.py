@@ -20,6 +20,7 @@ from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import Ledger
 from dosimeter.planning.options import Look
+from dosimeter.release import Fixed, read_way
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
@@ -372,7 +373,7 @@ def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]
         server.execute("CREATE TABLE clinic (age bigint, smoker boolean)")
         server.execute("INSERT INTO clinic SELECT 20 + n % 40, n < 3 FROM generate_series(0, 99) AS n")
         worker = DatasetWorker("clinic", Dataset.open(url, schema=schema, table="clinic"))
-        order = ReleaseOrder(prefer="ratio:0.9")
+        order = ReleaseOrder(read_way(prefer="ratio:0.9"))
         sql = "SELECT COUNT(*) FROM clinic WHERE smoker"
         prepared = prepare_release(worker.dataset.schema, sql, Look(), order)
         before = worker.ask("a", "a", lambda d, m: measure_query(d, prepared, m), wait=LONGEST_WAIT)
@@ -419,7 +420,9 @@ def test_filter_is_refused_in_another_thread() -> None:
         "columns": {"age": {"type": "integer", "bounds": [0, 100]}, "smoker": {"type": "boolean"}},
     }  # fmt: skip
     with Dataset.open(table, schema=schema) as dataset:
-        prepared = prepare_release(dataset.schema, "SELECT SUM(age) FROM t", Look(), ReleaseOrder(prefer="ratio:0.9"))
+        prepared = prepare_release(
+            dataset.schema, "SELECT SUM(age) FROM t", Look(), ReleaseOrder(read_way(prefer="ratio:0.9"))
+        )
         measured = measure_query(dataset, prepared, Meter())
         preference = parse_preference(FILTERED)
         assert measured.recall(preference) is None
@@ -477,7 +480,7 @@ def test_sums_per_person_where_queries_join(tmp_path: Path) -> None:
     data, schema = join_case(tmp_path)
     with Dataset.open(str(data), schema=schema) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
         for sql, epsilon in ((JOINED, 0.5), ("SELECT COUNT(*) FROM people WHERE age < 25", 0.25)):
-            release(dataset, sql, Look(), ReleaseOrder(epsilon=epsilon, terms=Terms("budget:9")), ledger)
+            release(dataset, sql, Look(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
         account = ledger.account("people")
         assert account is not None
         sums = sum_guarantees(dataset, account.entries, Meter())

@@ -85,7 +85,7 @@ def release(
     from dosimeter.dataset import Dataset
     from dosimeter.ledger import Ledger
     from dosimeter.planning import Look, note_singled_out
-    from dosimeter.release import ReleaseOrder, Terms, preview_release
+    from dosimeter.release import ReleaseOrder, Terms, preview_release, read_way
     from dosimeter.release import release as release_answer
 
     look = Look(
@@ -93,7 +93,7 @@ def release(
         groups.value, method.value, sensitivity, min_rows,
     )  # fmt: skip
     order = ReleaseOrder(
-        epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection.value,
+        read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection.value),
         terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
         again=again, continued=continued, other_people=other_people, clamp=clamp,
     )  # fmt: skip

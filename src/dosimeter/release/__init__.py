@@ -8,9 +8,8 @@ from dosimeter.release.account_terms import agree_on_terms, open_books
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
-from dosimeter.release.order import Algorithm, Answer, Prepared, ReleaseOrder, Terms
+from dosimeter.release.order import Answer, Prepared, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.promises import promise_chosen, promise_fixed, promise_found
 from dosimeter.release.run import hand_out, release
 from dosimeter.release.selection import (
     SelectionProblem,
@@ -20,13 +19,19 @@ from dosimeter.release.selection import (
     svt_sensitivity,
     violation_share,
 )
+from dosimeter.release.ways.fixed import Fixed
+from dosimeter.release.ways.found import Found
+from dosimeter.release.ways.reading import read_way
+from dosimeter.release.ways.selected import Selected
 
 __all__ = [
     "Aftermath",
-    "Algorithm",
     "Answer",
+    "Fixed",
+    "Found",
     "Prepared",
     "ReleaseOrder",
+    "Selected",
     "SelectionProblem",
     "Terms",
     "add_noise",
@@ -39,9 +44,7 @@ __all__ = [
     "outcome_distribution",
     "prepare_release",
     "preview_release",
-    "promise_chosen",
-    "promise_fixed",
-    "promise_found",
+    "read_way",
     "recall_look",
     "release",
     "select_epsilon",

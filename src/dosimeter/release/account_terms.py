@@ -92,7 +92,7 @@ def agree_on_terms(
             )
         opening = AccountOpening(
             policy=policy,
-            algorithm=order.algorithm,
+            algorithm=order.way.algorithm,
             delta_total=default_delta_total(prepared.n) if total is None else total,
             max_epsilon=cap,
             individuals=prepared.n,
@@ -101,7 +101,7 @@ def agree_on_terms(
             identities=identities,
         )
         return Agreement(opening=opening)
-    account.check_terms(algorithm=order.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
+    account.check_terms(algorithm=order.way.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
     if account.is_of(schema, source):
         if identities is None or (schema, source) in account.identified:
             return Agreement()
@@ -133,6 +133,7 @@ def open_books(account: Account | None, opening: AccountOpening | None, prepared
 
 def write_request(prepared: Prepared, source: str) -> Request:
     order, mechanism = prepared.order, prepared.mechanism
+    recorded = order.way.record()
     return Request(
         query=prepared.plan.sql,
         plan_digest=prepared.plan.digest,
@@ -140,26 +141,23 @@ def write_request(prepared: Prepared, source: str) -> Request:
         schema_digest=prepared.schema_digest,
         source_digest=source,
         request_digest=digest_request(prepared, source),
-        algorithm=order.algorithm,
+        algorithm=order.way.algorithm,
         mechanism=mechanism.name,
         calibration=mechanism.calibration,
         delta=prepared.delta,
         software=f"dosimeter {__version__}",
         analyst=order.analyst,
         purpose=order.purpose,
-        preference=prepared.preference.text if prepared.preference is not None else None,
-        tau=None if order.variance is None else exact_decimal(order.variance),
-        selection=order.selection if order.svt is not None else None,
+        preference=recorded.preference,
+        tau=recorded.tau,
+        selection=recorded.selection,
         settings={
             "indicator": prepared.look.indicator,
             "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
             "min_rows": prepared.look.min_rows,
             "clamp": order.clamp,
-            **{
-                name: value
-                for name in ("chosen", "reference", "approved_by")
-                if (value := getattr(order, name)) is not None
-            },
+            **recorded.settings,
+            **{name: value for name in ("reference", "approved_by") if (value := getattr(order, name)) is not None},
         },
     )
 
@@ -170,24 +168,12 @@ def digest_request(prepared: Prepared, source_digest: str) -> str:
     Who asks does not count, and neither does clamping: it works on the numbers that were released already. A change
     here makes every ledger in use charge anew for what it answered before.
     """
-    order, look = prepared.order, prepared.look
+    way = prepared.order.way
     content = {
         "plan": prepared.plan.digest,
         "source": source_digest,
         "mechanism": [prepared.mechanism.name, prepared.mechanism.calibration, write_decimal(prepared.delta)],
-        "algorithm": order.algorithm,
-        "epsilon": _write_optional(order.epsilon),
-        "preference": None if prepared.preference is None else prepared.preference.text,
-        "svt": write_decimal(prepared.epsilon_svt),
-        "variance": _write_optional(order.variance),
-        "selection": order.selection if order.svt is not None else None,
-        "indicator": look.indicator if order.prefer is not None else None,
-        "candidates": None
-        if order.epsilon is not None
-        else [write_decimal(exact_decimal(c)) for c in prepared.candidates],
-    } | ({} if order.chosen is None else {"chosen": _write_optional(order.chosen)})
+        "algorithm": way.algorithm,
+        **way.identify(prepared.look, prepared.candidates),
+    }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _write_optional(number: float | None) -> str | None:
-    return None if number is None else write_decimal(exact_decimal(number))

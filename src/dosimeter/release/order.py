@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from dosimeter.errors import OptionError
 from dosimeter.ledger import (
     exact_decimal,
 )
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
-from dosimeter.risk import Preference, PreferenceFunction
-
-Algorithm = Literal["fixed", "find", "find-and-release"]
-Selection = Literal["sharp", "paper"]
+from dosimeter.release.ways.base import Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +25,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrder:
-    """Everything a release was asked to do. Exactly one of epsilon, prefer, or svt with variance."""
+    """Everything a release was asked to do. ``way``: how ε is set."""
 
-    epsilon: float | None = None
-    prefer: str | PreferenceFunction | None = None
-    svt: float | None = None
-    variance: float | None = None
-    selection: Selection = "sharp"
+    way: Way
     terms: Terms = Terms()
     analyst: str | None = None
     purpose: str | None = None
@@ -43,33 +35,8 @@ class ReleaseOrder:
     continued: bool = False
     other_people: bool = False  # accounts of an earlier version that do not name their data yet hold other people
     clamp: bool = False
-    chosen: float | None = None  # algorithm 1: the controller's own pick, a remaining candidate not above the found ε
     reference: str | None = None  # what the caller finds the entry by again; it and who approved go on record
     approved_by: str | None = None
-
-    def __post_init__(self) -> None:
-        ways = [self.epsilon is not None, self.prefer is not None, self.svt is not None or self.variance is not None]
-        if sum(ways) != 1:
-            raise OptionError(
-                "Say how ε is set, in exactly one way: --epsilon E, --prefer P, or --svt EPS with --variance TAU."
-            )
-        for name, value in (("--epsilon", self.epsilon), ("--svt", self.svt), ("--variance", self.variance)):
-            if value is not None and not 0.0 < value < float("inf"):
-                raise OptionError(f"{name} must be a positive number.")
-        if (self.svt is None) != (self.variance is None):
-            raise OptionError("--svt and --variance go together: the budget of the noisy test, and its threshold.")
-        if self.selection not in ("sharp", "paper"):
-            raise OptionError("--selection must be sharp or paper.")
-        if self.chosen is not None and self.prefer is None:
-            raise OptionError(
-                "A chosen ε goes with a preference: it may not lie above the ε that the preference finds."
-            )
-
-    @property
-    def algorithm(self) -> Algorithm:
-        if self.epsilon is not None:
-            return "fixed"
-        return "find" if self.prefer is not None else "find-and-release"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,7 +79,6 @@ class Prepared:
     n: int
     mechanism: Mechanism
     candidates: tuple[float, ...]
-    preference: Preference | None
     order: ReleaseOrder
     look: Look
     schema_digest: str
@@ -123,4 +89,4 @@ class Prepared:
 
     @property
     def epsilon_svt(self) -> Decimal:
-        return exact_decimal(self.order.svt or 0, name="--svt")
+        return self.order.way.epsilon_svt

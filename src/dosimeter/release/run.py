@@ -9,27 +9,23 @@ only after the charge is on disk.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
-from dosimeter.influence import Measured, measure_exactly
+from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
     Account,
-    Books,
-    Charge,
-    DenialReason,
     Entry,
     IncidentKind,
     Ledger,
     Request,
     Reservation,
-    exact_decimal,
     refuse_stopped,
     warn_of_delta,
 )
@@ -46,11 +42,9 @@ from dosimeter.release.account_terms import (
 from dosimeter.release.noisy_vector import GroupKey, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.promises import promise_chosen, promise_fixed, promise_found
-from dosimeter.release.selection import SelectionProblem, select_epsilon
+from dosimeter.release.ways.base import Grant
 
 if TYPE_CHECKING:
-    from dosimeter.assessment import Risk
     from dosimeter.release.measurable import Measurable
 
 
@@ -68,7 +62,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     source = dataset.renew()
     account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
     request = write_request(prepared, source)
-    if account is not None and not (order.again or callable(order.prefer)):  # callables all look the same in writing
+    if account is not None and not order.again and order.way.can_be_told_apart:
         earlier = account.find_answer(request.request_digest)
         if earlier is not None:
             if entered.identification is not None:
@@ -143,7 +137,7 @@ def _measure_or_stop(
         )
 
     try:
-        return _measure(dataset, prepared)
+        return prepared.order.way.measure(dataset, prepared)
     except SourceUnreachable:
         raise
     except DataError:
@@ -174,107 +168,6 @@ def _find_other_settings(account: Account | None, request: Request) -> str | Non
     return next(same, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
-    """What the account grants: a charge, and whether an answer follows; for a denial why, which the controller sees."""
-
-    charge: Charge
-    reason: DenialReason | None = None
-
-    @property
-    def status(self) -> Literal["reserved", "denied"]:
-        return "reserved" if self.reason is None else "denied"
-
-
-Grant = Callable[[Books], Granted]
-
-
-# ---------------------------------------------------------------- the three ways to an ε
-
-
-def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
-    """Everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
-    if prepared.order.algorithm == "fixed":
-        return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), _grant_fixed(prepared)
-    risk = dataset.assess_plan(prepared.plan, prepared.look)
-    if prepared.order.algorithm == "find":
-        return risk.measured(), _grant_found(prepared, risk)
-    return risk.measured(), _grant_selected(prepared, risk)
-
-
-def _deny(reason: DenialReason) -> Granted:
-    return Granted(Charge(Decimal(0)), reason)
-
-
-def _grant_fixed(prepared: Prepared) -> Grant:
-    epsilon = prepared.order.epsilon
-    assert epsilon is not None
-
-    def grant(books: Books) -> Granted:
-        if not books.remaining((epsilon,)):
-            return _deny(books.find_obstacle((epsilon,)))
-        return Granted(books.charge(epsilon))
-
-    return grant
-
-
-def _grant_found(prepared: Prepared, risk: Risk) -> Grant:
-    """Algorithm 1: the largest remaining candidate that meets the preference (G2)."""
-    assert prepared.preference is not None
-    choice = risk.find(prepared.preference, candidates=prepared.candidates)
-    meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
-    chosen = prepared.order.chosen
-
-    def grant(books: Books) -> Granted:
-        if not meeting:
-            return _deny("preference")
-        remaining = books.remaining(meeting)
-        if not remaining:
-            return _deny(books.find_obstacle(meeting))
-        epsilon = max(remaining) if chosen is None else chosen
-        if epsilon > max(remaining):
-            return _deny("chosen")
-        if not books.remaining((epsilon,)):
-            return _deny(books.find_obstacle((epsilon,)))
-        return Granted(books.charge(epsilon))
-
-    return grant
-
-
-def _grant_selected(prepared: Prepared, risk: Risk) -> Grant:
-    """Find and release ε: the noisy test over the remaining candidates; its cost is charged even for a denial (O1)."""
-    problem = selection_problem(prepared, risk)
-
-    def grant(books: Books) -> Granted:
-        remaining = books.remaining(prepared.candidates)
-        if not remaining:
-            return _deny(books.find_obstacle(prepared.candidates))  # O2: no test, no charge
-        epsilon = select_epsilon(replace(problem, candidates=remaining), method=prepared.order.selection)
-        if epsilon is None:
-            return Granted(books.charge(None), "noisy test")
-        return Granted(books.charge(epsilon))
-
-    return grant
-
-
-def selection_problem(prepared: Prepared, risk: Risk) -> SelectionProblem:
-    """The noisy test's input. V2 needs each PIS to follow from the individual's own rows to the bit, so these come
-    from the contributions row by row: merging values that differ by rounding would look at other people's."""
-    assert prepared.order.variance is not None
-    assert prepared.order.svt is not None
-    return SelectionProblem(
-        n=prepared.n,
-        k=risk.k,
-        sensitivity=risk.sensitivity,
-        mechanism=prepared.mechanism,
-        values=risk.contributions.norms(prepared.mechanism.norm),
-        counts=risk.contributions.people,
-        candidates=prepared.candidates,
-        threshold=prepared.order.variance,
-        epsilon_svt=prepared.order.svt,
-    )
-
-
 # ---------------------------------------------------------------- noise, and the books
 
 
@@ -291,7 +184,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         entry.id,
         status="released",
         answer=answer,
-        guarantee=_promise(prepared, entry),
+        guarantee=prepared.order.way.promise(prepared, entry.epsilon, viewed=entry.told),
         error_95=None if hides_epsilon(entry) else errors,
         measured=noisy.values,
     )
@@ -312,18 +205,6 @@ def _read_off(
 def _null_infinities(row: dict[str, Any]) -> dict[str, Any]:
     """SUM(x) * 1e308 can leave the range of floats: then there is no number to give, and JSON has no infinity."""
     return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in row.items()}
-
-
-def _promise(prepared: Prepared, entry: Entry) -> str:
-    assert entry.epsilon is not None
-    match prepared.order.algorithm:
-        case "fixed":
-            return promise_fixed(prepared.mechanism, entry.epsilon, prepared.n, viewed=entry.told)
-        case "find":
-            return promise_chosen()
-        case _:
-            largest = exact_decimal(max(prepared.candidates))
-            return promise_found(entry.epsilon, prepared.epsilon_svt, largest, prepared.mechanism, viewed=entry.told)
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:

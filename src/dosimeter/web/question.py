@@ -10,7 +10,7 @@ from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.measures import MeasureKind
 from dosimeter.planning import QueryPlan
-from dosimeter.release import Prepared, promise_chosen, promise_fixed, promise_found
+from dosimeter.release import Fixed, Found, Prepared, Selected
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
 from dosimeter.web.public import WITHHELD
@@ -101,23 +101,23 @@ def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> dict[
         {output.name: "…" if output.group is None else str(show_cell(key[output.group])) for output in plan.outputs}
         for key in shown
     ]
-    algorithm = prepared.order.algorithm
-    svt, level = prepared.epsilon_svt, exact_decimal(epsilon)
-    match algorithm:
-        case "find":
-            about, promise = WITHHELD, promise_chosen()
-        case "fixed":
+    way = prepared.order.way
+    match way:
+        case Found():
+            about = WITHHELD
+        case Fixed():
             about = f"ε = {format_epsilon(epsilon)}, and the 95 % error of each number."
-            promise = promise_fixed(prepared.mechanism, level, prepared.n, viewed=looked)
+        case Selected():
+            about = (
+                f"The ε that the test finds, ε_svt = {format_epsilon(way.svt)}, and the 95 % error. "
+                f"If it finds {format_epsilon(epsilon)}:"
+            )
         case _:
-            about = f"The ε that the test finds, ε_svt = {format_epsilon(float(svt))}, and the 95 % error."
-            largest = exact_decimal(max(prepared.candidates))
-            promise = promise_found(level, svt, largest, prepared.mechanism, viewed=looked)
-            about += f" If it finds {format_epsilon(epsilon)}:"
+            raise TypeError(f"no words for {type(way).__name__}")
     return {
         "rows": rows,
         "more": len(keys) - len(shown),
         "about": about,
-        "promise": promise,
+        "promise": way.promise(prepared, exact_decimal(epsilon), viewed=looked),
         "columns": [o.name for o in plan.outputs],
     }

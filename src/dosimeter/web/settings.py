@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from dosimeter.errors import OptionError
-from dosimeter.ledger import Policy
-from dosimeter.release import Algorithm
+from dosimeter.ledger import Algorithm, Policy
 
 EXAMPLE = "See docs/guide/operator.md for an example."
 

@@ -15,7 +15,16 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
 from dosimeter.ledger import Account, Books, Entry, Policy, Reading, default_delta_total, exact_decimal
 from dosimeter.planning import Look, digest_measured
-from dosimeter.release import Prepared, ReleaseOrder, Terms, agree_on_terms, open_books, prepare_release
+from dosimeter.release import (
+    Fixed,
+    Prepared,
+    ReleaseOrder,
+    Terms,
+    agree_on_terms,
+    open_books,
+    prepare_release,
+    read_way,
+)
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema
 from dosimeter.web.public import PublicDataset, show_dataset
@@ -91,11 +100,11 @@ class ServedDataset:
     def _any_order(self) -> ReleaseOrder:
         match self.settings.algorithm:
             case "fixed":
-                return ReleaseOrder(epsilon=min(self.candidates))
+                return ReleaseOrder(Fixed(min(self.candidates)))
             case "find":
-                return ReleaseOrder(prefer="ratio:0.95")
-            case _:
-                return ReleaseOrder(svt=self.settings.svt, variance=self.settings.variance)
+                return ReleaseOrder(read_way(prefer="ratio:0.95"))
+            case "find-and-release":
+                return ReleaseOrder(read_way(svt=self.settings.svt, variance=self.settings.variance))
 
 
 class ServerState:

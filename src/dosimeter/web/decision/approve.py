@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
-from dosimeter.release import ReleaseOrder, release
+from dosimeter.release import ReleaseOrder, read_way, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES
 from dosimeter.web.state import ServedDataset, ServerState
@@ -67,11 +67,11 @@ def build_order(served: ServedDataset, row: Row, approval: Approval, *, claim: s
     }
     match served.settings.algorithm:
         case "fixed":
-            return ReleaseOrder(epsilon=approval.epsilon, **common)
+            return ReleaseOrder(read_way(epsilon=approval.epsilon), **common)
         case "find":
-            return ReleaseOrder(prefer=approval.preference, chosen=approval.epsilon, **common)
-        case _:
-            return ReleaseOrder(svt=served.settings.svt, variance=served.settings.variance, **common)
+            return ReleaseOrder(read_way(prefer=approval.preference, chosen=approval.epsilon), **common)
+        case "find-and-release":
+            return ReleaseOrder(read_way(svt=served.settings.svt, variance=served.settings.variance), **common)
 
 
 # ---------------------------------------------------------------- approving

@@ -1,0 +1,126 @@
+"""What every way to an ε knows about itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from dosimeter.errors import OptionError
+from dosimeter.ledger import Charge, exact_decimal, write_decimal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from dosimeter.assessment import Risk
+    from dosimeter.influence import Measured
+    from dosimeter.ledger import Algorithm, Books, DenialReason
+    from dosimeter.mechanisms import Mechanism
+    from dosimeter.planning import Look, QueryPlan
+    from dosimeter.release.measurable import Measurable
+    from dosimeter.release.order import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the account grants: a charge, and whether an answer follows; for a denial why, which the controller sees."""
+
+    charge: Charge
+    reason: DenialReason | None = None
+
+    @property
+    def status(self) -> Literal["reserved", "denied"]:
+        return "reserved" if self.reason is None else "denied"
+
+
+Grant = Callable[["Books"], Granted]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a request keeps of its way, in the ledger."""
+
+    preference: str | None = None
+    tau: Decimal | None = None
+    selection: str | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a release is about, as far as SQL, schema and options decide it."""
+
+    plan: QueryPlan
+    look: Look
+    n: int
+    mechanism: Mechanism
+    candidates: tuple[float, ...]
+
+
+class Way(ABC):
+    """How ε is set. ``algorithm`` is what JSON and the ledger call it."""
+
+    __slots__ = ()
+
+    algorithm: ClassVar[Algorithm]
+
+    @property
+    def epsilon_svt(self) -> Decimal:
+        """Return what finding ε costs beside the answer."""
+        return Decimal(0)
+
+    @property
+    def can_be_told_apart(self) -> bool:
+        """Return whether two requests that are written alike are the same request."""
+        return True
+
+    def name_epsilon(self) -> dict[str, Any]:
+        """Return the ε that a dry run can name before anything is measured."""
+        return {"epsilon": None}
+
+    @abstractmethod
+    def check(self, subject: Subject) -> None:
+        """Refuse what public facts rule out for this way."""
+
+    @abstractmethod
+    def rehearsed(self, candidates: Collection[float]) -> set[float]:
+        """Return the ε's that have to work for every other one to work."""
+
+    @abstractmethod
+    def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
+        """Return what of this way makes two requests different. A change here makes every ledger charge anew."""
+
+    @abstractmethod
+    def record(self) -> Recorded:
+        """Return what the request's record says of this way."""
+
+    @abstractmethod
+    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+        """Read everything that needs the data: the exact vector, and how ε will be granted from the account's books."""
+
+    @abstractmethod
+    def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
+        """Return the sentence that is true of an answer at this ε (G0–G3)."""
+
+    @abstractmethod
+    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+        """Return what a dry run shows of this way."""
+
+
+def deny(reason: DenialReason) -> Granted:
+    return Granted(Charge(Decimal(0)), reason)
+
+
+def require_positive(name: str, value: float) -> None:
+    if not 0.0 < value < float("inf"):
+        raise OptionError(f"{name} must be a positive number.")
+
+
+def write_number(number: float | None) -> str | None:
+    return None if number is None else write_decimal(exact_decimal(number))
+
+
+def write_numbers(numbers: tuple[float, ...]) -> list[str]:
+    return [write_decimal(exact_decimal(number)) for number in numbers]

@@ -1,0 +1,90 @@
+"""A fixed ε: the controller names it before anything is measured (G0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dosimeter.influence import measure_exactly
+from dosimeter.ledger import Algorithm
+from dosimeter.postprocess import cap_errors
+from dosimeter.release.previews import deny_for, describe_cost, describe_shape, explain_denial
+from dosimeter.release.promises import promise_fixed
+from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, require_positive, write_number
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from decimal import Decimal
+
+    from dosimeter.assessment import Risk
+    from dosimeter.influence import Measured
+    from dosimeter.ledger import Books
+    from dosimeter.planning import Look
+    from dosimeter.release.measurable import Measurable
+    from dosimeter.release.order import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed(Way):
+    """Release at this ε, if the account admits it."""
+
+    algorithm: ClassVar[Algorithm] = "fixed"
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        require_positive("--epsilon", self.epsilon)
+
+    def check(self, subject: Subject) -> None:
+        """Refuse nothing more: any ε may be fixed that noise can be calibrated for."""
+
+    def name_epsilon(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon}
+
+    def rehearsed(self, candidates: Collection[float]) -> set[float]:
+        return {self.epsilon}
+
+    def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
+        return {
+            "epsilon": write_number(self.epsilon),
+            "preference": None,
+            "svt": "0",
+            "variance": None,
+            "selection": None,
+            "indicator": None,
+            "candidates": None,
+        }
+
+    def record(self) -> Recorded:
+        return Recorded()
+
+    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+        def grant(books: Books) -> Granted:
+            if not books.remaining((self.epsilon,)):
+                return deny(books.find_obstacle((self.epsilon,)))
+            return Granted(books.charge(self.epsilon))
+
+        return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
+
+    def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
+        return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed)
+
+    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+        line = risk.candidate(self.epsilon)
+        if not books.remaining([self.epsilon]):
+            return deny_for(explain_denial(books, [self.epsilon]), epsilon=self.epsilon, rdr=dict(line.rdr))
+        seen = {
+            "status": "released",
+            "answer": describe_shape(prepared.plan),
+            "epsilon": self.epsilon,
+            "epsilon_svt": None,
+            "error_95": list(cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95),
+            "guarantee": "…",
+        }
+        return {
+            "reason": None,
+            "epsilon": self.epsilon,
+            "rdr": dict(line.rdr),
+            "cost": describe_cost(books, self.epsilon),
+            "analyst_sees": seen,
+        }

@@ -1,0 +1,119 @@
+"""An ε found from a preference (algorithm 1): the largest candidate that meets it. It depends on the data (G2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dosimeter.errors import OptionError
+from dosimeter.ledger import Algorithm
+from dosimeter.release.previews import deny_for, describe_cost, describe_shape, explain_denial
+from dosimeter.release.promises import promise_chosen
+from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
+from dosimeter.show import format_number
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from decimal import Decimal
+
+    from dosimeter.assessment import Risk
+    from dosimeter.influence import Measured
+    from dosimeter.ledger import Books
+    from dosimeter.planning import Look
+    from dosimeter.release.measurable import Measurable
+    from dosimeter.release.order import Prepared
+    from dosimeter.risk import Choice, Preference
+
+_MET = "Some candidates meet the preference, but the account admits none of them."
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Way):
+    """Release at the largest remaining candidate that meets the preference.
+
+    ``chosen``: the controller's own pick, a remaining candidate not above the one that is found.
+    """
+
+    algorithm: ClassVar[Algorithm] = "find"
+
+    preference: Preference
+    chosen: float | None = None
+
+    @property
+    def can_be_told_apart(self) -> bool:
+        return self.preference.function is None  # callables all look the same in writing
+
+    def check(self, subject: Subject) -> None:
+        if self.chosen is not None and self.chosen not in subject.candidates:
+            raise OptionError("The chosen ε must be one of the candidates.")
+
+    def rehearsed(self, candidates: Collection[float]) -> set[float]:
+        return {min(candidates), max(candidates)}
+
+    def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
+        return {
+            "epsilon": None,
+            "preference": self.preference.text,
+            "svt": "0",
+            "variance": None,
+            "selection": None,
+            "indicator": look.indicator,
+            "candidates": write_numbers(candidates),
+        } | ({} if self.chosen is None else {"chosen": write_number(self.chosen)})
+
+    def record(self) -> Recorded:
+        settings = {} if self.chosen is None else {"chosen": self.chosen}
+        return Recorded(preference=self.preference.text, settings=settings)
+
+    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+        risk = dataset.assess_plan(prepared.plan, prepared.look)
+        choice = risk.find(self.preference, candidates=prepared.candidates)
+        meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
+
+        def grant(books: Books) -> Granted:
+            if not meeting:
+                return deny("preference")
+            remaining = books.remaining(meeting)
+            if not remaining:
+                return deny(books.find_obstacle(meeting))
+            epsilon = max(remaining) if self.chosen is None else self.chosen
+            if epsilon > max(remaining):
+                return deny("chosen")
+            if not books.remaining((epsilon,)):
+                return deny(books.find_obstacle((epsilon,)))
+            return Granted(books.charge(epsilon))
+
+        return risk.measured(), grant
+
+    def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
+        return promise_chosen()
+
+    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+        choice = risk.find(self.preference, candidates=prepared.candidates, available=books.remaining)
+        found: dict[str, Any] = {
+            "preference": choice.preference,
+            "epsilon": choice.epsilon,
+            "limit": choice.limit,
+            "notes": list(choice.notes),
+        }
+        if choice.epsilon is None:
+            every = risk.find(self.preference, candidates=prepared.candidates).candidates
+            meeting = [line.epsilon for line in every if line.satisfied]
+            reason = _explain_unmet(choice) if not meeting else f"{_MET} {explain_denial(books, meeting)}"
+            return deny_for(reason, **found)
+        seen = {
+            "status": "released",
+            "answer": describe_shape(prepared.plan),
+            "epsilon": None,
+            "epsilon_svt": None,
+            "error_95": None,
+            "guarantee": "…",
+        }
+        return found | {"reason": None, "cost": describe_cost(books, choice.epsilon), "analyst_sees": seen}
+
+
+def _explain_unmet(choice: Choice) -> str:
+    reason = f"No candidate meets the preference {choice.preference}."
+    if not choice.limit:
+        return reason
+    return f"{reason} The largest ε that does is {format_number(choice.limit, 4, down=True)}."

@@ -1,0 +1,57 @@
+"""Read the way to an ε from the options of a command, a program or a form: exactly one must be asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dosimeter.errors import OptionError
+from dosimeter.release.ways.base import Way, require_positive
+from dosimeter.release.ways.fixed import Fixed
+from dosimeter.release.ways.found import Found
+from dosimeter.release.ways.selected import Selected
+from dosimeter.risk import parse_preference
+
+if TYPE_CHECKING:
+    from dosimeter.release.selection import Method
+    from dosimeter.risk import PreferenceFunction
+
+
+def read_way(
+    *,
+    epsilon: float | None = None,
+    prefer: str | PreferenceFunction | None = None,
+    svt: float | None = None,
+    variance: float | None = None,
+    selection: Method = "sharp",
+    chosen: float | None = None,
+) -> Way:
+    """Return the one way that these options ask for.
+
+    Args:
+        epsilon: a fixed ε.
+        prefer: a preference, from which ε is found.
+        svt: what the noisy test may spend on finding ε; goes with ``variance``.
+        variance: the threshold of the noisy test.
+        selection: which noisy test: sharp, or as in the paper.
+        chosen: the controller's own pick, not above the ε that the preference finds.
+
+    Raises:
+        OptionError: none or several ways are asked for, or a number is not positive.
+    """
+    ways = [epsilon is not None, prefer is not None, svt is not None or variance is not None]
+    if sum(ways) != 1:
+        raise OptionError(
+            "Say how ε is set, in exactly one way: --epsilon E, --prefer P, or --svt EPS with --variance TAU."
+        )
+    for name, value in (("--epsilon", epsilon), ("--svt", svt), ("--variance", variance)):
+        if value is not None:
+            require_positive(name, value)
+    if chosen is not None and prefer is None:
+        raise OptionError("A chosen ε goes with a preference: it may not lie above the ε that the preference finds.")
+    if epsilon is not None:
+        return Fixed(epsilon)
+    if prefer is not None:
+        return Found(parse_preference(prefer), chosen)
+    if svt is None or variance is None:
+        raise OptionError("--svt and --variance go together: the budget of the noisy test, and its threshold.")
+    return Selected(svt, variance, selection)
