@@ -456,7 +456,8 @@ def test_java_that_ends_while_it_works(tmp_path: Path) -> None:
     """In a process of its own, since Spark does not come back in one that has lost it."""
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     code = """
-from dosimeter import Dataset, Ledger, errors, releasing
+from dosimeter import Dataset, Ledger, errors
+from dosimeter.release import run as releasing
 from dosimeter.engines.spark import find_session
 
 schema = {"table": "t", "individuals": 2, "reviewed": True, "columns": {"a": {"type": "integer"}}}

@@ -46,7 +46,7 @@ def release(dataset: Dataset, ledger: Ledger, sql: str, min_rows: int | None) ->
         return seen[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dosimeter.release.run.measure_exactly", measure)
+        patch.setattr("dosimeter.release.ways.fixed.measure_exactly", measure)
         answer = dataset.release(
             sql, ledger=ledger, epsilon=0.5, policy="budget:1000000", min_rows=min_rows, again=True
         )

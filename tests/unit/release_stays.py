@@ -77,4 +77,5 @@ def preview(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> dict[
     terms = Terms(policy=options.pop("policy", None))
     names = ("epsilon", "prefer", "svt", "variance", "selection", "chosen")
     way = read_way(**{name: options.pop(name) for name in names if name in options})
-    return preview_release(dataset, sql, Look(**looks), ReleaseOrder(way, terms=terms, **options), ledger)
+    order = ReleaseOrder(way, terms=terms, **options)
+    return preview_release(dataset, sql, Look(**looks), order, ledger).describe()

@@ -137,7 +137,7 @@ def test_a_dry_run_grants_what_a_release_grants(
 ) -> None:
     with Dataset.open(write(tmp_path / "visits.csv", rows), schema=ONE_ROW_EACH) as dataset:
         order = ReleaseOrder(Fixed(1.0), terms=Terms("budget:9"))
-        assert preview_release(dataset, COUNT, Look(), order, ledger)["granted"]
+        assert preview_release(dataset, COUNT, Look(), order, ledger).granted
         assert release(dataset, ledger).status == "released"
 
 

@@ -25,7 +25,7 @@ def explain(
     plan = plan_query(o.read_sql(sql), load_schema(schema), PlanOptions(groups=groups.value, min_rows=min_rows))
     explanation = explain_plan(plan)
     if json:
-        o.print_json(explanation)
+        o.print_json(explanation.describe())
     else:
         print_explanation(explanation)
     return 0

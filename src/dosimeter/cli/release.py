@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import DatasetStopped, OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.release import Answer
+    from dosimeter.release import Answer, DryRun
 
 LedgerTarget = Annotated[str, typer.Option("--ledger", metavar="L", help="The ledger: a file, or a postgresql:// URL.")]
 
@@ -107,11 +107,11 @@ def release(
     )
     with opened as dataset, Ledger.open(ledger) as books:
         if dry_run:
-            document = run_with_progress(
+            found = run_with_progress(
                 dataset.engine, "Looking ahead", lambda _: preview_release(dataset, query, look, order, books)
             )
-            _print_dry_run(document, json=json)
-            return 0 if document["granted"] else 1
+            _print_dry_run(found, json=json)
+            return 0 if found.granted else 1
         try:
             answer = run_with_progress(
                 dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, books)
@@ -159,10 +159,10 @@ def _note_for_controller(answer: Answer) -> str | None:
     return None
 
 
-def _print_dry_run(document: dict[str, Any], *, json: bool) -> None:
+def _print_dry_run(found: DryRun, *, json: bool) -> None:
     if json:
-        o.print_json(document)
+        o.print_json(found.describe())
         return
     from dosimeter.cli.printing import print_dry_run
 
-    print_dry_run(document)
+    print_dry_run(found.describe())

@@ -3,7 +3,7 @@
 Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
 """
 
-from dosimeter.planning.explain import explain_plan, list_conditions, note_singled_out
+from dosimeter.planning.explain import Explanation, explain_plan, list_conditions, note_singled_out
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -21,6 +21,7 @@ from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output,
 __all__ = [
     "Estimate",
     "EstimateKind",
+    "Explanation",
     "Group",
     "Groups",
     "Look",

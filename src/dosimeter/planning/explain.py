@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dosimeter.mechanisms import Laplace
@@ -10,33 +11,81 @@ from dosimeter.planning.query_plan import EstimateKind, QueryPlan
 from dosimeter.sql import note_unlisted
 
 
-def explain_plan(plan: QueryPlan) -> dict[str, Any]:
-    """Measures, sensitivities, groups and grid: all that SQL and schema decide, nothing of the data."""
+@dataclass(frozen=True, slots=True)
+class ExplainedMeasure:
+    """One noisy number per group: what is measured, how far one individual can move it, and where its noise lives."""
+
+    measure: str
+    kind: str
+    sensitivity: float
+    grid: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a query would measure: all that SQL and schema decide, nothing of the data.
+
+    ``groups`` and ``k`` (noisy numbers in all) are None where the groups are those observed in the data.
+    ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
+    privately.
+    """
+
+    query: str
+    table: str
+    columns: tuple[str, ...]
+    outputs: tuple[str, ...]
+    measures: tuple[ExplainedMeasure, ...]
+    groups: int | None
+    group_columns: tuple[str, ...]
+    k: int | None
+    sensitivity: Mapping[str, float]
+    additive: bool
+    post_processing: tuple[str, ...]
+    digest: str
+    notes: tuple[str, ...]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the explanation as ``dosimeter explain --json`` prints it."""
+        return {
+            "query": self.query,
+            "table": self.table,
+            "columns": list(self.columns),
+            "outputs": list(self.outputs),
+            "measures": [asdict(measure) for measure in self.measures],
+            "groups": self.groups,
+            "group_columns": list(self.group_columns),
+            "k": self.k,
+            "sensitivity": dict(self.sensitivity),
+            "additive": self.additive,
+            "post_processing": list(self.post_processing),
+            "digest": self.digest,
+            "notes": list(self.notes),
+        }
+
+
+def explain_plan(plan: QueryPlan) -> Explanation:
+    """Return what a plan would measure."""
     keys = plan.group_keys
     groups = len(keys) if keys is not None else None
-    return {
-        "query": plan.sql,
-        "table": plan.table,
-        "columns": list(plan.columns),
-        "outputs": [output.name for output in plan.outputs],
-        "measures": [
-            {
-                "measure": measure.label,
-                "kind": str(measure.kind),
-                "sensitivity": measure.sensitivity_l1,
-                "grid": float(measure.grid),
-            }
+    notes = [*note_singled_out(plan), *note_unlisted(list_conditions(plan), plan.schema), *_note_noise(plan)]
+    return Explanation(
+        query=plan.sql,
+        table=plan.table,
+        columns=plan.columns,
+        outputs=tuple(output.name for output in plan.outputs),
+        measures=tuple(
+            ExplainedMeasure(measure.label, str(measure.kind), measure.sensitivity_l1, float(measure.grid))
             for measure in plan.measures
-        ],
-        "groups": groups,
-        "group_columns": [group.name for group in plan.groups],
-        "k": groups * len(plan.measures) if groups is not None else None,
-        "sensitivity": {"laplace": plan.sensitivity(1), "gaussian": plan.sensitivity(2)},
-        "additive": plan.additive,
-        "post_processing": _post_processing(plan),
-        "digest": plan.digest,
-        "notes": [*note_singled_out(plan), *note_unlisted(list_conditions(plan), plan.schema), *_note_noise(plan)],
-    }
+        ),
+        groups=groups,
+        group_columns=tuple(group.name for group in plan.groups),
+        k=groups * len(plan.measures) if groups is not None else None,
+        sensitivity={"laplace": plan.sensitivity(1), "gaussian": plan.sensitivity(2)},
+        additive=plan.additive,
+        post_processing=tuple(_post_processing(plan)),
+        digest=plan.digest,
+        notes=tuple(notes),
+    )
 
 
 def note_singled_out(plan: QueryPlan) -> list[str]:

@@ -5,7 +5,7 @@ package, and OpenDP, are in ``noise``.
 """
 
 from dosimeter.release.account_terms import agree_on_terms, open_books
-from dosimeter.release.dry_run import preview_release
+from dosimeter.release.dry_run import DryRun, preview_release
 from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder, Terms
@@ -27,6 +27,7 @@ from dosimeter.release.ways.selected import Selected
 __all__ = [
     "Aftermath",
     "Answer",
+    "DryRun",
     "Fixed",
     "Found",
     "Prepared",

@@ -6,10 +6,12 @@ the literal shape of what the analyst would see.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import DataError, SourceUnreachable
-from dosimeter.ledger import Books, Entry, Incident, Ledger
+from dosimeter.ledger import Algorithm, Books, Entry, Incident, Ledger
 from dosimeter.planning import digest_measured
 from dosimeter.release.account_terms import digest_request, enter_books, open_books
 from dosimeter.release.order import Prepared, ReleaseOrder
@@ -22,13 +24,58 @@ if TYPE_CHECKING:
     from dosimeter.release.measurable import Measurable
 
 
-def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, repr=False)
+class DryRun:
+    """What a release would do. For the controller's eyes only.
+
+    ``repeated``: the same request was answered before, and would be answered from the ledger, at no charge.
+    ``stopped``: the incident that has stopped the dataset already. ``found``: what the way to ε has to show.
+    """
+
+    query: str
+    algorithm: Algorithm
+    repeated: bool
+    stopped: Incident | None
+    found: Mapping[str, Any]
+
+    @property
+    def reason(self) -> str | None:
+        """Return why it would be denied for certain, or what would stop the dataset; None where neither."""
+        reason: str | None = self.found["reason"]
+        return reason
+
+    @property
+    def granted(self) -> bool:
+        """Return whether an answer would follow, or could."""
+        return self.reason is None
+
+    @property
+    def analyst_sees(self) -> Mapping[str, Any]:
+        """Return the shape of what the analyst would get."""
+        seen: Mapping[str, Any] = self.found["analyst_sees"]
+        return seen
+
+    def describe(self) -> dict[str, Any]:
+        """Return the dry run as ``dosimeter release --dry-run --json`` prints it."""
+        return {
+            "dry_run": True,
+            "query": self.query,
+            "algorithm": self.algorithm,
+            "repeated": self.repeated,
+            "granted": self.granted,
+            "stopped": None if self.stopped is None else self.stopped.describe(),
+            **self.found,
+        }
+
+    def __repr__(self) -> str:
+        return "DryRun(redacted)"
+
+
+def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> DryRun:
     """What the controller would want to know before releasing; refused where the release would be.
 
-    That it was looked at is recorded before anything is shown (G1). ``repeated``: the same request was answered before,
-    and would be answered from the ledger, at no charge. ``reason``: why it would be denied for certain, or what would
-    stop the dataset, or None. ``stopped``: the incident that has stopped the dataset already. A dry run makes no
-    incident (N4): it tells the controller what the release would not.
+    That it was looked at is recorded before anything is shown (G1). A dry run makes no incident (N4): it tells the
+    controller what the release would not.
     """
     prepared = prepare_release(dataset.schema, sql, look, order)
     source = dataset.renew()
@@ -42,15 +89,7 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
         found = {**found, "reason": found["reason"] or _explain_stop(stopped), "cost": None, "analyst_sees": _STOPPED}
-    return {
-        "dry_run": True,
-        "query": prepared.plan.sql,
-        "algorithm": order.way.algorithm,
-        "repeated": earlier is not None,
-        "granted": found["reason"] is None,
-        "stopped": None if stopped is None else stopped.describe(),
-        **found,
-    }
+    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found)
 
 
 _STOPPED = {"status": "stopped"}

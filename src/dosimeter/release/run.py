@@ -137,7 +137,7 @@ def _measure_or_stop(
         )
 
     try:
-        return prepared.order.way.measure(dataset, prepared)
+        return _measure(dataset, prepared)
     except SourceUnreachable:
         raise
     except DataError:
@@ -150,6 +150,11 @@ def _measure_or_stop(
     except Exception:
         stop("unexpected")
         raise
+
+
+def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+    """Read everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
+    return prepared.order.way.measure(dataset, prepared)
 
 
 def _changed(prepared: Prepared) -> SourceUnreachable:

@@ -71,10 +71,10 @@ def check_query(served: ServedDataset, sql: str) -> PublicCheck:
     if plan.singled_out and not served.settings.allow_identifying:
         return _refuse_singling_out(plan)
     facts = explain_plan(plan)
-    names = [measure["measure"] for measure in facts["measures"]]
+    names = [measure.measure for measure in facts.measures]
     return PublicCheck(
-        answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts["groups"],
-        notes=list(facts["notes"]),
+        answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts.groups,
+        notes=list(facts.notes),
     )  # fmt: skip
 
 
