@@ -54,6 +54,7 @@ format: $(DEV)
 
 docs: $(DEV)
 	$(BIN)/python tools/write_cli_docs.py
+	$(BIN)/python tools/write_python_docs.py
 	$(BIN)/python tools/make_pictures.py
 
 data: $(RUNTIME)

@@ -15,29 +15,76 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dosimeter.errors import (
+    DataError,
+    DatasetClosed,
+    DatasetStopped,
+    DosimeterError,
+    InputError,
+    Interrupted,
+    LedgerError,
+    LimitError,
+    OptionError,
+    PreferenceError,
+    QueryError,
+    SchemaError,
+    ServerError,
+    SourceUnreachable,
+)
 from dosimeter.version import __version__
 
-__all__ = ["Answer", "Choice", "Client", "Dataset", "DosimeterError", "Ledger", "Risk", "Schema", "__version__"]
+__all__ = [
+    "Answer",
+    "Choice",
+    "Client",
+    "DataError",
+    "Dataset",
+    "DatasetClosed",
+    "DatasetStopped",
+    "DosimeterError",
+    "DryRun",
+    "Explanation",
+    "InputError",
+    "Interrupted",
+    "Ledger",
+    "LedgerError",
+    "LimitError",
+    "OptionError",
+    "PreferenceError",
+    "QueryError",
+    "ReleaseOptions",
+    "Risk",
+    "Schema",
+    "SchemaCheck",
+    "SchemaError",
+    "ServerError",
+    "SourceUnreachable",
+    "__version__",
+]
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.client import Client
     from dosimeter.dataset import Dataset
-    from dosimeter.errors import DosimeterError
+    from dosimeter.inspection import SchemaCheck
     from dosimeter.ledger import Ledger
-    from dosimeter.release import Answer
+    from dosimeter.planning import Explanation
+    from dosimeter.release import Answer, DryRun, ReleaseOptions
     from dosimeter.risk import Choice
     from dosimeter.schema import Schema
 
 _HOMES = {
     "Answer": "dosimeter.release",
-    "Dataset": "dosimeter.dataset",
-    "Risk": "dosimeter.assessment",
-    "Choice": "dosimeter.risk.values",
+    "Choice": "dosimeter.risk",
     "Client": "dosimeter.client",
-    "Schema": "dosimeter.schema",
-    "DosimeterError": "dosimeter.errors",
+    "Dataset": "dosimeter.dataset",
+    "DryRun": "dosimeter.release",
+    "Explanation": "dosimeter.planning",
     "Ledger": "dosimeter.ledger",
+    "ReleaseOptions": "dosimeter.release",
+    "Risk": "dosimeter.assessment",
+    "Schema": "dosimeter.schema",
+    "SchemaCheck": "dosimeter.inspection",
 }
 
 

@@ -151,7 +151,11 @@ class Risk:
         return self.plan.sensitivity(self.mechanism.norm)
 
     def rdr(self, epsilon: float) -> RDRs:
-        """The RDRs at one ε, in the order of ``sensitivities``."""
+        """Return the RDRs at one ε, in the order of ``sensitivities``.
+
+        Args:
+            epsilon: the ε whose noise would be drawn.
+        """
         return self._rdr(self.sensitivities, epsilon)
 
     def noise_scale(self, epsilon: float) -> float:
@@ -198,7 +202,21 @@ class Risk:
         candidates: str | Sequence[float] | None = None,
         available: Callable[[Sequence[float]], Sequence[float]] | None = None,
     ) -> Choice:
-        """The largest candidate ε that meets the preference. ``available`` says which the odometer leaves (O2)."""
+        """Find the largest candidate ε that meets a preference. Nothing is charged and nothing is released.
+
+        Args:
+            prefer: ``"ratio:0.95"``, ``"variance:1e-5"``, a condition such as ``"MIN(rdr) / MAX(rdr) >= 0.95"``, or a
+                callable that takes the RDRs and returns a bool, or a number to compare with ``threshold``.
+            threshold: what a callable's number must reach.
+            candidates: the ε's to try, instead of those the risk was made with.
+            available: which of them the account's reading leaves (O2); by default all.
+
+        Returns:
+            The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
+
+        Raises:
+            PreferenceError: the preference is not a condition on the RDRs.
+        """
         preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
         epsilons = parse_candidates(candidates) if candidates is not None else self.candidates
         filters = self._check_filters(preference)
@@ -312,9 +330,13 @@ class Risk:
         columns: Sequence[str] | None = None,
         reveal: bool = False,
     ) -> pa.Table:
-        """The most exposed records, identical ones grouped, with the reason; identifying columns masked.
+        """Return the most exposed records, identical ones grouped, with the reason.
 
-        ``epsilon`` adds how many times the average person they carry, and their own guarantee (P1).
+        Args:
+            count: how many.
+            epsilon: the ε at which they are compared with the average person; by default the largest candidate.
+            columns: which columns to show; by default those that the query reads.
+            reveal: show columns that identify people, which are masked otherwise.
         """
         import pyarrow as pa
 
@@ -355,9 +377,12 @@ class Risk:
         return rows
 
     def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[dict[str, Any]]:
-        """Median and largest RDR per group of a column, as multiples of the average person.
+        """Return the median and the largest RDR per group of a column, as multiples of the average person.
 
-        The groups are the column's values, so one that identifies people takes ``reveal``.
+        Args:
+            column: the column whose values are the groups.
+            epsilon: the ε to look at; by default the largest candidate.
+            reveal: allow a column that identifies people, whose values are listed then.
         """
         from dosimeter.inspection import tells_apart
 
@@ -391,7 +416,13 @@ class Risk:
         return groups
 
     def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> dict[str, Any]:
-        """P1–P3 at one ε: what stands beside the relative indicator."""
+        """Return what stands beside the relative indicator at one ε: own guarantee, odds, being picked out (P1–P3).
+
+        Args:
+            epsilon: the ε of the answer.
+            prior: how strongly somebody believes beforehand that a person is in the data.
+            charge: what is charged in all, where that is more than ε.
+        """
         highest = self.sensitivities.values[-1:]
         scale = self.noise_scale(epsilon)
         own = own_epsilon(highest, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
@@ -409,13 +440,23 @@ class Risk:
     # ------------------------------------------------------------ what is shown
 
     def plot(self, *, view: str = "relative", epsilons: Sequence[float] | None = None) -> alt.LayerChart:
-        """The range plot as an Altair chart: from the least to the most exposed person at each ε."""
+        """Return the range plot as an Altair chart: from the least to the most exposed person at each ε.
+
+        Args:
+            view: ``"relative"`` to the average person, or ``"raw"``.
+            epsilons: the ε's to show; by default the candidates.
+        """
         from dosimeter.show.charts import range_chart
 
         shown = tuple(self.candidate(epsilon) for epsilon in (epsilons or self.candidates))
         return range_chart(shown, view="raw" if view == "raw" else "relative")
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
+        """Return everybody's RDR at one ε as an Altair chart.
+
+        Args:
+            epsilon: the ε to look at.
+        """
         from dosimeter.show.charts import histogram_chart
 
         return histogram_chart(self.rdr(epsilon))
@@ -427,7 +468,11 @@ class Risk:
         return {"image/svg+xml": draw_svg(self.plot()), "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:
-        """Distinct sensitivities, how many individuals have each, and their RDR at each ε."""
+        """Return distinct sensitivities, how many individuals have each, and their RDR at each ε, as an Arrow table.
+
+        Args:
+            epsilons: the ε's, a column each.
+        """
         import pyarrow as pa
 
         sensitivities = self.sensitivities

@@ -44,12 +44,18 @@ class Submitted:
     client: Client
 
     def refresh(self) -> Submitted:
+        """Return the query as the server knows it now."""
         return self.client.query(self.id)
 
     def wait(self, timeout: float | None = None, *, every: float = 2.0) -> Submitted:
-        """Ask again and again until it is decided. With a timeout in seconds, TimeoutError once it has passed.
+        """Ask again and again until the query is decided, and return it.
 
-        It looks once more when the time is up, so that a short timeout waits as long as it says.
+        Args:
+            timeout: how many seconds to wait at most; it looks once more when the time is up.
+            every: how many seconds to wait between two questions.
+
+        Raises:
+            TimeoutError: it is still waiting.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         current = self.refresh()
@@ -63,7 +69,15 @@ class Submitted:
 
 
 class Client:
-    """One server, one analyst's token. A context manager."""
+    """One server, one analyst's token. A context manager.
+
+    Args:
+        url: the server's address.
+        token: a token from the page “You”.
+        timeout: how many seconds a request may take.
+        insecure: send the token over http:// to another machine, where everybody on the way can read it.
+        transport: how requests are sent; for tests.
+    """
 
     def __init__(
         self,
@@ -74,7 +88,6 @@ class Client:
         insecure: bool = False,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """``insecure``: send the token over http:// to another machine, where everybody on the way can read it."""
         try:
             import httpx
         except ImportError:
@@ -90,6 +103,7 @@ class Client:
         )
 
     def close(self) -> None:
+        """Close the connection. A ``with`` block does it at its end."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -104,14 +118,19 @@ class Client:
         return f"Client({self.url!r})"
 
     def datasets(self) -> list[dict[str, Any]]:
-        """The datasets and what is publicly known of them."""
+        """Return the datasets and what is publicly known of them."""
         found = self._call("GET", "/datasets")
         if not isinstance(found, list):
             raise _not_ours()
         return found
 
     def check(self, sql: str, *, dataset: str | None = None) -> dict[str, Any]:
-        """Whether this could be answered; asks nothing."""
+        """Return whether a query could be answered; nothing is asked.
+
+        Args:
+            sql: the query.
+            dataset: its dataset; may be left out where there is only one.
+        """
         checked = self._call("POST", "/check", {"dataset": self._dataset(dataset), "sql": sql})
         if not isinstance(checked, dict):
             raise _not_ours()
@@ -126,7 +145,15 @@ class Client:
         priority: Literal["low", "normal", "high"] = "normal",
         wanted_error: float | None = None,
     ) -> Submitted:
-        """Put a query into the controller's queue. The dataset may be left out where there is only one."""
+        """Put a query into the controller's queue, and return it as the server knows it.
+
+        Args:
+            sql: the query.
+            purpose: what it is for.
+            dataset: its dataset; may be left out where there is only one.
+            priority: how urgent it is.
+            wanted_error: the 95 % error that would be good enough.
+        """
         document = {
             "dataset": self._dataset(dataset),
             "sql": sql,
@@ -137,12 +164,21 @@ class Client:
         return self._read(self._call("POST", "/queries", document))
 
     def query(self, query_id: str) -> Submitted:
+        """Return one of your queries.
+
+        Args:
+            query_id: its id.
+        """
         if query_id in ("", ".", ".."):
             raise OptionError("This is no query's id.")
         return self._read(self._call("GET", f"/queries/{quote(query_id, safe='')}"))
 
     def queries(self, *, limit: int = 50) -> list[Submitted]:
-        """Your queries, newest first."""
+        """Return your queries, newest first.
+
+        Args:
+            limit: how many at most.
+        """
         found = self._call("GET", f"/queries?limit={int(limit)}")
         with _expecting_ours():
             return [self._read(document) for document in found["queries"]]

@@ -1,13 +1,15 @@
-"""What a controller does with a dataset, in the order of the rooms. Used by the command line, the web and Python."""
+"""What a controller does with a dataset: open it, look, release. Used by the command line, the web and Python."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dosimeter.assessment import Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
@@ -19,10 +21,10 @@ from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
 if TYPE_CHECKING:
-    from dosimeter.inspection import RepeatedOwner
+    from dosimeter.inspection import RepeatedOwner, SchemaCheck
     from dosimeter.ledger import Ledger
-    from dosimeter.release import Answer
-    from dosimeter.risk import PreferenceFunction
+    from dosimeter.planning import Explanation
+    from dosimeter.release import Answer, DryRun, ReleaseOptions
 
 DRAFTED = (
     "No schema was given: types, bounds and values were read off the data. Fine for looking; a release needs a "
@@ -46,8 +48,11 @@ CLASSIC = (
 class Dataset:
     """A table and its public facts. ``open`` it, look at the ``risk`` of a query, ``release`` an answer."""
 
-    def __init__(self, engine: Engine, schema: Schema, *, drafted: bool) -> None:
+    def __init__(
+        self, engine: Engine, schema: Schema, *, drafted: bool, reopen: Callable[[], Engine] | None = None
+    ) -> None:
         self.engine = engine
+        self._reopen = reopen  # the same source again, without a schema
         self.schema = schema
         self.drafted = drafted
         self._counted: int | None = None
@@ -68,26 +73,41 @@ class Dataset:
         null: str | None = None,
         tables: Mapping[str, Any] | None = None,
     ) -> Dataset:
-        """A file, a glob, a URL, ``duckdb:PATH``, a pandas, Polars or Arrow table, or a Spark DataFrame or session.
+        """Open a table.
 
-        ``tables``: the tables that the schema declares for joins, where they are in memory too.
+        Args:
+            source: a .csv, .csv.gz or .parquet path or glob, ``duckdb:PATH``, ``postgresql://…``, ``spark:TABLE``, a
+                pandas, Polars or Arrow table, or a Spark DataFrame or session.
+            schema: the table's public facts: a TOML file's path, a Schema, or a mapping of the same shape. Without
+                one a draft is made in memory, which is enough for looking and never for releasing.
+            table: the table of a database, or what to call a file's table.
+            engine: ``"duckdb"``, ``"postgres"`` or ``"spark"``, where the source leaves a choice.
+            delimiter: CSV: the character between columns.
+            encoding: CSV: the encoding, such as ``"latin-1"``.
+            null: CSV: how a missing value is written; empty by default.
+            tables: the tables that the schema declares for joins, where they are in memory too.
+
+        Raises:
+            DataError: the source cannot be read, or contradicts the schema.
+            SchemaError: the schema is malformed.
         """
         facts = _read_schema_source(schema)
         options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}))
-        opened = ClosableEngine(open_engine(source, engine, options))
+        reopen = partial(open_engine, source, engine, options)
+        opened = ClosableEngine(reopen())
         try:
             if facts is None:
                 from dosimeter.inspection import bare_schema
 
-                return cls(opened, bare_schema(opened), drafted=True)
+                return cls(opened, bare_schema(opened), drafted=True, reopen=reopen)
             opened.impose(facts)
-            return cls(bound_rows(opened, facts), facts, drafted=False)
+            return cls(bound_rows(opened, facts), facts, drafted=False, reopen=reopen)
         except BaseException:
             opened.close()
             raise
 
     def close(self) -> None:
-        """Let go of the source. Every later use of the dataset, or of a risk that needs it, raises DatasetClosed."""
+        """Close the source. Every later use of the dataset, or of a risk that needs it, raises DatasetClosed."""
         self.engine.close()
 
     def __enter__(self) -> Dataset:
@@ -180,7 +200,25 @@ class Dataset:
         progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
     ) -> Risk:
-        """Everybody's per-instance sensitivity and RDR for this query. For the controller's eyes only."""
+        """Return everybody's per-instance sensitivity and RDR for this query. For the controller's eyes only.
+
+        Args:
+            sql: the analyst's query.
+            mechanism: ``"laplace"`` or ``"gaussian"`` noise.
+            delta: δ of Gaussian noise: a number, or ``"1/n^2"``, the default.
+            calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper.
+            indicator: the RDR as the paper's ``"bound"``, or its ``"exact"`` expectation.
+            candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
+            groups: ``"declared"`` groups, or those ``"observed"`` in the data, for study.
+            method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.
+            sensitivity: a Δ given by hand, for study.
+            min_rows: a public lower bound on the rows that an AVG matches.
+            progress: called with (done, all) while records are left out one by one.
+            mentioned: without a schema: text whose column names are drafted too, such as a preference.
+
+        Raises:
+            QueryError: the query cannot be analysed; the message names the clause.
+        """
         look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
         return self.assess(sql, look, progress=progress, mentioned=mentioned)
 
@@ -263,48 +301,101 @@ class Dataset:
 
     # ------------------------------------------------------------ releasing
 
-    def release(
-        self,
-        sql: str,
-        *,
-        ledger: Ledger,
-        epsilon: float | None = None,
-        prefer: str | PreferenceFunction | None = None,
-        svt: float | None = None,
-        variance: float | None = None,
-        selection: Literal["sharp", "paper"] = "sharp",
-        policy: str | None = None,
-        delta_total: float | None = None,
-        max_epsilon: float | None = None,
-        mechanism: Literal["laplace", "gaussian"] = "laplace",
-        delta: float | str | None = None,
-        calibration: Calibration | None = None,
-        indicator: Indicator = "bound",
-        candidates: str | Sequence[float] | None = None,
-        groups: Groups = "declared",
-        method: Method = "closed-form",
-        sensitivity: float | None = None,
-        min_rows: int | None = None,
-        analyst: str | None = None,
-        purpose: str | None = None,
-        again: bool = False,
-        continued: bool = False,
-        other_people: bool = False,
-        clamp: bool = False,
-    ) -> Answer:
-        """Charge the ledger and release one answer: at a fixed ε, by algorithm 1, or finding and releasing ε."""
-        from dosimeter.ledger import Ledger
-        from dosimeter.release import ReleaseOrder, Terms, read_way, release
+    def release(self, sql: str, *, ledger: Ledger, **options: Unpack[ReleaseOptions]) -> Answer:
+        """Charge the ledger and release one answer, or deny it.
 
-        if not isinstance(ledger, Ledger):
-            raise OptionError("ledger must be an open Ledger: with Ledger.open(path) as ledger: …")
-        look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
-        order = ReleaseOrder(
-            read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection),
-            terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-            again=again, continued=continued, other_people=other_people, clamp=clamp,
-        )  # fmt: skip
-        return release(self, sql, look, order, ledger)
+        Args:
+            sql: the analyst's query.
+            ledger: the open ledger that holds the dataset's account.
+            **options: how ε is set and everything else; see ``ReleaseOptions``.
+
+        Returns:
+            What the analyst may see (``describe``), and the ledger's entry. A denial has no answer and no reason.
+
+        Raises:
+            InputError: the request cannot be made so: SQL, schema, options, or a ledger that is unclear.
+            DatasetStopped: an incident stopped the dataset, now or before.
+        """
+        from dosimeter.release import read_options, release
+
+        look, order = read_options(options, "release")
+        return release(self, sql, look, order, _require_ledger(ledger))
+
+    def dry_run(self, sql: str, *, ledger: Ledger, **options: Unpack[ReleaseOptions]) -> DryRun:
+        """Return what ``release`` would do with the same arguments, for the controller's eyes only.
+
+        Nothing is charged and nothing is released; that somebody looked is recorded in the ledger.
+
+        Args:
+            sql: the analyst's query.
+            ledger: the open ledger that holds the dataset's account.
+            **options: the options of the release; see ``ReleaseOptions``.
+
+        Raises:
+            InputError: the release would be refused for the same reason.
+        """
+        from dosimeter.release import preview_release, read_options
+
+        look, order = read_options(options, "dry_run")
+        return preview_release(self, sql, look, order, _require_ledger(ledger))
+
+    # ------------------------------------------------------------ the schema
+
+    def explain(self, sql: str, *, groups: Groups = "declared", min_rows: int | None = None) -> Explanation:
+        """Return what a query would measure, from the schema alone: nothing of the data is read.
+
+        Args:
+            sql: the analyst's query.
+            groups: declared groups, or those observed in the data (for study).
+            min_rows: a public lower bound on the rows that an AVG matches.
+
+        Raises:
+            QueryError: the query cannot be answered; the message names the clause.
+            SchemaError: no schema was given, so there are no public facts to go by.
+        """
+        from dosimeter.planning import explain_plan
+
+        if self.drafted:
+            raise SchemaError(
+                "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
+            )
+        return explain_plan(plan_query(sql, self.schema, PlanOptions(groups=groups, min_rows=min_rows)))
+
+    def draft_schema(self) -> Schema:
+        """Return a schema drafted from the data, for the controller to go through and ``save``.
+
+        Its bounds and values were read off private data and ``reviewed`` is false: replace them by what is publicly
+        known before anything is released. ``dosimeter schema`` writes the same draft with its remarks as comments.
+        """
+        from dosimeter.inspection import write_draft
+
+        with self._open_again() as engine:
+            return write_draft(engine).schema
+
+    def check_schema(self, schema: Schema | None = None) -> SchemaCheck:
+        """Compare a schema with the data: counts of what disagrees, never cells. For the controller's eyes only.
+
+        Args:
+            schema: the schema to compare; by default the one the dataset was opened with.
+
+        Returns:
+            The findings (something to correct), the remarks (something to know), and how many cells count as NULL.
+        """
+        from dosimeter.inspection import check_schema
+
+        if schema is None and self.drafted:
+            raise SchemaError("There is no schema to check: this dataset was opened without one. Give one.")
+        with self._open_again() as engine:
+            return check_schema(engine, self.schema if schema is None else schema)
+
+    @contextmanager
+    def _open_again(self) -> Iterator[Engine]:
+        """The source without this dataset's schema, which must not change while somebody holds its risks."""
+        self.engine.describe()  # refused once the dataset is closed
+        if self._reopen is None:
+            raise OptionError("This dataset was made from an engine of its own. Use Dataset.open for this.")
+        with closing(self._reopen()) as engine:
+            yield engine
 
     def _count_odd_cells(self, plan: QueryPlan) -> Mapping[str, int] | None:
         """Return how many odd cells the columns hold that the query reads, where there are known to be some.
@@ -344,6 +435,14 @@ class Dataset:
                 found = find_repeated_owner(named, counts, rows)
             self._owner = (self.engine.generation, found)
         return self._owner[1]
+
+
+def _require_ledger(ledger: Ledger) -> Ledger:
+    from dosimeter.ledger import Ledger
+
+    if not isinstance(ledger, Ledger):
+        raise OptionError("ledger must be an open Ledger: with Ledger.open(path) as ledger: …")
+    return ledger
 
 
 def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:

@@ -301,6 +301,39 @@ def test_command_line_page_is_up_to_date() -> None:
     assert page == load_tool("write_cli_docs").write_page(), "docs/cli.md is stale: run make docs"
 
 
+def test_python_page_is_fresh_and_names_every_public_name() -> None:
+    page = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
+    tool = load_tool("write_python_docs")
+    assert page == tool.write_page(), "docs/python.md is stale: run make docs"
+    import dosimeter
+
+    assert [name for name in dosimeter.__all__ if name != "__version__" and name not in page] == []
+
+
+def test_every_public_parameter_is_documented() -> None:
+    import inspect
+
+    import dosimeter
+
+    missing, seen = [], 0
+    for name, members in load_tool("write_python_docs").MEMBERS.items():
+        for member in members:
+            found = inspect.getattr_static(getattr(dosimeter, name), member)
+            if isinstance(found, property):
+                assert found.__doc__, f"{name}.{member}"
+                continue
+            function = getattr(found, "__func__", found)
+            for parameter in inspect.signature(function).parameters.values():
+                if parameter.name in ("self", "cls"):
+                    continue
+                seen += 1
+                stars = "**" if parameter.kind is inspect.Parameter.VAR_KEYWORD else ""
+                if not re.search(rf"^\s+{re.escape(stars + parameter.name)}: ", function.__doc__ or "", re.MULTILINE):
+                    missing.append(f"{name}.{member}: {parameter.name}")
+    assert missing == []
+    assert seen > 60
+
+
 def test_every_option_is_documented() -> None:
     """By another road than the generator: what --help lists, command by command."""
     page = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -50,7 +50,7 @@ class SchemaCheck:
 
     @property
     def agrees(self) -> bool:
-        """Whether there is nothing to correct."""
+        """Return whether there is nothing to correct."""
         return not self.findings
 
 

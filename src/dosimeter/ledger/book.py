@@ -56,15 +56,23 @@ class Ledger:
         create: bool = True,
         clock: Callable[[], datetime] = read_clock,
     ) -> Ledger:
-        """Open the ledger at a path or postgresql:// URL. Where there is none, create it, or refuse if not ``create``.
+        """Open a ledger. A write-protected file can be read.
 
-        A writer waits at most ``busy_timeout`` seconds for another. A write-protected file can be read.
+        Args:
+            target: a path, or a ``postgresql://…`` URL.
+            busy_timeout: how many seconds a writer waits for another.
+            create: make a ledger where there is none; otherwise refuse.
+            clock: what time it is; for tests.
+
+        Raises:
+            LedgerError: it is no ledger, is newer than this version, or cannot be read.
         """
         from dosimeter.ledger.store import Store
 
         return cls(Store.open(target, busy_timeout=busy_timeout, create=create), clock)
 
     def close(self) -> None:
+        """Close the ledger. A ``with`` block does it at its end."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -158,6 +166,9 @@ class Ledger:
         """Return readings, entries and stops as JSON values, of all datasets or of one.
 
         An infinite reading is null: JSON has no infinity. A dataset without an account is listed while it is stopped.
+
+        Args:
+            dataset: one dataset's name; by default all.
         """
         with self._store.reading() as transaction:
             pages = _Pages.read(transaction).by_dataset
@@ -165,13 +176,21 @@ class Ledger:
         return {"datasets": [described for page in wanted if (described := _describe(page)) is not None]}
 
     def export(self, stream: TextIO) -> None:
-        """Every record as one line of JSON."""
+        """Write every record as one line of JSON.
+
+        Args:
+            stream: where to.
+        """
         with self._store.reading() as transaction, _refusing_bad_records(), closing(transaction.rows()) as rows:
             for record in follow_chain(rows):
                 stream.write(record.to_json_line() + "\n")
 
     def verify(self, head: str | None = None) -> Verification:
-        """Whether nothing was altered. A chain cannot show that its tail was cut off: a ``head`` noted earlier can."""
+        """Return whether nothing was altered.
+
+        Args:
+            head: a head that was noted earlier. A chain cannot show that its tail was cut off; a head can.
+        """
         wanted = GENESIS if head is None else head.strip().lower()
         if not re.fullmatch(r"[0-9a-f]{64}", wanted):
             raise LedgerError("A head is a digest of 64 hexadecimal digits, as verify prints it.")
@@ -309,7 +328,13 @@ class Ledger:
             return incident
 
     def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
-        """End the stop of a dataset. ``by`` and ``reason`` go on record. Gives the incident as it was cleared."""
+        """End the stop of a dataset, and return the incident as it was cleared.
+
+        Args:
+            dataset: its name.
+            by: who clears it; goes on record.
+            reason: why it may go on; goes on record.
+        """
         payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)

@@ -8,6 +8,7 @@ from dosimeter.release.account_terms import agree_on_terms, open_books
 from dosimeter.release.dry_run import DryRun, preview_release
 from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
+from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import hand_out, release
@@ -31,6 +32,7 @@ __all__ = [
     "Fixed",
     "Found",
     "Prepared",
+    "ReleaseOptions",
     "ReleaseOrder",
     "Selected",
     "SelectionProblem",
@@ -45,6 +47,7 @@ __all__ = [
     "outcome_distribution",
     "prepare_release",
     "preview_release",
+    "read_options",
     "read_way",
     "recall_look",
     "release",

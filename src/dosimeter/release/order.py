@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from dosimeter.html import write_paragraphs, write_table
 from dosimeter.ledger import (
     exact_decimal,
 )
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.release.ways.base import Way
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Answer:
     notes: tuple[str, ...] = ()  # what the controller should know of an account that was opened; not for the analyst
 
     def describe(self) -> dict[str, Any]:
+        """Return what the analyst may see, and only that, as ``dosimeter release --json`` prints it."""
         if self.status == "denied":
             return {"status": "denied"}
         return {
@@ -66,8 +71,27 @@ class Answer:
             "guarantee": self.guarantee,
         }
 
+    @property
+    def table(self) -> pa.Table | None:
+        """Return the released rows as an Arrow table; None for a denial."""
+        import pyarrow as pa
+
+        return None if self.answer is None else pa.Table.from_pylist(self.answer)
+
     def __repr__(self) -> str:
         return f"Answer(status={self.status!r})"
+
+    def _repr_html_(self) -> str:
+        """Show the answer in a notebook: what the analyst may see, and only that."""
+        if self.answer is None:
+            return write_paragraphs(["Denied."])
+        columns = list(self.answer[0]) if self.answer else []
+        told = [] if self.epsilon is None else [f"ε = {self.epsilon:g}"]
+        if self.error_95 is not None:
+            errors = ", ".join("none" if error is None else f"± {error:.4g}" for error in self.error_95)
+            told.append(f"95 % error: {errors}")
+        rows = [[row[name] for name in columns] for row in self.answer]
+        return write_table(columns, rows) + write_paragraphs([*told, self.guarantee or ""])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.html import write_paragraphs, write_table
 from dosimeter.influence import Contributions, no_attributes
 
 if TYPE_CHECKING:
@@ -90,3 +91,23 @@ class Choice:
 
     def __repr__(self) -> str:
         return "Choice(redacted)"
+
+    def _repr_html_(self) -> str:
+        """Show the choice in a notebook. It is private: whoever shares the notebook shares it."""
+        found = (
+            "No candidate meets it."
+            if self.epsilon is None
+            else f"The largest candidate that meets it: ε = {self.epsilon:g}."
+        )
+        columns = ["ε", "noise scale", "95 % error", "least ÷ most exposed", "meets it"]
+        rows = [
+            (
+                line.epsilon,
+                line.noise_scale,
+                ", ".join("none" if error is None else f"± {error:.4g}" for error in line.error_95),
+                line.rdr["ratio"],
+                {True: "yes", False: "no", None: None}[line.satisfied],
+            )
+            for line in self.candidates
+        ]
+        return write_paragraphs([self.preference, found]) + write_table(columns, rows) + write_paragraphs(self.notes)

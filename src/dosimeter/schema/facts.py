@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import Path
+
+from dosimeter.html import write_paragraphs, write_table
 
 Scalar = int | float | bool | str | Decimal | date | datetime | None
 
@@ -67,6 +70,50 @@ class Schema:
     reviewed: bool = False
     tables: Mapping[str, JoinTable] = field(default_factory=_no_tables)
     account: str | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema from its TOML file.
+
+        Args:
+            path: the file.
+
+        Raises:
+            SchemaError: the file is not there, is no TOML, or contradicts itself; the message names the place.
+        """
+        from dosimeter.schema.toml import load_schema
+
+        return load_schema(path)
+
+    def save(self, path: str | Path, *, comment: str = "") -> None:
+        """Write the schema as TOML, which ``load`` reads back. A file of that name is replaced.
+
+        Args:
+            path: the file.
+            comment: lines to stand above it.
+        """
+        from dosimeter.schema.toml import save_schema
+
+        save_schema(self, path, comment=comment)
+
+    def _repr_html_(self) -> str:
+        """Show the public facts in a notebook."""
+        people = "an unknown number of" if self.individuals is None else f"{self.individuals:,}"
+        rows = [
+            (
+                column.name,
+                str(column.type),
+                None if column.bounds is None else f"{column.bounds[0]} to {column.bounds[1]}",
+                None if column.values is None else ", ".join(column.values),
+                column.resolution,
+                "yes" if column.identifying else None,
+            )
+            for column in self.columns.values()
+        ]
+        facts = f"{self.table}: {people} individuals, unit {self.unit}, at most {self.max_rows_per_unit} rows each."
+        state = "Reviewed." if self.reviewed else "Not reviewed: it cannot back a release."
+        columns = ["column", "type", "bounds", "values", "resolution", "identifies people"]
+        return write_paragraphs([facts, state]) + write_table(columns, rows)
 
     @property
     def account_name(self) -> str:

@@ -329,6 +329,14 @@ def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
 # ---------------------------------------------------------------- writing
 
 
+def save_schema(schema: Schema, path: str | Path, *, comment: str = "") -> None:
+    """Write a schema as TOML."""
+    try:
+        Path(path).write_text(dump_schema(schema, comment=comment), encoding="utf-8")
+    except OSError:
+        raise SchemaError(f"{path} cannot be written. Choose a folder that exists and may be written to.") from None
+
+
 def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str] | None = None) -> str:
     """Return the schema as TOML text. ``load`` gives the same Schema back.
 

@@ -1,0 +1,24 @@
+"""Write values as HTML for notebooks: plain tables, every text escaped, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table. None is shown as an empty cell."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{_write_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def write_paragraphs(texts: Iterable[str]) -> str:
+    """Return each text as a paragraph."""
+    return "".join(f"<p>{escape(text)}</p>" for text in texts)
+
+
+def _write_cell(cell: object) -> str:
+    if cell is None:
+        return ""
+    return escape(f"{cell:.6g}" if isinstance(cell, float) else str(cell))

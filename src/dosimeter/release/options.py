@@ -1,0 +1,90 @@
+"""The options of a release as keywords: what ``Dataset.release`` and ``Dataset.dry_run`` take, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from dosimeter.mechanisms import Calibration, Indicator
+from dosimeter.planning import Groups, Look, Method
+from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.ways.reading import read_way
+from dosimeter.risk import PreferenceFunction
+
+
+class ReleaseOptions(TypedDict, total=False):
+    """How ε is set, what the account is opened with, which noise is drawn, and what the ledger is told.
+
+    Exactly one way sets ε: ``epsilon``; or ``prefer``; or ``svt`` with ``variance``.
+    """
+
+    epsilon: float
+    """A fixed ε."""
+    prefer: str | PreferenceFunction
+    """A preference: ε is found from it, and the analyst is told neither ε nor an error."""
+    svt: float
+    """What the noisy test may spend on finding ε; goes with ``variance``."""
+    variance: float
+    """The threshold of the noisy test: the variance of the normalised RDRs."""
+    selection: Literal["sharp", "paper"]
+    """Which noisy test: sharp (the default), or as in the paper."""
+    policy: str
+    """How the account may be spent: ``"paper"`` or ``"budget:2.0"``. Needed for the first release from a dataset."""
+    delta_total: float | str
+    """The δ that all answers of the account may have together."""
+    max_epsilon: float | str
+    """The largest ε of a single answer of the account."""
+    mechanism: Literal["laplace", "gaussian"]
+    """Which noise; Laplace by default."""
+    delta: float | str
+    """The δ of Gaussian noise; ``"1/n^2"`` by default."""
+    calibration: Calibration
+    """How Gaussian noise is calibrated; only ``"zcdp"`` backs a release."""
+    indicator: Indicator
+    """The RDR as the paper's bound (the default), or its exact expectation."""
+    candidates: str | Sequence[float]
+    """The ε's among which one is found; by default the paper's 37."""
+    groups: Groups
+    """Only ``"declared"`` groups back a release."""
+    method: Method
+    """Only the ``"closed-form"`` backs a release."""
+    sensitivity: float
+    """A sensitivity given by hand is for study, and refused here."""
+    min_rows: int
+    """A public lower bound on the rows that an AVG matches."""
+    analyst: str
+    """Who asked; goes on record."""
+    purpose: str
+    """What for; goes on record."""
+    again: bool
+    """Draw a new answer, and charge for it, where the ledger could repeat an earlier one."""
+    continued: bool
+    """The data or the schema changed, and the people are the same: the account goes on."""
+    other_people: bool
+    """Accounts of an earlier version that do not name their data yet hold other people."""
+    clamp: bool
+    """Put noisy numbers back into their bounds."""
+
+
+_WAY = ("epsilon", "prefer", "svt", "variance", "selection")
+_TERMS = ("policy", "delta_total", "max_epsilon")
+_LOOK = ("mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows")
+
+
+def read_options(options: Mapping[str, Any], caller: str) -> tuple[Look, ReleaseOrder]:
+    """Return how the query is looked at and what the release is asked to do.
+
+    Raises:
+        TypeError: an option that nobody declared, as for any other function.
+        OptionError: one that is out of range, or several that exclude each other.
+    """
+    unknown = [name for name in options if name not in ReleaseOptions.__annotations__]
+    if unknown:
+        raise TypeError(f"{caller}() got an unexpected keyword argument {unknown[0]!r}")
+
+    def take(names: Sequence[str]) -> dict[str, Any]:
+        return {name: options[name] for name in names if name in options}
+
+    others = {name: value for name, value in options.items() if name not in (*_WAY, *_TERMS, *_LOOK)}
+    look = Look(**take(_LOOK))
+    return look, ReleaseOrder(read_way(**take(_WAY)), terms=Terms(**take(_TERMS)), **others)

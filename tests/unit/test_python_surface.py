@@ -1,0 +1,170 @@
+"""What Python offers beside the command line: the same powers, the same refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dosimeter
+from dosimeter import Dataset, DatasetClosed, InputError, Ledger, OptionError, QueryError, Schema, SchemaError
+from dosimeter.cli import main
+
+PACKAGE = Path(dosimeter.__file__).parent
+CLINIC = PACKAGE / "data" / "clinic.csv"
+FACTS = PACKAGE / "data" / "clinic.toml"
+SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    """The JSON that a command prints."""
+    main(list(words))
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_public_names_are_these() -> None:
+    """Whoever adds or takes away a name decides it here, and documents it in docs/python.md."""
+    assert sorted(dosimeter.__all__) == [
+        "Answer", "Choice", "Client", "DataError", "Dataset", "DatasetClosed", "DatasetStopped", "DosimeterError",
+        "DryRun", "Explanation", "InputError", "Interrupted", "Ledger", "LedgerError", "LimitError", "OptionError",
+        "PreferenceError", "QueryError", "ReleaseOptions", "Risk", "Schema", "SchemaCheck", "SchemaError",
+        "ServerError", "SourceUnreachable", "__version__",
+    ]  # fmt: skip
+    assert [name for name in dosimeter.__all__ if not hasattr(dosimeter, name)] == []
+
+
+def test_every_error_class_is_public() -> None:
+    from dosimeter import errors
+
+    classes = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert classes - set(dosimeter.__all__) == set()
+
+
+def test_explain_says_what_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
+        found = clinic.explain(SMOKERS)
+        assert found.describe() == run(capsys, "explain", SMOKERS, "--schema", str(FACTS), "--json")
+        assert clinic.engine.rows_fetched == 0
+        with pytest.raises(QueryError, match="UNION"):
+            clinic.explain(f"{SMOKERS} UNION {SMOKERS}")
+
+
+def test_explain_needs_public_facts() -> None:
+    with Dataset.open(CLINIC) as clinic, pytest.raises(SchemaError, match="without a schema"):
+        clinic.explain(SMOKERS)
+
+
+def test_a_draft_is_the_commands_draft_and_agrees_with_its_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written, saved = tmp_path / "written.toml", tmp_path / "saved.toml"
+    main(["schema", str(CLINIC), "-o", str(written)])
+    capsys.readouterr()
+    with Dataset.open(CLINIC) as clinic:
+        draft = clinic.draft_schema()
+        draft.save(saved, comment="Drafted.")
+        assert clinic.check_schema(draft).agrees
+    assert Schema.load(saved) == draft == Schema.load(written)
+    assert not draft.reviewed
+
+
+def test_check_finds_what_the_command_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    narrow = tmp_path / "narrow.toml"
+    narrow.write_text(FACTS.read_text(encoding="utf-8").replace("bounds = [0, 120]", "bounds = [0, 20]"), "utf-8")
+    assert "[0, 20]" in narrow.read_text(encoding="utf-8")
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
+        assert clinic.check_schema().agrees
+        risk = clinic.risk(SMOKERS)
+        found = clinic.check_schema(Schema.load(narrow))
+        assert not found.agrees
+        assert risk.by("sex")  # the dataset's own schema is still in force
+    told = run(capsys, "schema", str(CLINIC), "--check", str(narrow), "--json")
+    assert told["findings"] == [{"column": line.column, "problem": line.problem} for line in found.findings]
+
+
+def test_a_dry_run_charges_nothing_and_says_what_the_command_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(CLINIC), SMOKERS, "--schema", str(FACTS), "--epsilon", "0.5", "--policy", "budget:2"]
+    told = run(capsys, "release", *words, "--ledger", str(tmp_path / "a.db"), "--dry-run", "--json")
+    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "b.db") as ledger:
+        found = clinic.dry_run(SMOKERS, ledger=ledger, epsilon=0.5, policy="budget:2")
+        assert found.describe() == told
+        assert found.granted
+        assert found.reason is None
+        assert found.analyst_sees["status"] == "released"
+        assert ledger.account("clinic") is None
+        too_much = clinic.dry_run(SMOKERS, ledger=ledger, epsilon=2.5, policy="budget:2")
+        assert not too_much.granted
+        assert "2.5" in str(too_much.reason)
+        assert repr(found) == "DryRun(redacted)"
+
+
+@pytest.mark.parametrize("method", ["release", "dry_run"])
+def test_options_are_checked_as_on_the_command_line(tmp_path: Path, method: str) -> None:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "a.db") as ledger:
+        act = getattr(clinic, method)
+        with pytest.raises(TypeError, match=rf"{method}\(\) got an unexpected keyword argument 'epsilom'"):
+            act(SMOKERS, ledger=ledger, epsilom=1.0)
+        with pytest.raises(OptionError, match="exactly one way"):
+            act(SMOKERS, ledger=ledger, epsilon=1.0, prefer="ratio:0.9", policy="paper")
+        with pytest.raises(OptionError, match="open Ledger"):
+            act(SMOKERS, ledger=str(tmp_path), epsilon=1.0, policy="paper")
+        assert ledger.account("clinic") is None
+
+
+def test_a_schema_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="There is no schema file"):
+        Schema.load(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="cannot be written"):
+        Schema.load(FACTS).save(tmp_path / "nowhere" / "a.toml")
+
+
+def test_a_closed_dataset_says_so_everywhere(tmp_path: Path) -> None:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
+        pass
+    with Ledger.open(tmp_path / "a.db") as ledger:
+        for act in (
+            lambda: clinic.risk(SMOKERS),
+            lambda: clinic.draft_schema(),
+            lambda: clinic.check_schema(),
+            lambda: clinic.release(SMOKERS, ledger=ledger, epsilon=1.0, policy="paper"),
+        ):
+            with pytest.raises(DatasetClosed, match="closed"):
+                act()
+
+
+def test_values_show_themselves_in_a_notebook_offline(tmp_path: Path) -> None:
+    odd = 'SELECT sex AS "<b>sex</b>", COUNT(*) FROM clinic GROUP BY sex'
+    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "a.db") as ledger:
+        choice = clinic.risk(SMOKERS).find("ratio:0.9")
+        answer = clinic.release(odd, ledger=ledger, epsilon=1.0, policy="budget:2")
+        denied = clinic.release(odd, ledger=ledger, epsilon=50.0)
+        shown = {
+            "choice": choice._repr_html_(),
+            "answer": answer._repr_html_(),
+            "denied": denied._repr_html_(),
+            "schema": clinic.schema._repr_html_(),
+            "risk": str(clinic.risk(SMOKERS)._repr_mimebundle_()),
+        }
+    assert f"ε = {choice.epsilon:g}" in shown["choice"]
+    assert shown["choice"].count("<tr>") == 1 + len(choice.candidates)
+    assert "&lt;b&gt;sex" in shown["answer"]
+    assert "<b>" not in shown["answer"]
+    assert "1-differentially private" in shown["answer"]
+    assert shown["denied"] == "<p>Denied.</p>"
+    assert "smoker" in shown["schema"]
+    loading = ("<script", "<link", "<iframe", "src=", "href=", "url(", "@import")
+    assert [(name, mark) for name, html in shown.items() for mark in loading if mark in html] == []
+
+
+def test_a_released_answer_is_a_table(tmp_path: Path) -> None:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "a.db") as ledger:
+        answer = clinic.release(
+            "SELECT sex, COUNT(*) AS n FROM clinic GROUP BY sex", ledger=ledger, epsilon=1.0, policy="paper"
+        )
+        assert answer.table is not None
+        assert answer.table.to_pylist() == answer.answer
+        assert clinic.release(SMOKERS, ledger=ledger, epsilon=0.5).table is None  # paper: it must be above the reading

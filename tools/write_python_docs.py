@@ -1,0 +1,177 @@
+"""Write docs/python.md from the docstrings of the public names. Takes nothing; gives the page, the same every time.
+
+What stands in ``dosimeter.__all__`` is public, and of its classes the members listed here; all else may change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dosimeter
+
+TARGET = Path(__file__).parents[1] / "docs" / "python.md"
+HEAD = """\
+# Python
+
+Written by `make docs` from the docstrings; change these in `src/dosimeter/`, not this page. What is not on this page is
+private and may change without notice. Everything that the [command line](cli.md) does can be done from Python; options
+have the same names and the same meaning. What the words mean is in the [README](../README.md).
+
+```python
+from dosimeter import Dataset, Ledger
+
+clinic = Dataset.open("clinic.csv", schema="clinic.toml")
+risk = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker")
+choice = risk.find("ratio:0.95")
+with Ledger.open("ledger.db") as ledger:
+    answer = clinic.release("SELECT COUNT(*) FROM clinic WHERE smoker", ledger=ledger, epsilon=0.5, policy="budget:2.0")
+```
+"""
+# In the order in which somebody needs them. Members that are not listed serve other modules of the package.
+MEMBERS = {
+    "Dataset": ("open", "risk", "explain", "draft_schema", "check_schema", "dry_run", "release", "close"),
+    "ReleaseOptions": (),
+    "Risk": (
+        "sensitivities",
+        "sensitivity",
+        "rdr",
+        "find",
+        "people",
+        "by",
+        "absolute",
+        "plot",
+        "histogram",
+        "distribution",
+    ),
+    "Choice": (),
+    "Answer": ("describe", "table"),
+    "DryRun": ("granted", "reason", "analyst_sees", "describe"),
+    "Explanation": ("describe",),
+    "Schema": ("load", "save", "account_name"),
+    "SchemaCheck": ("agrees",),
+    "Ledger": ("open", "describe", "verify", "export", "clear", "close"),
+    "Client": ("datasets", "check", "submit", "query", "queries", "close"),
+}
+SECTION = re.compile(r"^(Args|Returns|Raises):$", flags=re.MULTILINE)
+
+
+def write_page() -> str:
+    """The whole page: every public class with its members, then the errors."""
+    parts = [HEAD]
+    for name, members in MEMBERS.items():
+        parts.append("\n".join(_describe_class(name, members)))
+    return "\n".join([*parts, *_describe_errors()]) + "\n"
+
+
+def _describe_class(name: str, members: tuple[str, ...]) -> Iterator[str]:
+    kind = getattr(dosimeter, name)
+    yield f"## {name}"
+    yield ""
+    yield from _write_docstring(kind.__doc__)
+    fields = list(_list_fields(kind))
+    if fields:
+        yield "| field | what |"
+        yield "|---|---|"
+        yield from fields
+        yield ""
+    for member in members:
+        yield from _describe_member(kind, member)
+
+
+def _list_fields(kind: Any) -> Iterator[str]:
+    """The fields of a dataclass with their types, or the keys of a TypedDict with the strings below them."""
+    if dataclasses.is_dataclass(kind) and kind is not dosimeter.Risk:
+        for field in dataclasses.fields(kind):
+            yield f"| `{field.name}` | `{str(field.type).replace('|', chr(92) + '|')}` |"
+    elif hasattr(kind, "__total__"):
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for key, words in zip(body.body, body.body[1:], strict=False):
+            if isinstance(key, ast.AnnAssign) and isinstance(words, ast.Expr):
+                assert isinstance(words.value, ast.Constant)
+                yield f"| `{ast.unparse(key.target)}` | {_plain(str(words.value.value))} |"
+
+
+def _describe_member(kind: Any, member: str) -> Iterator[str]:
+    found = inspect.getattr_static(kind, member)
+    if isinstance(found, property):
+        yield f"### {kind.__name__}.{member}"
+        yield ""
+        yield from _write_docstring(found.__doc__)
+        return
+    function = found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
+    yield f"### {kind.__name__}.{member}"
+    yield ""
+    yield "```"
+    yield f"{member}({', '.join(_write_parameters(parameters))})"
+    yield "```"
+    yield ""
+    yield from _write_docstring(function.__doc__)
+
+
+def _write_parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    """Each parameter with its default, and the star before those that have to be named."""
+    positional = True
+    for parameter in parameters:
+        if positional and parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            positional = False
+            yield "*"
+        stars = "**" if parameter.kind is inspect.Parameter.VAR_KEYWORD else ""
+        yield f"{stars}{parameter.name}{_write_default(parameter.default)}"
+
+
+def _write_default(default: Any) -> str:
+    if default is inspect.Parameter.empty:
+        return ""
+    return f"={default.__name__ if inspect.isfunction(default) else repr(default)}"
+
+
+def _write_docstring(text: str | None) -> Iterator[str]:
+    """A docstring as Markdown: its paragraphs, then each section as a list."""
+    cleaned = inspect.cleandoc(text or "")
+    head, *sections = SECTION.split(cleaned)
+    yield _plain(head.strip())
+    yield ""
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        lines = textwrap.dedent(body.strip("\n"))
+        if title == "Returns":
+            yield f"Returns: {_plain(' '.join(lines.split()))}"
+        else:
+            entries = re.split(r"\n(?=\S)", lines)
+            for entry in entries:
+                name, _, words = " ".join(entry.split()).partition(": ")
+                yield f"- `{name}`: {_plain(words)}" if title == "Args" else f"- raises `{name}`: {_plain(words)}"
+        yield ""
+
+
+def _plain(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def _describe_errors() -> Iterator[str]:
+    from dosimeter import errors
+
+    yield "## Errors"
+    yield ""
+    yield "```"
+    yield inspect.cleandoc(errors.__doc__ or "")
+    yield "```"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write docs/python.md from the docstrings.")
+    parser.parse_args()
+    TARGET.write_text(write_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
