@@ -22,7 +22,7 @@ HEAD = """\
 # The command line
 
 Written by `make docs` from the application itself; change the help texts in `src/dosimeter/cli/`, not this page.
-`python -m dosimeter` is the same as `dosimeter`. What the words mean is in the [README](../README.md).
+`python -m dosimeter` is the same as `dosimeter`. What the words mean is in the [glossary](glossary.md).
 
 | exit status | meaning |
 |---|---|

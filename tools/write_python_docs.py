@@ -23,7 +23,7 @@ HEAD = """\
 
 Written by `make docs` from the docstrings; change these in `src/dosimeter/`, not this page. What is not on this page is
 private and may change without notice. Everything that the [command line](cli.md) does can be done from Python; options
-have the same names and the same meaning. What the words mean is in the [README](../README.md).
+have the same names and the same meaning. What the words mean is in the [glossary](glossary.md).
 
 ```python
 from dosimeter import Dataset, Ledger

@@ -564,3 +564,24 @@ def test_layers_shown_are_the_contract() -> None:
     names = [contract["name"] for contract in contracts["contracts"]]
     named = [re.sub(r"^The door of \w+$", "The door of …", name) for name in names]
     assert [name for name in named if name not in ARCHITECTURE] == []
+
+
+# ---------------------------------------------------------------- the glossary
+
+
+def test_every_page_leads_to_the_glossary() -> None:
+    pages = [
+        *(REPOSITORY / "docs").glob("*.md"),
+        *(REPOSITORY / "docs" / "guide").glob("*.md"),
+        REPOSITORY / "README.md",
+    ]
+    lost = [page.name for page in pages if page.name != "glossary.md" and "glossary.md" not in page.read_text("utf-8")]
+    assert len(pages) > 10
+    assert lost == []
+
+
+def test_the_glossary_explains_each_word_once_in_order() -> None:
+    page = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| \*\*(.+?)\*\*", page, flags=re.MULTILINE)
+    assert 25 <= len(terms) == len(set(terms))
+    assert terms[:-1] == sorted(terms[:-1], key=lambda term: term.replace("ε", "epsilon").lower())
