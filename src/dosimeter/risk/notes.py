@@ -11,6 +11,7 @@ from dosimeter.measures import MeasureKind
 from dosimeter.mechanisms import Incaution, Indicator, Mechanism
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import Found, Limit, extremes
+from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.rdr import weighted_quantile
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def find_empty_filters(
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
         return ()
     held = sensitivities.counts > 0
-    used = dict.fromkeys(a.filter for a in preference.aggregates if a.filter is not None and a.function != "COUNT")
+    used = dict.fromkeys(
+        a.filter for a in preference.aggregates if a.filter and FUNCTIONS[a.function].of_nobody is None
+    )
     empty = [name for name in used if not sensitivities.attributes[name][held].astype(np.bool_).any()]
     texts = dict.fromkeys(preference.write_filter(name) for name in empty)
     return tuple(f"The FILTER (WHERE {text}) {_MATCHES_NOBODY}" for text in texts)

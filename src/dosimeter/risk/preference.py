@@ -24,6 +24,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from dosimeter.errors import PreferenceError
+from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.preference_terms import (
     Aggregate,
     Arithmetic,
@@ -105,7 +106,7 @@ class Preference:
     def evaluate(self, rdrs: RDRs) -> Verdict:
         if self.function is not None:
             return evaluate_function(self.function, self.threshold, rdrs)
-        empty = any(a.function != "COUNT" and evaluate_aggregate(a, rdrs) is None for a in self.aggregates if a.filter)
+        empty = any(evaluate_aggregate(a, rdrs) is None for a in self.aggregates if a.filter)
         sides = [(evaluate_term(c.left, rdrs), c.operator, evaluate_term(c.right, rdrs)) for c in self.comparisons]
         satisfied = all(is_met(left, operator, right) for left, operator, right in sides)
         return Verdict(sides[0][0] if len(sides) == 1 else None, satisfied, empty)
@@ -322,12 +323,12 @@ def _read_number(node: exp.Expr) -> float:
 
 def _translate_aggregate(node: exp.Expr) -> Aggregate:
     function = AGGREGATES[type(node)]
-    quantile = function == "QUANTILE_CONT"
-    _allow(node, *(("this", "expression") if quantile else ("this",)))
-    fraction = 0.5 if function == "MEDIAN" else None
-    if quantile:
+    facts = FUNCTIONS[function]
+    _allow(node, *(("this", "expression") if facts.takes_fraction else ("this",)))
+    fraction = facts.fraction
+    if facts.takes_fraction:
         if node.expression is None:
-            _refuse(node, "QUANTILE_CONT takes the fraction too, as in QUANTILE_CONT(rdr, 0.99).")
+            _refuse(node, f"{function} takes the fraction too, as in {function}(rdr, 0.99).")
         fraction = _read_number(node.expression)
         if not 0.0 <= fraction <= 1.0:
             _refuse(node, "the fraction of a quantile lies between 0 and 1.")

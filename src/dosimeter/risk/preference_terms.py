@@ -16,7 +16,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
-from dosimeter.risk.rdr import weighted_quantile
+from dosimeter.risk.preference_functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from dosimeter.risk.values import RDRs
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 PreferenceFunction = Callable[[FloatArray, IntArray], object]
 
 TOLERANCE = 1e-12  # F1
-SPREADS = frozenset({"VAR_POP", "STDDEV_POP"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,35 +193,12 @@ def evaluate_aggregate(aggregate: Aggregate, rdrs: RDRs) -> float | None:
     values, counts = rdrs.values, rdrs.counts
     if not chosen.all():
         values, counts = values[chosen], counts[chosen]
-    if aggregate.function == "COUNT":
-        return float(counts.sum())
+    function = FUNCTIONS[aggregate.function]
     if not values.size:
-        return None
+        return function.of_nobody
     if aggregate.column == "normalized_rdr":
         values = values / rdrs.ceiling  # R9
-    match aggregate.function:
-        case "MIN":
-            return float(values.min())
-        case "MAX":
-            return float(values.max())
-        case "SUM":
-            return float(np.sum(values * counts))
-        case "AVG":
-            return float(np.sum(values * counts) / counts.sum())
-        case "VAR_POP":
-            return _weighted_variance(values, counts)
-        case "STDDEV_POP":
-            return math.sqrt(_weighted_variance(values, counts))
-        case _:
-            assert aggregate.fraction is not None
-            return float(weighted_quantile(values, counts, aggregate.fraction))
-
-
-def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
-    """Two passes; the second term takes away what rounding left in the mean."""
-    n = counts.sum()
-    deviations = values - np.sum(values * counts) / n
-    return max(0.0, float(np.sum(counts * deviations**2) / n - (np.sum(counts * deviations) / n) ** 2))
+    return float(function.evaluate(values, counts, 0.5 if aggregate.fraction is None else aggregate.fraction))
 
 
 def evaluate_function(function: PreferenceFunction, threshold: float | None, rdrs: RDRs) -> Verdict:
@@ -271,12 +247,10 @@ def _degree(term: Term) -> int | None:
     """d, when multiplying every RDR by t > 0 multiplies the term by t**d; None when there is no such d.
     Normalised RDRs do not change: their ceiling is multiplied too."""
     match term:
-        case Number() | Aggregate(function="COUNT") | Aggregate(column="normalized_rdr"):
+        case Number() | Aggregate(column="normalized_rdr"):
             return 0
-        case Aggregate(function="VAR_POP"):
-            return 2
-        case Aggregate():
-            return 1
+        case Aggregate(function):
+            return FUNCTIONS[function].degree
         case Negative(operand):
             return _degree(operand)
         case Call(_, arguments):
@@ -293,12 +267,12 @@ def _degree(term: Term) -> int | None:
 def _shift(term: Term) -> float | None:
     """s, when adding t to every RDR adds s·t to the term; None when there is no such s."""
     match term:
-        case Number() | Aggregate(function="COUNT"):
+        case Number():
             return 0.0
-        case Aggregate(column="normalized_rdr") | Aggregate(function="SUM"):
-            return None
+        case Aggregate(function, "normalized_rdr"):
+            return 0.0 if FUNCTIONS[function].degree == 0 else None
         case Aggregate(function):
-            return 0.0 if function in SPREADS else 1.0
+            return FUNCTIONS[function].shift
         case Negative(operand):
             inner = _shift(operand)
             return None if inner is None else -inner
@@ -331,4 +305,4 @@ def is_shift_free(comparison: Comparison) -> bool:
 
 def is_raw_spread(comparison: Comparison) -> bool:
     carriers = [a for side in (comparison.left, comparison.right) for a in list_aggregates(side) if _degree(a) != 0]
-    return bool(carriers) and not is_scale_free(comparison) and all(a.function in SPREADS for a in carriers)
+    return bool(carriers) and not is_scale_free(comparison) and all(FUNCTIONS[a.function].is_spread for a in carriers)

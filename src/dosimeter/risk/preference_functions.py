@@ -1,0 +1,65 @@
+"""The functions over everybody's RDR that a preference may use: one row of a table each.
+
+A new function is a new row. Everything that notes and checks need to know of it stands there, so that nothing has to
+be guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dosimeter.risk.rdr import weighted_quantile
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function over RDRs.
+
+    ``evaluate``: its value, from distinct RDRs, how many people have each, and the fraction of a quantile.
+    ``degree``: d, when multiplying every RDR by t > 0 multiplies it by t**d (R10).
+    ``shift``: s, when adding t to every RDR adds s·t to it; None when there is no such s (R8).
+    ``of_nobody``: its value over no people; None is SQL's NULL.
+    ``fraction``: that of a quantile, where the function has one of its own; ``takes_fraction`` where it is given.
+    """
+
+    evaluate: Callable[[FloatArray, IntArray, float], float]
+    degree: int
+    shift: float | None
+    of_nobody: float | None = None
+    fraction: float | None = None
+    takes_fraction: bool = False
+
+    @property
+    def is_spread(self) -> bool:
+        """Return whether it tells how far RDRs lie apart, and not where they lie."""
+        return self.degree > 0 and self.shift == 0.0
+
+
+def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
+    """Two passes; the second term takes away what rounding left in the mean."""
+    n = counts.sum()
+    deviations = values - np.sum(values * counts) / n
+    return max(0.0, float(np.sum(counts * deviations**2) / n - (np.sum(counts * deviations) / n) ** 2))
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "MIN": Function(lambda values, _, __: float(values.min()), degree=1, shift=1.0),
+    "MAX": Function(lambda values, _, __: float(values.max()), degree=1, shift=1.0),
+    "AVG": Function(lambda values, counts, _: float(np.sum(values * counts) / counts.sum()), degree=1, shift=1.0),
+    "SUM": Function(lambda values, counts, _: float(np.sum(values * counts)), degree=1, shift=None),
+    "COUNT": Function(lambda _, counts, __: float(counts.sum()), degree=0, shift=0.0, of_nobody=0.0),
+    "VAR_POP": Function(lambda values, counts, _: _weighted_variance(values, counts), degree=2, shift=0.0),
+    "STDDEV_POP": Function(
+        lambda values, counts, _: math.sqrt(_weighted_variance(values, counts)), degree=1, shift=0.0
+    ),
+    "MEDIAN": Function(weighted_quantile, degree=1, shift=1.0, fraction=0.5),
+    "QUANTILE_CONT": Function(weighted_quantile, degree=1, shift=1.0, takes_fraction=True),
+}
