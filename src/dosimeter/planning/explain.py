@@ -22,7 +22,7 @@ def explain_plan(plan: QueryPlan) -> dict[str, Any]:
         "measures": [
             {
                 "measure": measure.label,
-                "kind": str(measure.kind),
+                "kind": measure.name,
                 "sensitivity": measure.sensitivity_l1,
                 "grid": float(measure.grid),
             }
