@@ -50,6 +50,15 @@ class UnitField(ABC):
     name: str
     place: tuple[int, int, int]
 
+    @abstractmethod
+    def value(self, inside: exp.Expression | None) -> exp.Expression:
+        """Write what is read of every row, or of those alone that pass a test."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentField(UnitField, ABC):
+    """A field that reads an argument."""
+
     @property
     def column(self) -> exp.Expression:
         """Write the argument's column."""
@@ -88,7 +97,7 @@ class RowCount(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class PresentCount(Tally):
+class PresentCount(ArgumentField, Tally):
     """How many of the individual's values are not NULL."""
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
@@ -97,7 +106,7 @@ class PresentCount(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTotal(Tally):
+class OwnTotal(ArgumentField, Tally):
     """The total of the individual's values, exactly (S8)."""
 
     argument: Argument
@@ -108,7 +117,7 @@ class OwnTotal(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnCentredTotal(Tally):
+class OwnCentredTotal(ArgumentField, Tally):
     """Σ(2v − (L + U)) over the individual's values, exactly (S2, S8)."""
 
     argument: Argument
@@ -119,7 +128,7 @@ class OwnCentredTotal(Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnSquares(Tally):
+class OwnSquares(ArgumentField, Tally):
     """Σ(2v − (L + U))² over the individual's values, exactly (S2, S8)."""
 
     argument: Argument
@@ -160,7 +169,7 @@ def add_own_squares(argument: Argument, position: int) -> OwnSquares:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(UnitField, ABC):
+class Joined(ArgumentField, ABC):
     """What a query of its own finds of an individual, joined to the other fields."""
 
     @abstractmethod

@@ -198,14 +198,20 @@ class Aggregates:
         source = self._source(argument, condition, label)
         return _identity(self._count_present(source, label), label, integer=True)
 
-    def read_sum(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
-        """SUM(x)."""
+    def read_total(
+        self,
+        node: exp.Expression,
+        condition: exp.Expression | None,
+        label: str,
+        over: Callable[[Argument, str, Facts], Measure],
+    ) -> Read:
+        """A total over values that is one measure, such as SUM(x)."""
         expect_only(node, "this")
         source, argument = self._value(node.this, condition, label)
         if argument.largest == 0:
             raise _refuse_constant(label)
-        measure = Sum.over(argument, label, self.facts)
-        integer = argument.unit.denominator == 1 and measure.grid == argument.unit
+        measure = over(argument, label, self.facts)
+        integer = measure.unit.denominator == 1 and measure.grid == measure.unit
         return _identity(self._measure(measure, source), label, integer=integer)
 
     def read_mean(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
@@ -337,6 +343,11 @@ class Aggregate:
     read: Callable[[Aggregates, exp.Expression, exp.Expression | None, str], Read]
 
 
+def _total(over: Callable[[Argument, str, Facts], Measure]) -> Callable[..., Read]:
+    """Return how a total over values is read that is one measure."""
+    return lambda aggregates, node, condition, label: aggregates.read_total(node, condition, label, over)
+
+
 def _quantile(of: Callable[[exp.Expression], Fraction]) -> Callable[..., Read]:
     """Return how a quantile is read of which the fraction is found in its node."""
     return lambda aggregates, node, condition, label: aggregates.read_quantile(node, condition, label, of(node))
@@ -344,7 +355,7 @@ def _quantile(of: Callable[[exp.Expression], Fraction]) -> Callable[..., Read]:
 
 AGGREGATES: dict[type[exp.Expression], Aggregate] = {
     exp.Count: Aggregate(("COUNT", "COUNT(DISTINCT)"), "count", Aggregates.read_count),
-    exp.Sum: Aggregate(("SUM",), "sum", Aggregates.read_sum),
+    exp.Sum: Aggregate(("SUM",), "sum", _total(Sum.over)),
     exp.Avg: Aggregate(("AVG",), "avg", Aggregates.read_mean),
     exp.Min: Aggregate(("MIN",), "min", _quantile(lambda node: Fraction(0))),
     exp.Max: Aggregate(("MAX",), "max", _quantile(lambda node: Fraction(1))),

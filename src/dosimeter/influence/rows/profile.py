@@ -230,6 +230,8 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
     for rows in _split_by_group(profile, profile.inside & (profile.group >= 0)):
         group = int(profile.group[rows[0]])
         for at, measure in enumerate(plan.measures):
+            if at in untold:
+                continue
             value = measure.value(_read_column(profile, measure, rows))
             if isinstance(value, Fraction):
                 values[group][at] = value

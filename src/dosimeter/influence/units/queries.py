@@ -166,14 +166,14 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
     """Entries with the values around quantiles at hand. Who has NULL alone moves no quantile."""
-    plan, fields = layout.plan, unit_fields(layout.plan)
-    for field in find_near(layout):
+    plan, near = layout.plan, find_near(layout)
+    for field in near:
         places = [layout.columns(field, group) for group in range(count_groups(plan))]
         if any(len(names) > 1 for names in places):
             found = field.places_query(unit_rows(plan, relation), places)
             entries = entries.join(found.subquery(f"places_{field.name}"), join_type="cross")
-    if len(fields) == 1 and fields[0].name in layout.near:
-        entries = entries.where(is_there(fields[0].column))
+    if near and len(unit_fields(plan)) == 1:
+        entries = entries.where(is_there(near[0].column))
     return entries
 
 
