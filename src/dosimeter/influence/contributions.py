@@ -17,6 +17,12 @@ def no_attributes() -> Mapping[str, NDArray[np.generic]]:
     return {}
 
 
+def add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Add the attributes of an empty slot, which has none: it is in no FILTER and in no group of ``--by``."""
+    absent: Any = False if values.dtype == np.bool_ else None
+    return np.append(values, np.array([absent], dtype=values.dtype))
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Contributions:
     """How individuals move the measured vector: a row per distinct contribution, sparse over the k cells.
@@ -86,9 +92,3 @@ def sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
     if len(filled):
         sums[filled] = np.add.reduceat(per_entry[: starts[-1]], starts[filled])
     return sums
-
-
-def add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Add the attributes of an empty slot, which has none: it is in no FILTER and in no group of ``--by``."""
-    absent: Any = False if values.dtype == np.bool_ else None
-    return np.append(values, np.array([absent], dtype=values.dtype))
