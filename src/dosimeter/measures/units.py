@@ -23,6 +23,7 @@ Places = NDArray[np.intp]
 
 LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
 LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where engines add fastest
+LARGEST_SQUARE = 2**63  # what 64-bit integers cannot hold is multiplied as decimals
 ROWS = "rows_total"
 
 
@@ -135,8 +136,11 @@ class OwnSquares(ArgumentField, Tally):
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
         """Add them up."""
-        centred = exp.Paren(this=self.argument.centred(value))
-        return _add_up(exp.Mul(this=centred, expression=centred.copy()), self.argument.width**2, rows)
+        largest = self.argument.width**2
+        centred: exp.Expression = exp.Paren(this=self.argument.centred(value))
+        if largest >= LARGEST_SQUARE:
+            centred = exp.Cast(this=centred, to=exp.DataType.build("DECIMAL(38, 0)"))
+        return _add_up(exp.Mul(this=centred, expression=centred.copy()), largest, rows)
 
 
 def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
