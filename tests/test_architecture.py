@@ -23,7 +23,16 @@ MOST_AT_ROOT = 12
 HOMES = {
     "opendp": ("release/noise.py",),
     # Trees of SQL: what they mean, what is planned, what runs, and formulas over a query's numbers.
-    "sqlglot": ("sql/", "planning/", "postprocess/", "influence/", "inspection/", "engines/", "risk/preference.py"),
+    "sqlglot": (
+        "sql/",
+        "measures/",
+        "planning/",
+        "postprocess/",
+        "influence/",
+        "inspection/",
+        "engines/",
+        "risk/preference.py",
+    ),
     "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py"),
     "psycopg": ("engines/postgres.py", "ledger/"),
     "pyspark": ("engines/spark.py",),

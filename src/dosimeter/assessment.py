@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from dosimeter.influence import (
     show_cell,
     take_row,
 )
-from dosimeter.measures import Measure, MeasureKind
+from dosimeter.measures import Argument, Mean
 from dosimeter.mechanisms import Indicator, Mechanism
 from dosimeter.planning import (
     Estimate,
@@ -90,7 +89,7 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         groups=study.groups,
         arguments=(),
         measures=tuple(
-            Measure(MeasureKind.MEAN, None, output.name, Fraction(1), Fraction(0), 1.0, 1.0) for output in study.outputs
+            Mean.by_hand(Argument("value", output.tree, output.name), output.name) for output in study.outputs
         ),
         estimates=tuple(Estimate(EstimateKind.IDENTITY, (at,), study.outputs[at].name, integer=False) for at in places),
         outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
@@ -298,7 +297,7 @@ class Risk:
             sensitivity=self.sensitivity,
             indicator=self.indicator,
             grids=self.plan.grids(self.mechanism.norm),
-            measures=[measure.kind for measure in self.plan.measures],
+            measures=[type(measure) for measure in self.plan.measures],
             groups=self.k // len(self.plan.measures),
             epsilons=epsilons,
             preference=preference,

@@ -178,7 +178,6 @@ def read_cases(function: Callable[..., Any]) -> Cases:
 DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
     (expression.check_expression, "of_a_row", set()),
     (grid._compile, "inside_aggregates", {exp.Cast}),
-    (aggregates.Aggregates.add, "anywhere", set()),
     (plan._Formulas.formula, "over_aggregates", set()),
     (plan._Formulas.condition, "in_having", set()),
 ]
@@ -209,7 +208,7 @@ def test_everything_the_planner_refuses_by_kind_has_an_example() -> None:
         (expression.COMPARISONS, "of_a_row"),
         (expression.COMPARISONS, "in_having"),
         (expression.DATE_PART_NODES, "of_a_row"),
-        (aggregates._NAMES, "anywhere"),
+        (aggregates.AGGREGATES, "anywhere"),
         ((exp.Filter, exp.WithinGroup, exp.Distinct, exp.Star), "anywhere"),
         (set(inline._ROW_WISE_NODES) - {exp.Var, exp.Identifier, exp.DataType}, "of_a_row"),
     ],
@@ -272,7 +271,7 @@ def list_words(text: str) -> set[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        aggregates.Aggregates.SUPPORTED,
+        aggregates.SUPPORTED,
         expression.SUPPORTED,
         (GUIDES / "analyst.md").read_text(encoding="utf-8").partition("## What you can ask")[2].split("\n## ")[0],
         re.split(r"\n- ", README.partition("**SQL beyond one grouped SELECT**")[2])[0],
@@ -287,7 +286,7 @@ def test_shorter_lists_name_nothing_that_is_not_here(text: str) -> None:
 
 def test_messages_name_every_aggregate() -> None:
     """By the names that the examples call them by."""
-    called = {node.sql_name() for node in aggregates._NAMES}
-    told = list_words(aggregates.Aggregates.SUPPORTED)
+    called = {node.sql_name() for node in aggregates.AGGREGATES}
+    told = list_words(aggregates.SUPPORTED)
     spelled = {"PERCENTILE_CONT": "QUANTILE_CONT", "VARIANCE_POP": "VAR_POP"}
     assert {spelled.get(name, name) for name in called} <= told

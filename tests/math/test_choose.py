@@ -13,7 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.measures.measure import MeasureKind
+from dosimeter.measures.counts import CountRows
+from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
 from dosimeter.risk.choose import Found, Limit, build_candidate, exact_limit, find_largest, parse_candidates
 from dosimeter.risk.notes import write_notes
@@ -299,7 +300,7 @@ def notes_for(
     sensitivity=1.0,
     indicator="bound",
     grids=ONE,
-    measures=(MeasureKind.COUNT,),
+    measures=(CountRows,),
     groups=1,
     candidates="paper",
 ):
@@ -344,7 +345,7 @@ def test_each_note_comes_with_its_own_case_only():
         "groups": "own guarantee",
         "own": "guarantees each person",
     }
-    a_sum = {"measures": (MeasureKind.SUM,)}
+    a_sum = {"measures": (Sum,)}
     spread_out = sensitivities_of([0.0, 1.0, 2.0], [5, 5, 5])
     by_group = sensitivities_of([0.0, 0.0, 1.0], [6, 2, 4], filter0=[True, False, False], filter1=[False, True, True])
     nobody = sensitivities_of([0.0, 1.0], [3, 3], filter0=[False, False])
@@ -423,7 +424,7 @@ def test_the_caution_tells_when_the_bound_is_the_lenient_one(k, steps, epsilon):
         sensitivity=float(steps),
         indicator="bound",
         grids=ONE,
-        measures=(MeasureKind.SUM,),
+        measures=(Sum,),
         groups=1,
         epsilons=(epsilon,),
         preference=parse_preference("ratio:0.01"),

@@ -9,7 +9,9 @@ import pytest
 from selection_problems import make_problem
 
 from dosimeter.errors import DataError, OptionError, QueryError
-from dosimeter.measures.measure import Measure, MeasureKind
+from dosimeter.measures import MEASURES, Argument, ArgumentMeasure, BoundedMean, CountDistinct, Measure, Quantile
+from dosimeter.measures.counts import Count, CountRows
+from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.selection import (
     accuracy,
@@ -19,12 +21,24 @@ from dosimeter.release.selection import (
     select_epsilon,
 )
 from dosimeter.schema.facts import Schema
+from dosimeter.sql.expressions import column_tree
 
 
-def plan_of(*kinds: MeasureKind) -> QueryPlan:
-    measures = tuple(
-        Measure(kind, None, f"M{i}(x)", Fraction(1), Fraction(1), 1.0, 1.0) for i, kind in enumerate(kinds)
-    )
+def make_measure(kind: type[Measure], label: str) -> Measure:
+    """A measure of this class, over a column x where it reads one."""
+    numbers = {"label": label, "unit": Fraction(1), "grid": Fraction(1), "sensitivity_l1": 1.0, "sensitivity_l2": 1.0}
+    more: dict[str, object] = {}
+    if issubclass(kind, ArgumentMeasure):
+        more["argument"] = Argument("value", column_tree("x"), "x", Fraction(1), 0, 1)
+    if issubclass(kind, Quantile):
+        more["fraction"] = Fraction(1, 2)
+    if issubclass(kind, BoundedMean):
+        more["min_rows"] = 5
+    return kind(**numbers, **more)  # type: ignore[arg-type]
+
+
+def plan_of(*kinds: type[Measure]) -> QueryPlan:
+    measures = tuple(make_measure(kind, f"M{i}(x)") for i, kind in enumerate(kinds))
     return QueryPlan(
         sql="",
         table="t",
@@ -45,9 +59,10 @@ def plan_of(*kinds: MeasureKind) -> QueryPlan:
     )
 
 
-@pytest.mark.parametrize("kind", list(MeasureKind))
-def test_only_additive_queries_pass(kind: MeasureKind) -> None:
-    plan = plan_of(MeasureKind.COUNT, kind)
+@pytest.mark.parametrize("kind", MEASURES)
+def test_only_additive_queries_pass(kind: type[Measure]) -> None:
+    plan = plan_of(CountRows, kind)
+    assert plan.additive is (kind in (CountRows, Count, Sum, CentredSum, CentredSquares))
     if plan.additive:
         require_additive(plan)
         return
@@ -55,7 +70,7 @@ def test_only_additive_queries_pass(kind: MeasureKind) -> None:
         require_additive(plan)
     assert caught.value.clause == "M1(x)"
     assert "--epsilon" in str(caught.value)
-    advice = "GROUP BY CASE" if kind in (MeasureKind.QUANTILE, MeasureKind.COUNT_DISTINCT) else "--min-rows"
+    advice = "GROUP BY CASE" if kind in (Quantile, CountDistinct) else "--min-rows"
     assert advice in str(caught.value)
 
 

@@ -461,3 +461,17 @@ def test_totals_beyond_64_bits_stay_exact(sql: str) -> None:
         assert sorted(value for value in risk.profile.fields["t0"].tolist() if value) == [3, 4 * top - 6]
         assert risk.measured().values[0][0] == 4 * top - 3
         assert risk.sensitivities.values[-1] <= risk.sensitivity
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_squares_beyond_64_bits_stay_exact(grouped: bool) -> None:
+    """S7: a variance by hand has no limit on its bounds, so that a single square may leave 64 bits."""
+    top = 2**40
+    columns = {**COLUMNS, "x": {"type": "integer", "bounds": [0, top]}}
+    rows = [visit("ann", 1, x=top), visit("ann", 2, x=top - 1), visit("1", 1, x=3)]
+    sql = "SELECT grp, VAR_POP(x) FROM visits GROUP BY grp" if grouped else "SELECT VAR_POP(x) FROM visits"
+    with open_visits(rows, 2, columns=columns) as visits:
+        risk = visits.risk(sql, sensitivity=1.0)
+        assert isinstance(risk.profile, UnitProfile)
+        squares = [top**2 + (top - 2) ** 2, (6 - top) ** 2]
+        assert sorted(value for value in risk.profile.fields["q0"].tolist() if value) == sorted(squares)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,12 @@ from dosimeter.mechanisms import Norm
 
 def no_attributes() -> Mapping[str, NDArray[np.generic]]:
     return {}
+
+
+def add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Add the attributes of an empty slot, which has none: it is in no FILTER and in no group of ``--by``."""
+    absent: Any = False if values.dtype == np.bool_ else None
+    return np.append(values, np.array([absent], dtype=values.dtype))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

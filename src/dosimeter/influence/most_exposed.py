@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dosimeter.arrays import FloatArray
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
@@ -25,7 +25,7 @@ from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_co
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.influence.units.queries import units_query
 from dosimeter.influence.units.trees import is_declared
-from dosimeter.measures import MeasureKind
+from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
@@ -174,23 +174,9 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
     tests: list[exp.Expression] = [exp.Boolean(this=True)]
     tests += [_equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
     grouped = list(tests)
-    for position, measure in enumerate(plan.measures):
-        name = input_column(plan, position)
-        if name is None or measure.argument is None:
-            continue
-        argument = plan.arguments[measure.argument]
-        values, present = profile.inputs[name]
-        if not present[row]:
-            tests.append(exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null()))
-        elif argument.role == "presence":
-            tests.append(exp.Not(this=exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null())))
-        elif measure.kind is MeasureKind.COUNT_DISTINCT:
-            tests.append(_holds(plan, engine, grouped, argument.tree, alone=bool(values[row] == 1)))
-        elif name.startswith(f"a{measure.argument}_q"):
-            same = (profile.group == group) & present & profile.inside
-            tests.append(_around(argument.tree, int(values[row]), values[same]))
-        else:
-            tests.append(_equals(argument.tree, int(values[row])))
+    for measure in plan.measures:
+        if isinstance(measure, ArgumentMeasure):
+            tests.append(measure.condition(_see(profile, row, measure, engine, grouped)))
     joined = conjunction(tests)
     assert joined is not None
     return joined
@@ -204,26 +190,25 @@ def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
     return exp.Not(this=known)
 
 
-def _holds(
-    plan: QueryPlan, engine: Engine, grouped: Sequence[exp.Expression], tree: exp.Expression, *, alone: bool
-) -> exp.Expression:
-    """Return whether a record's value is one that nobody else holds (C4); or otherwise that it is shared, or NULL."""
-    within = conjunction(grouped)
-    assert within is not None
-    values = held_values_query(plan, engine.relation(), tree, within, alone=alone)
-    held = exp.In(this=wrap(tree.copy()), query=values.subquery())
-    if alone:
-        return held
-    return exp.Paren(this=exp.Or(this=exp.Is(this=wrap(tree.copy()), expression=exp.Null()), expression=held))
+def _see(
+    profile: Profile, row: int, measure: ArgumentMeasure, engine: Engine, grouped: Sequence[exp.Expression]
+) -> Seen | None:
+    """Return what the profile row holds of a measure's argument; None where that is NULL."""
+    plan = profile.plan
+    name = input_column(plan, measure)
+    values, present = profile.inputs[name]
+    if not present[row]:
+        return None
 
+    def kept() -> IntArray:
+        of_group: IntArray = values[(profile.group == profile.group[row]) & present & profile.inside]
+        return of_group
 
-def _around(tree: exp.Expression, value: int, kept: np.ndarray[Any, Any]) -> exp.Expression:
-    """The profile keeps few values around an order statistic; the outermost stand for everything beyond them."""
-    lowest, highest = int(kept.min()), int(kept.max())
-    if lowest == highest:
-        return exp.Not(this=exp.Is(this=wrap(tree.copy()), expression=exp.Null()))
-    kind = exp.LTE if value == lowest else exp.GTE if value == highest else exp.EQ
-    return kind(this=wrap(tree.copy()), expression=_literal(value))
+    def held(alone: bool) -> exp.Select:
+        tree = measure.argument.tree
+        return held_values_query(plan, engine.relation(), tree, conjunction(grouped), alone=alone)
+
+    return Seen(int(values[row]), reduced=name != measure.column_name, kept=kept, held=held)
 
 
 def _equals(tree: exp.Expression, value: Any) -> exp.Expression:

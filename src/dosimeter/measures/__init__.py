@@ -1,8 +1,62 @@
 """What a query measures: one noisy number per group each, with its sensitivity and its grid.
 
-Takes an Argument, never a plan. Never sees data.
+Takes an Argument, never a plan. Each class knows its sensitivity, its part of the profile queries, what leaving
+somebody out does to it, and its answer. Never sees data but as arrays.
 """
 
-from dosimeter.measures.measure import ADDITIVE, Argument, Measure, MeasureKind
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.counts import Count, CountRows
+from dosimeter.measures.distinct import CountDistinct
+from dosimeter.measures.means import BoundedMean, Mean
+from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
+from dosimeter.measures.moments import Deviation, Variance
+from dosimeter.measures.near_values import NearValues
+from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.quantiles import Quantile
+from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
+from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
 
-__all__ = ["ADDITIVE", "Argument", "Measure", "MeasureKind"]
+MEASURES: tuple[type[Measure], ...] = (
+    CountRows,
+    Count,
+    Sum,
+    CentredSum,
+    CentredSquares,
+    CountDistinct,
+    BoundedMean,
+    Quantile,
+    Mean,
+    Variance,
+    Deviation,
+)
+
+__all__ = [
+    "MEASURES",
+    "Argument",
+    "ArgumentMeasure",
+    "BoundedMean",
+    "CentredSquares",
+    "CentredSum",
+    "Count",
+    "CountDistinct",
+    "CountRows",
+    "Dependence",
+    "Deviation",
+    "Entries",
+    "Facts",
+    "GroupColumn",
+    "Joined",
+    "Mean",
+    "Measure",
+    "NearValues",
+    "Quantile",
+    "Reducible",
+    "Seen",
+    "Sum",
+    "Tally",
+    "UnitField",
+    "UnitRows",
+    "Values",
+    "Variance",
+    "Whole",
+]

@@ -1,73 +1,270 @@
-"""What a query measures: one noisy number per group each."""
+"""What every measure knows of itself. A new measure is a class that answers all of this.
+
+A measure is one noisy number per group. It holds what it measures and its sensitivities; it never sees a plan.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
+from dosimeter.measures.units import Entries, UnitField
 from dosimeter.mechanisms import Norm
-
-if TYPE_CHECKING:
-    from sqlglot import exp
+from dosimeter.sql import column_tree, is_there, whole_number, wrap
 
 
-class MeasureKind(StrEnum):
-    """One noisy number per group each. The last three are measured directly only in a study (S7)."""
+class Dependence(Enum):
+    """What of other people one individual's influence depends on: where it does, ε cannot be found privately (V2)."""
 
-    COUNT = "count"
-    SUM = "sum"
-    CENTRED_SUM = "centred sum"
-    CENTRED_SQUARES = "sum of centred squares"
-    COUNT_DISTINCT = "count distinct"
-    BOUNDED_MEAN = "mean with a floor on rows"
-    QUANTILE = "quantile"
-    MEAN = "mean"
-    VARIANCE = "variance"
-    DEVIATION = "standard deviation"
-
-
-ADDITIVE = frozenset({MeasureKind.COUNT, MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES})
+    VALUES = "everybody else's values"
+    HOLDERS = "who else holds the same value"
+    MEAN = "the mean of the group"
+    VARIANCE = "the variance of the group"
+    DEVIATION = "the standard deviation of the group"
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """What stands inside an aggregate, as one column of the profile query.
+class GroupColumn:
+    """Distinct inputs of one group: whole steps, which are not NULL, and how many individuals have each."""
 
-    ``value``: an integer on the grid, NULL where the row contributes nothing; real value = integer × unit.
-    ``presence``: whether the expression is not NULL. ``distinct``: the raw value, counted once.
+    values: IntArray
+    present: NDArray[np.bool_]
+    people: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A measure as SQL's own aggregate over a column: what one of it is worth, and what it is of nothing (C6).
+
+    Whole numbers are compared as such (``exact``).
     """
 
-    role: Literal["value", "presence", "distinct"]
     tree: exp.Expression
-    label: str
-    unit: Fraction = Fraction(1)
-    lower: int = 0
-    upper: int = 0
+    worth: float
+    empty: float
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Seen:
+    """What a profile row holds of an argument that is not NULL there. Private.
+
+    ``reduced``: the profile keeps only what the measure reads of the value. ``kept`` gives all values of the group,
+    ``held`` a query for the values that one individual holds alone, or that several share.
+    """
+
+    value: int
+    reduced: bool
+    kept: Callable[[], IntArray]
+    held: Callable[[bool], exp.Select]
+
+    def __repr__(self) -> str:
+        return "Seen(redacted)"
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Reduction:
+    """How an argument is replaced in the profile by the few values that its measures read.
+
+    ``stages`` are columns to add, one query around the other; ``columns`` take the argument's place.
+    """
+
+    stages: tuple[dict[str, exp.Expression], ...]
+    columns: dict[str, exp.Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(ABC):
     """One noisy number per group.
 
-    ``unit`` is what one step of the exact integer is worth; ``grid`` is where noise lives.
+    ``unit`` is what one step of the exact integer is worth; ``grid`` is where noise lives. ``name`` is what JSON and
+    ledger call it. ``by_group``: whether leaving somebody out depends on the rest of their group.
     """
 
-    kind: MeasureKind
-    argument: int | None
+    name: ClassVar[str]
+    depends_on: ClassVar[Dependence | None]
+    by_group: ClassVar[bool]
+
     label: str
     unit: Fraction
     grid: Fraction
     sensitivity_l1: float
     sensitivity_l2: float
-    fraction: Fraction | None = None
-    min_rows: int | None = None
-    empty: Fraction = Fraction(0)
 
     def sensitivity(self, norm: Norm) -> float:
+        """Return the global sensitivity in this norm."""
         return self.sensitivity_l1 if norm == 1 else self.sensitivity_l2
 
     @property
     def additive(self) -> bool:
-        return self.kind in ADDITIVE
+        """Tell whether what one individual contributes depends on their own rows only."""
+        return self.depends_on is None
+
+    @property
+    def parameters(self) -> tuple[str | None, int | None]:
+        """Return what tells it from others of its class over the same argument: a fraction, a floor on rows."""
+        return None, None
+
+    @property
+    def empty(self) -> Fraction:
+        """Return what it is in a group without rows (C6)."""
+        return Fraction(0)
+
+    # ------------------------------------------------------------ its size beside the noise
+
+    @property
+    @abstractmethod
+    def is_on_grid(self) -> bool:
+        """Tell whether measured values need no rounding to the noise grid (M1)."""
+
+    @abstractmethod
+    def largest_total(self, individuals: int | None) -> int:
+        """Return the largest size, in whole steps of the noise grid, that the number of so many people can have."""
+
+    # ------------------------------------------------------------ its answer
+
+    @abstractmethod
+    def total(self) -> exp.Expression | None:
+        """Write its exact answer in whole steps of its unit, as SQL over a group's rows; None if it is no total."""
+
+    def value(self, column: GroupColumn) -> Fraction | exp.Expression:
+        """Return its exact answer from the group's distinct inputs; where these do not tell, the total to ask for."""
+        present = column.present
+        values, people = column.values[present], column.people[present]
+        return self._value(values, people) if len(values) else self.empty
+
+    @abstractmethod
+    def _value(self, values: IntArray, people: IntArray) -> Fraction | exp.Expression:
+        """Return its exact answer, or the total to ask for, from at least one input, none of them NULL."""
+
+    @abstractmethod
+    def native(self) -> Native:
+        """Return it as SQL defines it, over the profile's columns: what really leaving records out measures."""
+
+    # ------------------------------------------------------------ leaving one individual out
+
+    def row_effects(self, column: GroupColumn) -> FloatArray:
+        """Return c_i = q(x) − q(x₋ᵢ) in real units, for each distinct input. A NULL contributes nothing (C7)."""
+        result = np.zeros(len(column.people))
+        present = column.present
+        if present.any():
+            result[present] = self._row_effects(column.values[present], column.people[present])
+        return result
+
+    @abstractmethod
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        """Return the effects of individuals with one row each, none of them NULL."""
+
+    @abstractmethod
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return what the profile must hold of an individual with several rows."""
+
+    @abstractmethod
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return c_i in real units for each entry: all that an individual has in one group goes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentMeasure(Measure, ABC):
+    """A measure of what stands inside the aggregate.
+
+    ``position`` is the argument's number in the plan, ``nth`` the measure's among those of its class that read it.
+    """
+
+    argument: Argument
+    position: int = 0
+    nth: int = 0
+
+    @property
+    def column_name(self) -> str:
+        """Return the name of the argument's column in a profile query."""
+        return f"a{self.position}"
+
+    def column(self) -> exp.Column:
+        """Write the argument's column of a profile query."""
+        return column_tree(self.column_name)
+
+    def _centre(self, values: IntArray) -> IntArray:
+        """Return 2v − (L + U), in half steps (S2)."""
+        return 2 * values - (self.argument.lower + self.argument.upper)
+
+    def condition(self, seen: Seen | None) -> exp.Expression:
+        """Write the test that the records of a profile row pass; None is a row where the argument is NULL."""
+        tree = wrap(self.argument.tree.copy())
+        if seen is None:
+            return exp.Is(this=tree, expression=exp.Null())
+        if self.argument.role == "presence":
+            return is_there(tree)
+        return self._condition(seen)
+
+    def _condition(self, seen: Seen) -> exp.Expression:
+        """Write the test for a value that the profile keeps."""
+        return exp.EQ(this=wrap(self.argument.tree.copy()), expression=whole_number(seen.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Reducible(ArgumentMeasure, ABC):
+    """A measure that reads its argument through a few values only.
+
+    Where all that read an argument are of one such class, the profile keeps these values and drops the argument.
+    """
+
+    @property
+    @abstractmethod
+    def reduced_name(self) -> str:
+        """Return the column of the profile that holds what this measure reads."""
+
+    @classmethod
+    @abstractmethod
+    def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
+        """Write the columns for all measures of this class that read the argument.
+
+        ``groups`` are the group columns, ``people`` the column that counts individuals, ``rows`` the most of one.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Total(Measure, ABC):
+    """A number that nobody moves by more than a share of it: at most Δ times the people (S1)."""
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Tell whether totals, in steps of their unit, are whole steps of the grid."""
+        return (self.unit / self.grid).denominator == 1
+
+    def largest_total(self, individuals: int | None) -> int:
+        """Return what so many people can reach together."""
+        people = individuals or UNDECLARED_PEOPLE
+        return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded(ArgumentMeasure, ABC):
+    """A number that stays within the bounds of its argument, however many people there are."""
+
+    @property
+    def empty(self) -> Fraction:
+        """Return the middle of the bounds (C6)."""
+        return self.argument.middle
+
+    def largest_total(self, individuals: int | None) -> int:
+        """Return the larger bound, whoever is in the table."""
+        return math.ceil(self.argument.largest * self.argument.unit / self.grid)
+
+
+def count_present_people(name: str, people: str) -> exp.Expression:
+    """Write how many individuals a profile row stands for, 0 where the argument is NULL."""
+    present = is_there(column_tree(name))
+    return exp.Case(ifs=[exp.If(this=present, true=column_tree(people))], default=exp.Literal.number(0))

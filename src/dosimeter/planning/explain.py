@@ -74,7 +74,7 @@ def explain_plan(plan: QueryPlan) -> Explanation:
         columns=plan.columns,
         outputs=tuple(output.name for output in plan.outputs),
         measures=tuple(
-            ExplainedMeasure(measure.label, str(measure.kind), measure.sensitivity_l1, float(measure.grid))
+            ExplainedMeasure(measure.label, measure.name, measure.sensitivity_l1, float(measure.grid))
             for measure in plan.measures
         ),
         groups=groups,

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
+from dosimeter.measures import ArgumentMeasure, Measure
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import evaluate
 
@@ -36,7 +37,7 @@ def digest_measured(plan: QueryPlan) -> str:
             sorted(_write(_form_join(plan, at)) for at in range(len(plan.joins))),
             _write(_TRUE if plan.where is None else _normal(plan.where)),
             sorted({_write(_normal(group.tree)) for group in plan.groups}),
-            sorted({_write(_form_measure(plan, at)) for at in range(len(plan.measures))}),
+            sorted({_write(_form_measure(measure)) for measure in plan.measures}),
             [plan.declared, plan.hand_sensitivity],
         ]
     except RecursionError:
@@ -49,11 +50,10 @@ def _form_join(plan: QueryPlan, at: int) -> Form:
     return [join.table.name.lower(), join.left, sorted(list(pair) for pair in join.pairs)]
 
 
-def _form_measure(plan: QueryPlan, at: int) -> Form:
-    measure = plan.measures[at]
-    argument = None if measure.argument is None else plan.arguments[measure.argument]
+def _form_measure(measure: Measure) -> Form:
+    argument = measure.argument if isinstance(measure, ArgumentMeasure) else None
     parts = None if argument is None else [argument.role, _normal(argument.tree), str(argument.unit)]
-    return [measure.kind, parts, None if measure.fraction is None else str(measure.fraction), measure.min_rows]
+    return [measure.name, parts, *measure.parameters]
 
 
 def _write(form: object) -> str:

@@ -20,7 +20,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.planning.aggregates import Aggregates, as_aggregate
+from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
 from dosimeter.planning.declared_groups import declared_values
 from dosimeter.planning.joins import list_identifying, resolve_joins
 from dosimeter.planning.query_plan import Group, Ordering, Output, QueryPlan
@@ -468,7 +468,7 @@ class _Formulas:
             case exp.Column():
                 raise self._not_grouped(node)
             case exp.AggFunc():
-                raise refusal(node, f"{clause_of(node)} is not supported. {Aggregates.SUPPORTED}")
+                raise refusal(node, f"{clause_of(node)} is not supported. {SUPPORTED}")
             case _:
                 raise refusal(
                     node,

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dosimeter.errors import OptionError
-from dosimeter.measures import Measure, MeasureKind
+from dosimeter.measures import Measure
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, has_room
@@ -45,22 +45,12 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
     )
     for measure, calibrated in zip(plan.measures, noise, strict=True):
         # Decided here, from public facts: a total found too large later would tell something of the data.
-        if not has_room(calibrated, _largest_total(plan, measure)):
+        if not has_room(calibrated, measure.largest_total(plan.schema.individuals)):
             raise OptionError(
                 f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers. Use a larger ε, a coarser "
                 "resolution or narrower bounds."
             )
     return noise
-
-
-def _largest_total(plan: QueryPlan, measure: Measure) -> int:
-    """Return the largest size, in whole steps of the noise grid, that the measured number of n people can have."""
-    if measure.additive or measure.kind is MeasureKind.COUNT_DISTINCT:
-        people = plan.schema.individuals or 2**30
-        return math.ceil(people * Fraction(measure.sensitivity(1)) / measure.grid)
-    assert measure.argument is not None
-    argument = plan.arguments[measure.argument]
-    return math.ceil(max(abs(argument.lower), abs(argument.upper)) * argument.unit / measure.grid)
 
 
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
@@ -84,16 +74,9 @@ def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
     """
     keys = plan.group_keys
     cells = min(plan.schema.max_rows_per_unit, plan.schema.max_rows_per_unit if keys is None else len(keys))
-    if cells <= 1 or _is_on_grid(measure):
+    if cells <= 1 or measure.is_on_grid:
         return 0
     return cells - 1 if mechanism.norm == 1 else math.isqrt(cells - 1) + 1  # ⌈√c⌉
-
-
-def _is_on_grid(measure: Measure) -> bool:
-    """Whether measured values need no rounding: totals in steps of their unit, and MIN and MAX on the half grid."""
-    if measure.additive or measure.kind is MeasureKind.COUNT_DISTINCT:
-        return (measure.unit / measure.grid).denominator == 1
-    return measure.kind is MeasureKind.QUANTILE and measure.fraction in (0, 1)
 
 
 def add_noise_to(
@@ -106,7 +89,7 @@ def add_noise_to(
     """
     columns: list[list[Fraction]] = []
     for at, measure in enumerate(plan.measures):
-        most = _largest_total(plan, measure)
+        most = measure.largest_total(plan.schema.individuals)
         totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
         columns.append([number * measure.grid for number in add_noise(totals, noise[at])])
     rows = tuple(tuple(column[at] for column in columns) for at in range(len(keys)))

@@ -36,7 +36,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError, QueryError
-from dosimeter.measures import MeasureKind
+from dosimeter.measures import Dependence
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
 from dosimeter.release.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
@@ -273,9 +273,9 @@ def difference_tail(distance: float, first: float, second: float) -> float:
 def require_additive(plan: QueryPlan) -> None:
     """Refuse what V2 does not cover: it needs a PIS that depends on the individual's own rows only."""
     for measure in plan.measures:
-        if measure.additive:
+        if measure.depends_on is None:
             continue
-        reason, instead = _REFUSALS[measure.kind]
+        reason, instead = _REFUSALS[measure.depends_on]
         raise QueryError(
             f"ε cannot be found privately for {measure.label}: {reason} The noise that hides one individual in the "
             "variance of the RDRs is enough only where each individual's sensitivity depends on their own rows. "
@@ -286,21 +286,20 @@ def require_additive(plan: QueryPlan) -> None:
 
 _RANGES = "Count per range instead, SELECT COUNT(*) … GROUP BY CASE WHEN … THEN … END, and read it off the counts."
 _SUMS = "Leave out --min-rows and any sensitivity given by hand: it is then measured through sums, and can be."
-_REFUSALS: Mapping[MeasureKind, tuple[str, str]] = {
-    MeasureKind.QUANTILE: (
+_REFUSALS: Mapping[Dependence, tuple[str, str]] = {
+    Dependence.VALUES: (
         "how far one individual moves it depends on everybody else's values. With 501 zeros and 500 ones, taking one "
         "zero away moves the variance of a median's sensitivities by 1/16, and a larger table does not help.",
         _RANGES,
     ),
-    MeasureKind.COUNT_DISTINCT: (
+    Dependence.HOLDERS: (
         "an individual counts only while nobody else holds the same value, so that when one holder goes, another's "
         "sensitivity changes too. With two rows each, among ten people, the variance can move by 0.12; 0.09 is hidden.",
         _RANGES,
     ),
-    MeasureKind.BOUNDED_MEAN: ("one individual's pull on a mean changes when anybody else's rows go.", _SUMS),
-    MeasureKind.MEAN: ("one individual's pull on a mean changes when anybody else's rows go.", _SUMS),
-    MeasureKind.VARIANCE: ("one individual's pull on a variance changes when anybody else's rows go.", _SUMS),
-    MeasureKind.DEVIATION: ("one individual's pull on a deviation changes when anybody else's rows go.", _SUMS),
+    Dependence.MEAN: ("one individual's pull on a mean changes when anybody else's rows go.", _SUMS),
+    Dependence.VARIANCE: ("one individual's pull on a variance changes when anybody else's rows go.", _SUMS),
+    Dependence.DEVIATION: ("one individual's pull on a deviation changes when anybody else's rows go.", _SUMS),
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.measures import MeasureKind
+from dosimeter.measures import Count, CountRows, Measure
 from dosimeter.mechanisms import Incaution, Indicator, Mechanism
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import Found, Limit, extremes
@@ -27,7 +27,7 @@ def write_notes(
     sensitivity: float,
     indicator: Indicator,
     grids: FloatArray,
-    measures: Sequence[MeasureKind],
+    measures: Sequence[type[Measure]],
     groups: int,
     epsilons: Sequence[float],
     preference: Preference | None = None,
@@ -36,7 +36,7 @@ def write_notes(
 ) -> tuple[str, ...]:
     """What the controller should know, each sentence only where it applies (R7, R8, R10).
 
-    ``measures`` are the kinds of the plan's measures, ``groups`` the number of groups, ``epsilons`` the candidates
+    ``measures`` are the classes of the plan's measures, ``groups`` the number of groups, ``epsilons`` the candidates
     shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at.
     """
     low, high = extremes(sensitivities)
@@ -55,7 +55,8 @@ def write_notes(
         return tuple(notes)
 
     scale = None if found.epsilon is None else mechanism.scale(sensitivity, found.epsilon)
-    ratio, one_count = preference.kind == "ratio", tuple(measures) == (MeasureKind.COUNT,)
+    ratio = preference.kind == "ratio"
+    one_count = len(measures) == 1 and issubclass(measures[0], (Count, CountRows))
     if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
         notes.append(f"{_COUNT_RATIO} Here k = {sensitivities.k}.")
     if ratio and indicator == "bound" and scale is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
-from dosimeter.measures import MeasureKind
+from dosimeter.measures import Count, CountDistinct, CountRows, Measure
 from dosimeter.planning import QueryPlan
 from dosimeter.release import Fixed, Found, Prepared, Selected
 from dosimeter.show import format_epsilon, format_number
@@ -59,20 +59,17 @@ def _warn_of_singling_out(plan: QueryPlan) -> str:
     )
 
 
-_VERBS = {
-    MeasureKind.COUNT: "How many people are there",
-    MeasureKind.COUNT_DISTINCT: "How many different values are there",
+_VERBS: dict[type[Measure], str] = {
+    CountRows: "How many people are there",
+    Count: "How many people are there",
+    CountDistinct: "How many different values are there of {label}",
 }
 
 
 def _put_in_words(plan: QueryPlan) -> str:
     labels = [estimate.label for estimate in plan.estimates]
-    if len(plan.measures) == 1 and plan.measures[0].kind in _VERBS and len(labels) == 1:
-        start = _VERBS[plan.measures[0].kind]
-        if plan.measures[0].kind is MeasureKind.COUNT_DISTINCT:
-            start = f"{start} of {labels[0]}"
-    else:
-        start = "What is " + _join(labels)
+    verb = _VERBS.get(type(plan.measures[0])) if len(plan.measures) == len(labels) == 1 else None
+    start = "What is " + _join(labels) if verb is None else verb.format(label=labels[0])
     groups = ""
     if plan.groups:
         keys = plan.group_keys

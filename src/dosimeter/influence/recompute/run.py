@@ -34,12 +34,11 @@ from dosimeter.influence.recompute.table import (
     code_rows,
     group_by_first,
     named,
-    whole_number,
 )
-from dosimeter.measures import Measure, MeasureKind
+from dosimeter.measures import Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import as_double, column_tree
+from dosimeter.sql import column_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +75,7 @@ def recompute_contributions(
         where=plan.where,
         groups=tuple(group.tree for group in plan.groups),
         arguments=tuple(argument.tree for argument in plan.arguments),
-        numbers=tuple(_number(measure, plan, float(weights[at])) for at, measure in enumerate(plan.measures)),
+        numbers=tuple(_number(measure, float(weights[at])) for at, measure in enumerate(plan.measures)),
         declared=plan.group_keys,
     )
     return _recompute(job, engine, n, processes, progress)
@@ -108,56 +107,10 @@ def recompute_study(
     return _recompute(job, engine, n, processes, progress)
 
 
-# ---------------------------------------------------------------- what is measured, natively
-
-
-def _number(measure: Measure, plan: QueryPlan, weight: float) -> Number:
+def _number(measure: Measure, weight: float) -> Number:
     """A measure in whole steps of its argument's grid, as SQL computes it."""
-    scale = float(measure.unit) * weight
-    if measure.argument is None:
-        return Number(exp.Count(this=exp.Star()), scale, 0, exact=True)
-    argument = plan.arguments[measure.argument]
-    value = column_tree(f"a{measure.argument}")
-    doubled = exp.Mul(this=exp.Literal.number(2), expression=value.copy())
-    centred = exp.Paren(this=exp.Sub(this=doubled, expression=whole_number(argument.lower + argument.upper)))
-    empty = float(measure.empty / measure.unit)
-    match measure.kind:
-        case MeasureKind.COUNT:
-            return Number(exp.Count(this=value), scale, 0, exact=True)
-        case MeasureKind.COUNT_DISTINCT:
-            return Number(exp.Count(this=exp.Distinct(expressions=[value])), scale, 0, exact=True)
-        case MeasureKind.SUM:
-            return Number(exp.Sum(this=value), scale, 0, exact=True)
-        case MeasureKind.CENTRED_SUM:
-            return Number(exp.Sum(this=centred), scale, 0, exact=True)
-        case MeasureKind.CENTRED_SQUARES:
-            return Number(exp.Sum(this=exp.Mul(this=centred, expression=centred.copy())), scale, 0, exact=True)
-        case MeasureKind.BOUNDED_MEAN:
-            # S2 as a distance from the middle, in half steps: Σ(2v − (L + U)) / max(N, r).
-            assert measure.min_rows is not None
-            rows = exp.Greatest(this=exp.Count(this=value), expressions=[exp.Literal.number(measure.min_rows)])
-            return Number(_quotient(exp.Sum(this=centred), rows), scale / 2, 0.0)
-        case MeasureKind.QUANTILE:
-            return Number(_quantile(measure, value), scale, empty)
-        case MeasureKind.MEAN:
-            return Number(exp.Avg(this=value), scale, empty)
-        case MeasureKind.VARIANCE:
-            return Number(exp.VariancePop(this=value), scale * float(measure.unit), empty)
-        case MeasureKind.DEVIATION:
-            return Number(exp.StddevPop(this=value), scale, empty)
-
-
-def _quantile(measure: Measure, value: exp.Column) -> exp.Expression:
-    assert measure.fraction is not None
-    if measure.fraction == 0:
-        return exp.Min(this=value)
-    if measure.fraction == 1:
-        return exp.Max(this=value)
-    return exp.PercentileCont(this=value, expression=exp.Literal.number(repr(float(measure.fraction))))
-
-
-def _quotient(dividend: exp.Expression, divisor: exp.Expression) -> exp.Expression:
-    return exp.Div(this=as_double(dividend), expression=as_double(divisor), typed=False, safe=False)
+    native = measure.native()
+    return Number(native.tree, native.worth * weight, native.empty, native.exact)
 
 
 # ---------------------------------------------------------------- the records, and the order of the work

@@ -19,7 +19,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import ReadOptions, open_engine
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
-from dosimeter.sql import column_tree
+from dosimeter.sql import column_tree, whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -241,8 +241,3 @@ def group_by_first(query: exp.Select, columns: int) -> exp.Select:
     if columns:
         query.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(columns)]))
     return query
-
-
-def whole_number(value: int) -> exp.Expression:
-    literal = exp.Literal.number(abs(value))
-    return exp.Paren(this=exp.Neg(this=literal)) if value < 0 else literal

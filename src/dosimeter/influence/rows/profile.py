@@ -7,7 +7,7 @@ few rows. Nobody is fetched, nothing is really left out (``recompute`` does that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,18 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
-from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.leave_one_out import GroupColumn, effect_on, measured_value
-from dosimeter.influence.rows.queries import INSIDE, PEOPLE, answer_query, count_query, input_column, profile_query
+from dosimeter.influence.contributions import Contributions, add_nobody
+from dosimeter.influence.rows.queries import (
+    INSIDE,
+    PEOPLE,
+    answer_query,
+    count_query,
+    input_column,
+    profile_query,
+    totals_query,
+)
 from dosimeter.influence.units.trees import BY
-from dosimeter.measures import ADDITIVE, MeasureKind
+from dosimeter.measures import ArgumentMeasure, GroupColumn, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.schema import Scalar
@@ -81,8 +88,8 @@ def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, ex
     group = np.full(table.num_rows, -1, dtype=np.int64)
     met = table.filter(inside) if everyone else table  # who is outside is in no group, observed or not
     keys, group[inside] = _index_groups(plan, met)
-    names = {input_column(plan, at) for at in range(len(plan.measures))} - {None}
-    inputs = {name: read_integers(table.column(name)) for name in names if name is not None}
+    names = {input_column(plan, measure) for measure in plan.measures if isinstance(measure, ArgumentMeasure)}
+    inputs = {name: read_integers(table.column(name)) for name in names}
     return Profile(
         plan=plan,
         keys=keys,
@@ -158,17 +165,16 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
     moved = profile.inside & (profile.group >= 0)
     changes = np.zeros((len(profile.people), len(plan.measures)))
     for at, measure in enumerate(plan.measures):
-        for rows, column in _group_columns(profile, at, moved):
-            changes[rows, at] = effect_on(measure, plan, column) * weights[at]
+        for rows, column in _group_columns(profile, measure, moved):
+            changes[rows, at] = measure.row_effects(column) * weights[at]
     return _sparse(profile, changes, max(n - counted, 0))
 
 
 def _group_columns(
-    profile: Profile, measure: int, moved: NDArray[np.bool_]
+    profile: Profile, measure: Measure, moved: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.intp], GroupColumn]]:
     """The rows of each group with what this measure reads of them. Measures that need no group get all rows at once."""
-    needs_group = profile.plan.measures[measure].kind not in (*ADDITIVE, MeasureKind.COUNT_DISTINCT)
-    parts = _split_by_group(profile, moved) if needs_group else [np.flatnonzero(moved)]
+    parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]
 
 
@@ -179,13 +185,12 @@ def _split_by_group(profile: Profile, moved: NDArray[np.bool_]) -> list[NDArray[
     return [part for part in np.split(ordered, borders) if len(part)]
 
 
-def _read_column(profile: Profile, measure: int, rows: NDArray[np.intp]) -> GroupColumn:
+def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> GroupColumn:
     """What a measure reads of some rows; COUNT(*) reads that they are there."""
-    name = input_column(profile.plan, measure)
     people = profile.people[rows]
-    if name is None:
+    if not isinstance(measure, ArgumentMeasure):
         return GroupColumn(np.ones_like(people), np.ones(len(rows), dtype=np.bool_), people)
-    values, present = profile.inputs[name]
+    values, present = profile.inputs[input_column(profile.plan, measure)]
     return GroupColumn(values[rows], present[rows], people)
 
 
@@ -199,7 +204,7 @@ def _sparse(profile: Profile, changes: FloatArray, empty_slots: int) -> Contribu
     if empty_slots or not len(people):
         people = np.append(people, empty_slots)
         starts = np.append(starts, starts[-1])
-        attributes = {name: _with_nobody(values) for name, values in attributes.items()}
+        attributes = {name: add_nobody(values) for name, values in attributes.items()}
     return Contributions(
         k=profile.k,
         people=people,
@@ -208,12 +213,6 @@ def _sparse(profile: Profile, changes: FloatArray, empty_slots: int) -> Contribu
         changes=changes[rows, columns],
         attributes=attributes,
     )
-
-
-def _with_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    """An empty slot has no attributes: it is in no FILTER and in no group of ``--by``."""
-    absent: Any = False if values.dtype == np.bool_ else None
-    return np.append(values, np.array([absent], dtype=values.dtype))
 
 
 # ---------------------------------------------------------------- the exact answer
@@ -225,36 +224,44 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
     if query is not None:
         return _read_totals(plan, engine.fetch(query))
     profile = profile if profile is not None else measure_profile(plan, engine)
-    distinct = [at for at, measure in enumerate(plan.measures) if measure.kind is MeasureKind.COUNT_DISTINCT]
-    values = [[measure.empty for measure in plan.measures] for _ in profile.keys]
+    empty = [measure.empty for measure in plan.measures]
+    values = [list(empty) for _ in profile.keys]
+    untold: dict[int, exp.Expression] = {}
     for rows in _split_by_group(profile, profile.inside & (profile.group >= 0)):
         group = int(profile.group[rows[0]])
         for at, measure in enumerate(plan.measures):
-            if at not in distinct:
-                values[group][at] = measured_value(measure, plan, _read_column(profile, at, rows))
-    if distinct:
-        _add_distinct_counts(plan, engine, profile.keys, distinct, values)
+            if at in untold:
+                continue
+            value = measure.value(_read_column(profile, measure, rows))
+            if isinstance(value, Fraction):
+                values[group][at] = value
+            else:
+                untold[at] = value
+    if untold:
+        _add_totals(plan, engine, profile.keys, untold, values)
     return Measured(profile.keys, tuple(tuple(row) for row in values))
 
 
-def _add_distinct_counts(
-    plan: QueryPlan, engine: Engine, keys: tuple[GroupKey, ...], distinct: Sequence[int], values: list[list[Fraction]]
+def _add_totals(
+    plan: QueryPlan,
+    engine: Engine,
+    keys: tuple[GroupKey, ...],
+    untold: Mapping[int, exp.Expression],
+    values: list[list[Fraction]],
 ) -> None:
-    from dataclasses import replace
-
-    alone = replace(plan, measures=tuple(plan.measures[at] for at in distinct))
-    query = answer_query(alone, engine.relation())
-    assert query is not None
-    counted = _read_totals(alone, engine.fetch(query))
+    """Ask for the totals that the profile does not tell."""
+    alone = replace(plan, measures=tuple(plan.measures[at] for at in untold))
+    counted = _read_totals(alone, engine.fetch(totals_query(alone, engine.relation(), list(untold.values()))))
     rows = dict(zip(counted.keys, counted.values, strict=True))
     for position, key in enumerate(keys):
-        for column, at in enumerate(distinct):
+        for column, at in enumerate(untold):
             values[position][at] = rows[key][column] if key in rows else Fraction(0)
 
 
 def _read_totals(plan: QueryPlan, table: pa.Table) -> Measured:
     keys, group = _index_groups(plan, table)
-    values = [[measure.empty for measure in plan.measures] for _ in keys]
+    empty = [measure.empty for measure in plan.measures]
+    values = [list(empty) for _ in keys]
     for at, measure in enumerate(plan.measures):
         totals = table.column(f"m{at}").to_pylist()
         for row, total in enumerate(totals):

@@ -8,14 +8,13 @@ some profile rows. Column names are fixed: g0 … groups, a0 … arguments, x0 �
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 from sqlglot import exp
 
 from dosimeter.influence.units.trees import is_declared
-from dosimeter.measures import Argument, MeasureKind
+from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import as_double, column_tree, conjunction, wrap
+from dosimeter.sql import column_tree, conjunction, wrap
 
 PEOPLE = "people"
 INSIDE = "inside"
@@ -56,27 +55,29 @@ def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
     return {name: is_declared(column_tree(name), values) for name, values in declared.items() if values is not None}
 
 
-def input_column(plan: QueryPlan, measure: int) -> str | None:
-    """The profile column a measure reads; None for COUNT(*)."""
-    argument, fraction = plan.measures[measure].argument, plan.measures[measure].fraction
-    if argument is None:
-        return None
-    fractions = _reduction(plan, argument)
-    if fractions is None:
-        return f"a{argument}"
-    return f"a{argument}_alone" if fraction is None else f"a{argument}_q{fractions.index(fraction)}"
+def input_column(plan: QueryPlan, measure: ArgumentMeasure) -> str:
+    """The profile column a measure reads."""
+    if isinstance(measure, Reducible) and _find_reducible(plan, measure.position):
+        return measure.reduced_name
+    return measure.column_name
 
 
 def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
     """The exact totals of every group, in whole steps of each measure's unit. None when a measure is no plain total."""
-    totals = []
-    for position, measure in enumerate(plan.measures):
-        tree = _total(measure.kind, plan.arguments[measure.argument] if measure.argument is not None else None)
+    totals: list[exp.Expression] = []
+    for measure in plan.measures:
+        tree = measure.total()
         if tree is None:
             return None
-        totals.append(_alias(tree, f"m{position}"))
+        totals.append(tree)
+    return totals_query(plan, relation, totals)
+
+
+def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp.Expression]) -> exp.Select:
+    """Aggregates of every group, as the columns m0, m1 …"""
     groups = [_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
-    query = _select([*groups, *totals], relation, where=plan.where, group=len(groups))
+    columns = [*groups, *(_alias(tree, f"m{at}") for at, tree in enumerate(totals))]
+    query = _select(columns, relation, where=plan.where, group=len(groups))
     declared = conjunction(_group_tests(plan).values())
     return query if declared is None else _select([exp.Star()], _as_subquery(query, "totals"), where=declared)
 
@@ -96,7 +97,7 @@ def people_query(
 
 
 def held_values_query(
-    plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression, *, alone: bool
+    plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
     """Return the values of an expression that one individual holds alone, or those that several share.
 
@@ -134,7 +135,7 @@ def _histogram(
         return exp.Case(ifs=[exp.If(this=inside.copy(), true=tree)])
 
     columns = [_alias(only_inside(group.tree.copy()), f"g{at}") for at, group in enumerate(plan.groups)]
-    columns += [_alias(only_inside(_argument_tree(arg)), f"a{at}") for at, arg in enumerate(plan.arguments)]
+    columns += [_alias(only_inside(argument.column()), f"a{at}") for at, argument in enumerate(plan.arguments)]
     if everyone:
         columns.append(_alias(inside.copy() if inside is not None else exp.Boolean(this=True), INSIDE))
     columns += [_alias(tree.copy(), name) for name, tree in attributes.items()]
@@ -142,137 +143,34 @@ def _histogram(
     return _select([*columns, _alias(_count_star(), PEOPLE)], relation, where=where, group=len(columns))
 
 
-def _argument_tree(argument: Argument) -> exp.Expression:
-    if argument.role == "presence":
-        present = exp.Not(this=exp.Is(this=wrap(argument.tree.copy()), expression=exp.Null()))
-        return exp.Case(ifs=[exp.If(this=present, true=exp.Literal.number(1))])
-    return argument.tree.copy()
-
-
 # ---------------------------------------------------------------- what can be told by few values
 
 
-def _reduction(plan: QueryPlan, argument: int) -> list[Fraction] | None:
-    """Whether an argument is read only through order statistics (then which), or through who alone holds a value.
+def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
+    """Return the measures that read an argument, if all of them read it through the same kind of few values.
 
-    Then the profile keeps just the few values around each order statistic (C3), or one flag (C4).
+    Then the profile keeps just these: the values around each order statistic (C3), or one flag (C4).
     """
-    readers = [measure for measure in plan.measures if measure.argument == argument]
-    kinds = {measure.kind for measure in readers}
-    if kinds == {MeasureKind.COUNT_DISTINCT} or kinds == {MeasureKind.QUANTILE}:
-        return [measure.fraction for measure in readers if measure.fraction is not None]
-    return None
+    readers = [each for each in plan.measures if isinstance(each, ArgumentMeasure) and each.position == position]
+    reducible = [reader for reader in readers if isinstance(reader, Reducible)]
+    alike = len({type(reader) for reader in readers}) == 1
+    return reducible if alike else []
 
 
 def _dropped(plan: QueryPlan) -> set[str]:
-    return {f"a{at}" for at in range(len(plan.arguments)) if _reduction(plan, at) is not None}
+    return {f"a{at}" for at in range(len(plan.arguments)) if _find_reducible(plan, at)}
 
 
 def _reduce(plan: QueryPlan, query: exp.Select, position: int) -> tuple[exp.Select, dict[str, exp.Expression]]:
     """The query with what the reduction of one argument needs, and the columns that take the argument's place."""
-    fractions = _reduction(plan, position)
-    if fractions is None:
+    readers = _find_reducible(plan, position)
+    if not readers:
         return query, {}
-    name = f"a{position}"
     groups = [f"g{at}" for at in range(len(plan.groups))]
-    kept = [column.alias for column in query.selects]
-    present = exp.Not(this=exp.Is(this=column_tree(name), expression=exp.Null()))
-    counted = exp.Case(ifs=[exp.If(this=present, true=column_tree(PEOPLE))], default=exp.Literal.number(0))
-    holders = _over(exp.Sum(this=counted.copy()), [*groups, name])
-    if not fractions:
-        ranked = _extend(query, kept, {f"{name}_holders": holders})
-        alone = exp.EQ(this=column_tree(f"{name}_holders"), expression=exp.Literal.number(1))
-        flag = exp.Case(ifs=[exp.If(this=alone, true=exp.Literal.number(1))], default=exp.Literal.number(0))
-        return ranked, {f"{name}_alone": flag}
-    upto = _over(exp.Sum(this=counted.copy()), groups, order=name)
-    total = _over(exp.Sum(this=counted), groups)
-    ranked = _extend(query, kept, {f"{name}_same": holders, f"{name}_upto": upto, f"{name}_total": total})
-    kept = [column.alias for column in ranked.selects]
-    reach = plan.schema.max_rows_per_unit + 1
-    bounds: dict[str, exp.Expression] = {}
-    clamped: dict[str, exp.Expression] = {}
-    for at, fraction in enumerate(fractions):
-        near = _near_order_statistic(name, fraction, reach)
-        around = exp.Case(ifs=[exp.If(this=near, true=column_tree(name))])
-        bounds[f"{name}_low{at}"] = _over(exp.Min(this=around), groups)
-        bounds[f"{name}_high{at}"] = _over(exp.Max(this=around.copy()), groups)
-        clamped[f"{name}_q{at}"] = _clamp(name, f"{name}_low{at}", f"{name}_high{at}")
-    return _extend(ranked, kept, bounds), clamped
-
-
-def _near_order_statistic(name: str, fraction: Fraction, reach: int) -> exp.Expression:
-    """Whether the value's ranks come within ``reach`` of the quantile's rank p(N − 1).
-
-    Leaving out up to m rows moves that rank by at most m, so clamping to these values changes no outcome; one rank
-    more than needed on either side also covers the rounding of a double.
-    """
-    rank = exp.Floor(
-        this=exp.Div(
-            this=exp.Mul(
-                this=as_double(exp.Literal.number(fraction.numerator)),
-                expression=as_double(exp.Sub(this=column_tree(f"{name}_total"), expression=exp.Literal.number(1))),
-            ),
-            expression=as_double(exp.Literal.number(fraction.denominator)),
-            typed=False,
-            safe=False,
-        )
-    )
-    first = exp.Sub(this=column_tree(f"{name}_upto"), expression=column_tree(f"{name}_same"))
-    above = exp.GTE(
-        this=column_tree(f"{name}_upto"), expression=exp.Sub(this=rank, expression=exp.Literal.number(reach))
-    )
-    below = exp.LTE(this=wrap(first), expression=exp.Add(this=rank.copy(), expression=exp.Literal.number(reach + 1)))
-    present = exp.Not(this=exp.Is(this=column_tree(name), expression=exp.Null()))
-    near = conjunction([present, above, below])
-    assert near is not None
-    return near
-
-
-def _clamp(name: str, low: str, high: str) -> exp.Expression:
-    value = column_tree(name)
-    return exp.Case(
-        ifs=[
-            exp.If(this=exp.LT(this=value, expression=column_tree(low)), true=column_tree(low)),
-            exp.If(this=exp.GT(this=value.copy(), expression=column_tree(high)), true=column_tree(high)),
-        ],
-        default=value.copy(),
-    )
-
-
-# ---------------------------------------------------------------- totals
-
-
-def _total(kind: MeasureKind, argument: Argument | None) -> exp.Expression | None:
-    if argument is None:
-        return _count_star()
-    tree = argument.tree.copy()
-    match kind:
-        case MeasureKind.COUNT:
-            return exp.Count(this=tree)
-        case MeasureKind.COUNT_DISTINCT:
-            return exp.Count(this=exp.Distinct(expressions=[tree]))
-        case MeasureKind.SUM:
-            return _exact_sum(tree)
-        case MeasureKind.CENTRED_SUM:
-            return _exact_sum(_centred(argument))
-        case MeasureKind.CENTRED_SQUARES:
-            centred = exp.Paren(this=_centred(argument))
-            return _exact_sum(exp.Mul(this=centred, expression=centred.copy()))
-        case _:
-            return None
-
-
-def _centred(argument: Argument) -> exp.Expression:
-    doubled = exp.Mul(this=exp.Literal.number(2), expression=wrap(argument.tree.copy()))
-    middle = argument.lower + argument.upper
-    shift: exp.Expression = exp.Literal.number(abs(middle))
-    return exp.Sub(this=doubled, expression=shift) if middle >= 0 else exp.Add(this=doubled, expression=shift)
-
-
-def _exact_sum(tree: exp.Expression) -> exp.Expression:
-    """S8: summed as DECIMAL(38, 0); an empty group sums to 0 (C6)."""
-    total = exp.Sum(this=exp.Cast(this=tree, to=exp.DataType.build("DECIMAL(38, 0)")))
-    return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
+    reduction = type(readers[0]).reduce(readers, groups, PEOPLE, plan.schema.max_rows_per_unit)
+    for stage in reduction.stages:
+        query = _extend(query, [column.alias for column in query.selects], stage)
+    return query, reduction.columns
 
 
 # ---------------------------------------------------------------- small builders
@@ -309,15 +207,3 @@ def _as_subquery(query: exp.Select, alias: str) -> exp.Expression:
 def _extend(query: exp.Select, kept: Sequence[str], more: Mapping[str, exp.Expression]) -> exp.Select:
     columns = [_alias(column_tree(name), name) for name in kept] + [_alias(t, name) for name, t in more.items()]
     return _select(columns, _as_subquery(query, "inner_query"))
-
-
-def _over(function: exp.Expression, partition: Sequence[str], *, order: str | None = None) -> exp.Expression:
-    """A window over the partition; with an order, running up to and including equal values."""
-    window = exp.Window(this=function, partition_by=[column_tree(name) for name in partition], over="OVER")
-    if order is not None:
-        window.set("order", exp.Order(expressions=[exp.Ordered(this=column_tree(order), nulls_first=False)]))
-        window.set(
-            "spec",
-            exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
-        )
-    return window

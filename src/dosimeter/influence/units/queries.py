@@ -12,45 +12,25 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.influence.units.quantiles import (
-    count_near,
-    fractions_of,
-    held_alone,
-    places_query,
-    quantile_of,
-    values_near,
-)
 from dosimeter.influence.units.trees import (
     BY,
     GROUP,
     UNIT,
-    alias,
     all_rows,
-    as_text,
-    concatenated,
     count_groups,
-    declared_rows,
-    entry_keys,
     is_declared,
-    is_there,
-    key_columns,
-    listed_text,
     literal,
-    same_keys,
+    unit_rows,
 )
-from dosimeter.measures import MeasureKind
+from dosimeter.measures import Joined, NearValues, Tally, UnitField, UnitRows
 from dosimeter.planning import QueryPlan
 from dosimeter.schema import ColumnType, Schema
-from dosimeter.sql import column_tree, conjunction
+from dosimeter.sql import alias, as_text, column_tree, concatenated, conjunction, is_there, listed_text, same_keys
 
 PEOPLE = "people"
 ENTRIES = "entries"
 UNDECLARED = "undeclared"
-ROWS = "rows_total"
 MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
-LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
-LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where engines add fastest
-
 
 Near = Mapping[str, tuple[tuple[int, ...], ...]]  # of a field v…: the values around its quantile, in each group
 
@@ -72,11 +52,12 @@ class Layout:
         """The columns of the profile that say what an individual contributes."""
         if not self.wide:
             return [ENTRIES]
-        groups, names = range(count_groups(self.plan)), unit_fields(self.plan)
-        return [column for group in groups for name in names for column in self.columns(name, group)]
+        groups, fields = range(count_groups(self.plan)), unit_fields(self.plan)
+        return [column for group in groups for field in fields for column in self.columns(field, group)]
 
-    def columns(self, name: str, group: int) -> list[str]:
+    def columns(self, field: UnitField, group: int) -> list[str]:
         """Those of one field in one group of a wide row."""
+        name = field.name
         names = [f"{name}_{at}" for at in range(len(self.near[name][group]))] if name in self.near else [name]
         return [f"{each}_{group}" for each in names] if self.plan.groups else names
 
@@ -90,18 +71,20 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
     layout = Layout(plan, True, kept, all_declared)
     if not plan.groups:
         return layout
-    listed = any(name[0] in "dv" and name not in kept for name in unit_fields(plan))
+    listed = any(isinstance(field, Joined) and field.name not in kept for field in unit_fields(plan))
     if listed or len(layout.identity_columns()) > MOST_COLUMNS:
         return Layout(plan, False, {})
     return layout
 
 
-def find_countable(plan: QueryPlan) -> list[str]:
-    """The fields v… that may be counted in columns, if the values around their quantiles turn out to be few."""
-    names = unit_fields(plan)
-    if plan.groups and (any(name[0] == "d" for name in names) or len(names) * count_groups(plan) > MOST_COLUMNS):
+def find_countable(plan: QueryPlan) -> list[NearValues]:
+    """The fields that may be counted in columns, if the values around their quantiles turn out to be few."""
+    fields = unit_fields(plan)
+    countable = [field for field in fields if isinstance(field, NearValues)]
+    listed = any(isinstance(field, Joined) and not isinstance(field, NearValues) for field in fields)
+    if plan.groups and (listed or len(fields) * count_groups(plan) > MOST_COLUMNS):
         return []
-    return [name for name in names if name[0] == "v"]
+    return countable
 
 
 def unit_profile_query(
@@ -129,42 +112,14 @@ def units_query(layout: Layout, relation: exp.Expression, identity: Mapping[str,
     return chosen.order_by(exp.column(UNIT)).limit(limit)
 
 
-def unit_fields(plan: QueryPlan) -> list[str]:
+def unit_fields(plan: QueryPlan) -> list[UnitField]:
     """The fields of an entry: rows if they are counted, then per argument what its measures need.
 
     n: how many are not NULL; t: their total; s: Σ(2a − (L + U)); q: the sum of its squares; d: values only they hold;
     v…_j: the values around the j-th quantile asked of the argument.
     """
-    fields = [ROWS] if any(measure.argument is None for measure in plan.measures) else []
-    for position in range(len(plan.arguments)):
-        fields += [f"{need}{position}" for need in _needs(plan, position)]
-        fields += [f"v{position}_{at}" for at in range(len(fractions_of(plan, position)))]
-    return fields
-
-
-def _needs(plan: QueryPlan, argument: int) -> list[str]:
-    needs: set[str] = set()
-    for measure in plan.measures:
-        if measure.argument != argument:
-            continue
-        match measure.kind:
-            case MeasureKind.COUNT:
-                needs |= {"n"}
-            case MeasureKind.SUM:
-                needs |= {"t"}
-            case MeasureKind.CENTRED_SUM:
-                needs |= {"s"}
-            case MeasureKind.CENTRED_SQUARES:
-                needs |= {"q"}
-            case MeasureKind.BOUNDED_MEAN | MeasureKind.MEAN:
-                needs |= {"n", "s"}
-            case MeasureKind.VARIANCE | MeasureKind.DEVIATION:
-                needs |= {"n", "s", "q"}
-            case MeasureKind.COUNT_DISTINCT:
-                needs |= {"d"}
-            case MeasureKind.QUANTILE:
-                pass  # a field for each quantile
-    return [need for need in "ntsqd" if need in needs]
+    fields = {field.name: field for measure in plan.measures for field in measure.unit_fields()}
+    return sorted(fields.values(), key=lambda field: field.place)
 
 
 # ---------------------------------------------------------------- one row per individual
@@ -177,8 +132,8 @@ def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
     if layout.wide:
         return _all_groups_beside(layout, relation)
     joined: exp.Expression = as_text(exp.column(GROUP))
-    for name in unit_fields(layout.plan):
-        joined = concatenated(joined, exp.Literal.string(":"), as_text(exp.column(name)))
+    for field in unit_fields(layout.plan):
+        joined = concatenated(joined, exp.Literal.string(":"), as_text(exp.column(field.name)))
     listed = listed_text(joined, exp.column(GROUP), ";")
     return (
         exp.select(exp.column(UNIT), alias(listed, ENTRIES))
@@ -199,11 +154,9 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
             exp.EQ(this=exp.column(f"g{at}"), expression=literal(value)) for at, value in enumerate(key)
         )
         assert inside is not None
-        for name in unit_fields(plan):
-            counted = exp.Literal.number(1) if name == ROWS else _argument_of(name)
-            value = exp.Case(ifs=[exp.If(this=inside.copy(), true=counted)])
-            trees = _field_trees(layout, name, value, group)
-            columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(name, group), strict=True)]
+        for field in unit_fields(plan):
+            trees = _field_trees(layout, field, field.value(inside), group)
+            columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(field, group), strict=True)]
     rows = all_rows(plan, relation, *[alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)])
     if not layout.all_declared:
         rows = rows.where(*[is_declared(group.tree, group.values or ()) for group in plan.groups])
@@ -213,84 +166,67 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
     """Entries with the values around quantiles at hand. Who has NULL alone moves no quantile."""
-    plan, fields = layout.plan, unit_fields(layout.plan)
-    for name in layout.near:
-        places = [layout.columns(name, group) for group in range(count_groups(plan))]
+    plan, near = layout.plan, find_near(layout)
+    for field in near:
+        places = [layout.columns(field, group) for group in range(count_groups(plan))]
         if any(len(names) > 1 for names in places):
-            found = places_query(plan, relation, *quantile_of(name), places)
-            entries = entries.join(found.subquery(f"places_{name}"), join_type="cross")
-    if len(fields) == 1 and fields[0] in layout.near:
-        entries = entries.where(is_there(_argument_of(fields[0])))
+            found = field.places_query(unit_rows(plan, relation), places)
+            entries = entries.join(found.subquery(f"places_{field.name}"), join_type="cross")
+    if near and len(unit_fields(plan)) == 1:
+        entries = entries.where(is_there(near[0].column))
     return entries
+
+
+def find_near(layout: Layout) -> list[NearValues]:
+    """Return the fields whose values are counted in columns."""
+    fields = unit_fields(layout.plan)
+    return [field for field in fields if isinstance(field, NearValues) and field.name in layout.near]
 
 
 def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
     """One row per individual (and declared group) with the entry's fields; values and lonely ones are joined on."""
     plan = layout.plan
-    keys, fields = entry_keys(plan), unit_fields(plan)
-    if len(fields) == 1 and fields[0].startswith("v") and not layout.near:
-        return values_near(plan, relation, *quantile_of(fields[0]))
-    columns = key_columns(plan)
-    parts: dict[str, exp.Select] = {}
-    for name in fields:
-        if name.startswith("d"):
-            parts[name] = held_alone(plan, relation, int(name[1:]))
-        elif name.startswith("v") and name not in layout.near:
-            parts[name] = values_near(plan, relation, *quantile_of(name))
-        else:
-            trees = _field_trees(layout, name, exp.Star() if name == ROWS else _argument_of(name), 0)
-            names = layout.columns(name, 0) if layout.wide else [name]
-            columns += [alias(tree, column) for tree, column in zip(trees, names, strict=True)]
-    entries = exp.select(*columns).from_(declared_rows(plan, relation).subquery("unit_rows"))
-    entries = _beside_places(layout, relation, entries).group_by(*[exp.column(key) for key in keys])
-    if not parts:
+    rows, fields = unit_rows(plan, relation), unit_fields(plan)
+    if len(fields) == 1 and isinstance(fields[0], NearValues) and not layout.near:
+        return fields[0].query(rows)
+    columns = rows.key_columns()
+    joined: list[Joined] = []
+    for field in fields:
+        if isinstance(field, Joined) and field.name not in layout.near:
+            joined.append(field)
+            continue
+        trees = _field_trees(layout, field, field.value(None), 0)
+        names = layout.columns(field, 0) if layout.wide else [field.name]
+        columns += [alias(tree, column) for tree, column in zip(trees, names, strict=True)]
+    entries = exp.select(*columns).from_(rows.select().subquery("unit_rows"))
+    entries = _beside_places(layout, relation, entries).group_by(*rows.key_columns())
+    if not joined:
         return entries
     shown = [column.alias_or_name for column in columns]
     query = exp.select(*[alias(exp.column(name, table="base"), name) for name in shown]).from_(entries.subquery("base"))
-    for name, part in parts.items():
-        table = f"t_{name}"
-        nothing = exp.Literal.number(0) if name.startswith("d") else exp.Literal.string("")
-        found = exp.Coalesce(this=exp.column(name, table=table), expressions=[nothing])
-        query = query.join(part.subquery(table), on=same_keys(keys, "base", table), join_type="left")
-        query = query.select(alias(found, name))
+    for field in joined:
+        query = _join_field(query, field, rows)
     return query
 
 
-def _argument_of(field: str) -> exp.Expression:
-    return exp.column(f"a{field[1:].split('_')[0]}")
+def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
+    """Join what a query of its own finds of each entry."""
+    table = f"t_{field.name}"
+    found = exp.Coalesce(this=exp.column(field.name, table=table), expressions=[field.nothing()])
+    on = same_keys(rows.keys, "base", table)
+    return query.join(field.query(rows).subquery(table), on=on, join_type="left").select(alias(found, field.name))
 
 
-def _field_trees(layout: Layout, name: str, value: exp.Expression, group: int) -> list[exp.Expression]:
+def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group: int) -> list[exp.Expression]:
     """What stands in the columns of a field, from the values of its argument, or from what is there in every row."""
-    if name == ROWS:
-        return [exp.Count(this=value)]
-    if name in layout.near:
-        places = [exp.column(column, table=f"places_{name}") for column in layout.columns(name, group)]
-        return [count_near(value.copy(), places, at) for at in range(len(places))]
-    return [_total_tree(layout.plan, name, value)]
-
-
-def _total_tree(plan: QueryPlan, name: str, value: exp.Expression) -> exp.Expression:
-    """The field n…, t…, s… or q… of an argument, from its values. Totals are exact (S8)."""
-    need, argument = name[0], plan.arguments[int(name[1:])]
-    if need == "n":
-        return exp.Count(this=value)
-    largest = max(abs(argument.lower), abs(argument.upper))
-    if need != "t":
-        doubled = exp.Mul(this=exp.Literal.number(2), expression=value)
-        middle = argument.lower + argument.upper
-        shift: exp.Expression = exp.Literal.number(abs(middle))
-        kind = exp.Sub if middle >= 0 else exp.Add
-        value = kind(this=doubled, expression=shift)
-        largest = argument.upper - argument.lower
-    if need == "q":
-        value = exp.Mul(this=exp.Paren(this=value), expression=exp.Paren(this=value.copy()))
-        largest *= largest
-    if largest * plan.schema.max_rows_per_unit >= LARGEST_SUM:
-        value = exp.Cast(this=value, to=exp.DataType.build("DECIMAL(38, 0)"))
-    elif largest <= LARGEST_TERM:
-        value = exp.Cast(this=value, to=exp.DataType.build("INT"))
-    return exp.Coalesce(this=exp.Sum(this=value), expressions=[exp.Literal.number(0)])
+    match field:
+        case Tally():
+            return [field.tree(value, layout.plan.schema.max_rows_per_unit)]
+        case NearValues():
+            places = [exp.column(column, table=f"places_{field.name}") for column in layout.columns(field, group)]
+            return [field.count_at(value.copy(), places, at) for at in range(len(places))]
+        case _:
+            raise TypeError(f"{type(field).__name__} is joined, not aggregated")
 
 
 # ---------------------------------------------------------------- who is in no declared group

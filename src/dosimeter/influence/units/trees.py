@@ -10,10 +10,10 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from dosimeter.measures import Argument
+from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import as_bigint, column_tree, conjunction, wrap
+from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_there, wrap
 
 UNIT = "unit"
 GROUP = "grp"
@@ -40,7 +40,7 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
 
 def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression) -> exp.Select:
     """The rows that meet the WHERE: unit, what tells the group, arguments."""
-    arguments = [alias(_argument(argument), f"a{at}") for at, argument in enumerate(plan.arguments)]
+    arguments = [alias(argument.column(), f"a{at}") for at, argument in enumerate(plan.arguments)]
     query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(relation.copy())
     return query if plan.where is None else query.where(plan.where.copy())
 
@@ -96,55 +96,16 @@ def literal(value: Scalar) -> exp.Expression:
     return exp.Neg(this=number) if value < 0 else number
 
 
-def _argument(argument: Argument) -> exp.Expression:
-    if argument.role == "presence":
-        return exp.Case(ifs=[exp.If(this=is_there(wrap(argument.tree.copy())), true=exp.Literal.number(1))])
-    return argument.tree.copy()
-
-
 def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
     if _are_consecutive(values):
         return exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
     return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in values])
 
 
-def entry_keys(plan: QueryPlan) -> list[str]:
-    return [UNIT, GROUP] if plan.groups else [UNIT]
+def unit_rows(plan: QueryPlan, relation: exp.Expression) -> UnitRows:
+    """The rows that meet the WHERE and stand in a declared group, as a measure may ask for them."""
 
+    def select(*tests: exp.Expression) -> exp.Select:
+        return declared_rows(plan, relation, *tests)
 
-def key_columns(plan: QueryPlan) -> list[exp.Expression]:
-    return [exp.column(key) for key in entry_keys(plan)]
-
-
-def same_keys(keys: list[str], left: str, right: str) -> exp.Expression | None:
-    return conjunction(
-        exp.EQ(this=exp.column(key, table=left), expression=exp.column(key, table=right)) for key in keys
-    )
-
-
-# ---------------------------------------------------------------- small builders
-
-
-def alias(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree, alias=exp.to_identifier(name))
-
-
-def as_text(tree: exp.Expression) -> exp.Expression:
-    return exp.Cast(this=tree, to=exp.DataType.build("TEXT"))
-
-
-def is_there(tree: exp.Expression) -> exp.Expression:
-    return exp.Not(this=exp.Is(this=tree, expression=exp.Null()))
-
-
-def concatenated(*parts: exp.Expression) -> exp.Expression:
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = exp.DPipe(this=joined, expression=part)
-    return joined
-
-
-def listed_text(item: exp.Expression, order: exp.Expression, separator: str) -> exp.Expression:
-    """The items as one text, in this order."""
-    ordered = exp.Order(this=item, expressions=[exp.Ordered(this=order, nulls_first=False)])
-    return exp.GroupConcat(this=ordered, separator=exp.Literal.string(separator))
+    return UnitRows(select, (UNIT, GROUP) if plan.groups else (UNIT,), plan.schema.max_rows_per_unit)

@@ -1,0 +1,55 @@
+"""What stands inside an aggregate: one column of a profile query, with its bounds and its grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sqlglot import exp
+
+from dosimeter.sql import is_there, wrap
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What stands inside an aggregate, as one column of the profile query.
+
+    ``value``: an integer on the grid, NULL where the row contributes nothing; real value = integer × unit.
+    ``presence``: whether the expression is not NULL. ``distinct``: the raw value, counted once.
+    """
+
+    role: Literal["value", "presence", "distinct"]
+    tree: exp.Expression
+    label: str
+    unit: Fraction = Fraction(1)
+    lower: int = 0
+    upper: int = 0
+
+    @property
+    def middle(self) -> Fraction:
+        """Return the middle of the bounds, in real units."""
+        return Fraction(self.lower + self.upper, 2) * self.unit
+
+    @property
+    def largest(self) -> int:
+        """Return the largest size of a value, in steps."""
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def width(self) -> int:
+        """Return the distance of the bounds, in steps."""
+        return self.upper - self.lower
+
+    def column(self) -> exp.Expression:
+        """Write what a profile query holds of a row: the value, or 1 where only presence counts."""
+        if self.role == "presence":
+            return exp.Case(ifs=[exp.If(this=is_there(wrap(self.tree.copy())), true=exp.Literal.number(1))])
+        return self.tree.copy()
+
+    def centred(self, value: exp.Expression) -> exp.Expression:
+        """Write 2v − (L + U), in half steps, of a value of this argument (S2)."""
+        doubled = exp.Mul(this=exp.Literal.number(2), expression=wrap(value))
+        middle = self.lower + self.upper
+        shift: exp.Expression = exp.Literal.number(abs(middle))
+        return exp.Sub(this=doubled, expression=shift) if middle >= 0 else exp.Add(this=doubled, expression=shift)

@@ -1,0 +1,110 @@
+"""COUNT(DISTINCT x): how many different values there are. Whoever alone holds a value takes it along (C4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
+
+import numpy as np
+from sqlglot import exp
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.measure import Dependence, Native, Reducible, Reduction, Seen, Total, count_present_people
+from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows
+from dosimeter.sql import alias, column_tree, is_there, window, wrap
+
+
+@dataclass(frozen=True, slots=True)
+class CountDistinct(Reducible, Total):
+    """COUNT(DISTINCT x)."""
+
+    name: ClassVar[str] = "count distinct"
+    depends_on: ClassVar[Dependence | None] = Dependence.HOLDERS
+    by_group: ClassVar[bool] = False  # the profile already tells who holds a value alone
+
+    @classmethod
+    def over(cls, argument: Argument, label: str, facts: Facts) -> CountDistinct:
+        """Return the measure with its sensitivity: the most rows of one individual."""
+        delta = float(facts.rows)  # S1
+        return cls(label, Fraction(1), Fraction(1), delta, delta, argument)
+
+    def total(self) -> exp.Expression:
+        """Count the different values."""
+        return exp.Count(this=exp.Distinct(expressions=[self.argument.tree.copy()]))
+
+    def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
+        return self.total()  # the profile keeps who holds a value alone, not how many values there are
+
+    def native(self) -> Native:
+        """Return COUNT(DISTINCT x)."""
+        counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
+        return Native(counted, float(self.unit), 0, exact=True)
+
+    # ------------------------------------------------------------ individuals with one row
+
+    @property
+    def reduced_name(self) -> str:
+        """Return the column that is 1 for whoever holds a value alone."""
+        return f"{self.column_name}_alone"
+
+    @classmethod
+    def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
+        """Write, instead of the value, a flag: whether one individual holds it alone in their group (C4)."""
+        name = readers[0].column_name
+        held = f"{name}_holders"
+        stage = {held: window(exp.Sum(this=count_present_people(name, people)), [*groups, name])}
+        alone = exp.EQ(this=column_tree(held), expression=exp.Literal.number(1))
+        flag = exp.Case(ifs=[exp.If(this=alone, true=exp.Literal.number(1))], default=exp.Literal.number(0))
+        return Reduction((stage,), {reader.reduced_name: flag.copy() for reader in readers})
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        return values.astype(np.float64)  # C4: 1 for whoever alone holds a value
+
+    def _condition(self, seen: Seen) -> exp.Expression:
+        """Test that a record's value is one that nobody else holds; or otherwise that it is shared, or NULL."""
+        alone = seen.value == 1
+        tree = wrap(self.argument.tree.copy())
+        held = exp.In(this=tree, query=seen.held(alone).subquery())
+        if alone:
+            return held
+        return exp.Paren(this=exp.Or(this=exp.Is(this=tree.copy(), expression=exp.Null()), expression=held))
+
+    # ------------------------------------------------------------ individuals with several rows
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return how many values only they hold."""
+        return (self._held_alone(),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return how many values go with them."""
+        return entries.numbers(self._held_alone())  # C4
+
+    def _held_alone(self) -> HeldAlone:
+        return HeldAlone(f"d{self.position}", (self.position, 4, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAlone(Joined):
+    """How many values nobody else in the group holds (C4)."""
+
+    def query(self, rows: UnitRows) -> exp.Select:
+        """Find the values with one holder, and count them for each."""
+        unit, *groups = rows.key_columns()
+        first, last = exp.Min(this=unit), exp.Max(this=unit.copy())
+        lonely = (
+            exp.select(alias(first, "holder"), *groups)
+            .from_(rows.select(is_there(self.column)).subquery("held_rows"))
+            .group_by(*[group.copy() for group in groups], self.column)
+            .having(exp.EQ(this=first.copy(), expression=last))
+        )
+        keys = [exp.column("holder"), *[group.copy() for group in groups]]
+        shown = [alias(keys[0], rows.keys[0]), *keys[1:], alias(exp.Count(this=exp.Star()), self.name)]
+        return exp.select(*shown).from_(lonely.subquery("lonely")).group_by(*[key.copy() for key in keys])
+
+    def nothing(self) -> exp.Expression:
+        """Write 0."""
+        return exp.Literal.number(0)

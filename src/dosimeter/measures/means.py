@@ -1,0 +1,140 @@
+"""AVG as one number: with a floor on rows (S2), or with a sensitivity given by hand (S7)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.exact import FITS, exact_total, find_largest
+from dosimeter.measures.measure import Bounded, Dependence, Native
+from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
+from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred, count_present
+from dosimeter.sql import as_double
+
+
+@dataclass(frozen=True, slots=True)
+class _AnyMean(Bounded, ABC):
+    """mid + Σ(v − mid)/max(N, r), where r is the least number of rows that is divided by."""
+
+    depends_on: ClassVar[Dependence | None] = Dependence.MEAN
+    by_group: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def floor(self) -> int:
+        """Return r."""
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Return False: a quotient is on no grid."""
+        return False
+
+    def total(self) -> exp.Expression | None:
+        """Return None: it is no total."""
+        return None
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        total = exact_total(self._centre(values), people)
+        return self.empty + Fraction(total, max(int(people.sum()), self.floor)) * self.unit / 2
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        centred = self._centre(values)
+        return self._leave_out(centred, np.ones_like(centred), people)
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return how many values an individual has, and their centred total."""
+        return count_present(self.position), add_own_centred(self.argument, self.position)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return the mean of the group, less that without all of the individual's values."""
+        counts, totals = (entries.whole(field) for field in self.unit_fields())
+
+        def leave_out(places: Places) -> FloatArray:
+            return self._leave_out(totals[places], counts[places], entries.times[places])
+
+        return entries.by_group(leave_out)
+
+    def _leave_out(self, own_total: NDArray[Any], own_count: NDArray[Any], people: IntArray) -> FloatArray:
+        """S2, C2: T/M − (T − s)/A = (sM − T(M − A))/(MA), where M = max(N, r), and A = max(N − n, r) without them.
+
+        T and s are centred half steps, so that an emptied group is 0: the middle (C6). The numerator is exact.
+        """
+        count, total = exact_total(own_count, people), exact_total(own_total, people)
+        here = max(count, self.floor)
+        after = np.maximum(count - own_count.astype(np.int64), self.floor)
+        largest = max(find_largest(own_total), 1)
+        if own_total.dtype == object or max(largest, abs(total)) * here >= FITS:
+            own_total, after = own_total.astype(object), after.astype(object)
+        moved = own_total * here - total * (here - after)
+        effects: FloatArray = moved.astype(np.float64) / after.astype(np.float64) / here * (float(self.unit) / 2)
+        return effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedMean(_AnyMean):
+    """AVG where at least ``min_rows`` rows are publicly known to match (S2)."""
+
+    name: ClassVar[str] = "mean with a floor on rows"
+
+    min_rows: int
+
+    @classmethod
+    def over(cls, argument: Argument, label: str, facts: Facts, min_rows: int) -> BoundedMean:
+        """Return the measure with its sensitivity: mw/(r + m), with GROUP BY mw/(r + 1)."""
+        width = argument.width * argument.unit
+        delta = facts.rows * width / (min_rows + (facts.rows if facts.groups == 1 else 1))  # S2
+        return cls(
+            label=label,
+            unit=argument.unit,
+            grid=delta / OFF_GRID_STEPS,
+            sensitivity_l1=float(delta),
+            sensitivity_l2=float(delta),
+            argument=argument,
+            min_rows=min_rows,
+        )
+
+    @property
+    def parameters(self) -> tuple[str | None, int | None]:
+        """Return the floor on rows."""
+        return None, self.min_rows
+
+    @property
+    def floor(self) -> int:
+        """Return the number of rows that are publicly known to match."""
+        return self.min_rows
+
+    def native(self) -> Native:
+        """Return S2 as a distance from the middle, in half steps: Σ(2v − (L + U)) / max(N, r)."""
+        rows = exp.Greatest(this=exp.Count(this=self.column()), expressions=[exp.Literal.number(self.min_rows)])
+        total = exp.Sum(this=self.argument.centred(self.column()))
+        quotient = exp.Div(this=as_double(total), expression=as_double(rows), typed=False, safe=False)
+        return Native(quotient, float(self.unit) / 2, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean(_AnyMean):
+    """AVG as SQL defines it, as one number. Only with a sensitivity given by hand (S7)."""
+
+    name: ClassVar[str] = "mean"
+
+    @classmethod
+    def by_hand(cls, argument: Argument, label: str) -> Mean:
+        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
+        return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
+
+    @property
+    def floor(self) -> int:
+        """Return 1: an emptied group has a total of 0, whatever it is divided by."""
+        return 1
+
+    def native(self) -> Native:
+        """Return AVG(x)."""
+        return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))

@@ -1,0 +1,132 @@
+"""VAR_POP and STDDEV_POP as one number each. Only with a sensitivity given by hand (S7)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.exact import exact_squares, exact_total
+from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native
+from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred, add_own_squares, count_present
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread(ArgumentMeasure, ABC):
+    """A number from count, Σ and Σ² of centred half steps. An emptied group has none: 0 (C6)."""
+
+    by_group: ClassVar[bool] = True
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Return False: a quotient is on no grid."""
+        return False
+
+    def total(self) -> exp.Expression | None:
+        """Return None: it is no total."""
+        return None
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        centred = self._centre(values)
+        return self._leave_out(np.ones_like(centred), centred, exact_squares(centred), people)
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return how many values an individual has, their centred total, and the sum of the squares."""
+        argument, position = self.argument, self.position
+        return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return the spread of the group, less that without all of the individual's values."""
+        counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
+
+        def leave_out(places: Places) -> FloatArray:
+            return self._leave_out(counts[places], totals[places], squares[places], entries.times[places])
+
+        return entries.by_group(leave_out)
+
+    def _leave_out(
+        self, counts: NDArray[Any], totals: NDArray[Any], squares: NDArray[Any], people: IntArray
+    ) -> FloatArray:
+        """S7: from the group's totals less the individual's own, exactly."""
+        count, total, square = (exact_total(own, people) for own in (counts, totals, squares))
+        here = variance(count, total, square)
+        own = zip(counts.tolist(), totals.tolist(), squares.tolist(), strict=True)
+        return self._differences(here, [variance(count - n, total - s, square - q) for n, s, q in own])
+
+    @abstractmethod
+    def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
+        """Return how far the measure falls from one variance, in quarter square steps, to each of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variance(_Spread):
+    """VAR_POP(x)."""
+
+    name: ClassVar[str] = "variance"
+    depends_on: ClassVar[Dependence | None] = Dependence.VARIANCE
+
+    @classmethod
+    def by_hand(cls, argument: Argument, label: str) -> Variance:
+        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
+        return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
+
+    def largest_total(self, individuals: int | None) -> int:
+        """Return w²/4, whoever is in the table."""
+        return math.ceil((self.argument.width * self.unit / 2) ** 2 / self.grid)
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        return _measure_variance(self._centre(values), people) * (self.unit / 2) ** 2
+
+    def native(self) -> Native:
+        """Return VAR_POP(x)."""
+        return Native(exp.VariancePop(this=self.column()), float(self.unit) * float(self.unit), 0.0)
+
+    def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
+        scale = (self.unit / 2) ** 2
+        return np.array([float((here - after) * scale) for after in left])
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation(_Spread):
+    """STDDEV_POP(x)."""
+
+    name: ClassVar[str] = "standard deviation"
+    depends_on: ClassVar[Dependence | None] = Dependence.DEVIATION
+
+    @classmethod
+    def by_hand(cls, argument: Argument, label: str) -> Deviation:
+        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
+        return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
+
+    def largest_total(self, individuals: int | None) -> int:
+        """Return w/2, whoever is in the table."""
+        return math.ceil(self.argument.width * self.unit / 2 / self.grid)
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        found = _measure_variance(self._centre(values), people)
+        return Fraction(math.sqrt(found) * float(self.unit) / 2)
+
+    def native(self) -> Native:
+        """Return STDDEV_POP(x)."""
+        return Native(exp.StddevPop(this=self.column()), float(self.unit), 0.0)
+
+    def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
+        half = float(self.unit) / 2
+        return np.array([(math.sqrt(here) - math.sqrt(after)) * half for after in left])
+
+
+def _measure_variance(centred: IntArray, people: IntArray) -> Fraction:
+    return variance(int(people.sum()), exact_total(centred, people), exact_total(exact_squares(centred), people))
+
+
+def variance(count: int, total: int, squares: int) -> Fraction:
+    """Return the variance from count, Σ and Σ² of centred half steps; of nothing it is 0 (C6)."""
+    return Fraction(count * squares - total * total, count * count) if count else Fraction(0)

@@ -1,0 +1,154 @@
+"""The values around a quantile: all that it can become when one individual's rows are left out (C3).
+
+Leaving out up to m rows moves a quantile's rank by at most m, so that values further away can be moved to the border
+without changing any outcome. Trees for any engine to transpile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dosimeter.measures.units import Joined, UnitRows
+from dosimeter.sql import (
+    alias,
+    as_double,
+    as_text,
+    clamp,
+    concatenated,
+    conjunction,
+    is_there,
+    listed_text,
+    same_keys,
+    wrap,
+)
+
+
+def is_near(
+    fraction: Fraction, rows: int, *, upto: exp.Expression, same: exp.Expression, total: exp.Expression
+) -> list[exp.Expression]:
+    """Write the two tests that a value's ranks come within m + 1 of the quantile's rank p(N − 1).
+
+    That is one rank more than needed on either side, which also covers the rounding of a double. ``upto`` counts the
+    values up to this one, ``same`` those that equal it, ``total`` all.
+    """
+    reach = rows + 1
+    last = exp.Sub(this=total, expression=exp.Literal.number(1))
+    rank = exp.Floor(
+        this=exp.Div(
+            this=exp.Mul(this=as_double(exp.Literal.number(fraction.numerator)), expression=as_double(last)),
+            expression=as_double(exp.Literal.number(fraction.denominator)),
+            typed=False,
+            safe=False,
+        )
+    )
+    first = exp.Sub(this=upto, expression=same)
+    above = exp.GTE(this=upto.copy(), expression=exp.Sub(this=rank, expression=exp.Literal.number(reach)))
+    below = exp.LTE(this=wrap(first), expression=exp.Add(this=rank.copy(), expression=exp.Literal.number(reach + 1)))
+    return [above, below]
+
+
+@dataclass(frozen=True, slots=True)
+class NearValues(Joined):
+    """An individual's values, clamped to those around a quantile of their group.
+
+    Where these are few, they are counted in columns of their own; otherwise they stand in one text.
+    """
+
+    fraction: Fraction
+
+    def near_query(self, rows: UnitRows) -> exp.Select:
+        """Find the values around the quantile, per group (C3).
+
+        Beside each value v: how often it stands there (c), how many values there are up to it, and how many in all.
+        """
+        groups = rows.key_columns()[1:]
+        histogram = (
+            exp.select(*groups, alias(self.column, "v"), alias(exp.Count(this=exp.Star()), "c"))
+            .from_(rows.select(is_there(self.column)).subquery("value_rows"))
+            .group_by(*[group.copy() for group in groups], self.column)
+        )
+        upto, same, total = (exp.column(name) for name in ("upto", "c", "total"))
+        near = conjunction(is_near(self.fraction, rows.most, upto=upto, same=same, total=total))
+        shown = [exp.column(name) for name in ("v", "c", "upto", "total")]
+        found = exp.select(*[group.copy() for group in groups], *shown)
+        return found.from_(_ranked(histogram, groups).subquery("ranked")).where(near)
+
+    def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
+        """Find the values around the quantile in one row, under these names for each group, in order.
+
+        They are looked up again where they are needed: a value of the data never stands in the text of a query, which
+        servers write to their logs.
+        """
+        groups = rows.key_columns()[1:]
+        place = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[group.copy() for group in groups],
+            order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
+            over="OVER",
+        )
+        placed = exp.select(*groups, exp.column("v"), alias(place, "place"))
+        placed = placed.from_(self.near_query(rows).subquery("near"))
+        columns = []
+        for number, names in enumerate(places):
+            inside = [exp.EQ(this=group.copy(), expression=exp.Literal.number(number)) for group in groups]
+            for order, name in enumerate(names, start=1):
+                here = exp.EQ(this=exp.column("place"), expression=exp.Literal.number(order))
+                value = exp.Case(ifs=[exp.If(this=conjunction([*inside, here]), true=exp.column("v"))])
+                columns.append(alias(exp.Max(this=value), name))
+        return exp.select(*columns).from_(placed.subquery("placed"))
+
+    def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
+        """Count how often an individual has the value at this place, or one beyond the border."""
+        if len(places) == 1:
+            return exp.Count(this=value)
+        kind = exp.LTE if at == 0 else exp.GTE if at == len(places) - 1 else exp.EQ
+        test = kind(this=wrap(value), expression=places[at].copy())
+        return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
+
+    def query(self, rows: UnitRows) -> exp.Select:
+        """List an individual's values as ``valuextimes,…``, clamped to those around the quantile."""
+        groups, keys = rows.key_columns()[1:], rows.keys
+        borders = exp.select(
+            *[group.copy() for group in groups],
+            alias(exp.Min(this=exp.column("v")), "low"),
+            alias(exp.Max(this=exp.column("v")), "high"),
+        ).from_(self.near_query(rows).subquery("near"))
+        if groups:
+            borders = borders.group_by(*[group.copy() for group in groups])
+        own = exp.select(*rows.key_columns(), alias(self.column, "x"))
+        own = own.from_(rows.select(is_there(self.column)).subquery("x_rows"))
+        low, high = exp.column("low", table="b"), exp.column("high", table="b")
+        clamped = alias(clamp(exp.column("x", table="r"), low, high), "w")
+        kept = exp.select(*[alias(exp.column(key, table="r"), key) for key in keys], clamped).from_(own.subquery("r"))
+        same = same_keys(keys[1:], "r", "b")
+        kept = kept.join(borders.subquery("b"), on=same, join_type="inner" if groups else "cross")
+        counted = (
+            exp.select(*rows.key_columns(), exp.column("w"), alias(exp.Count(this=exp.Star()), "times"))
+            .from_(kept.subquery("kept"))
+            .group_by(*rows.key_columns(), exp.column("w"))
+        )
+        item = concatenated(as_text(exp.column("w")), exp.Literal.string("x"), as_text(exp.column("times")))
+        listed = alias(listed_text(item, exp.column("w"), ","), self.name)
+        return exp.select(*rows.key_columns(), listed).from_(counted.subquery("counted")).group_by(*rows.key_columns())
+
+    def nothing(self) -> exp.Expression:
+        """Write an empty list."""
+        return exp.Literal.string("")
+
+
+def _ranked(histogram: exp.Select, groups: Sequence[exp.Expression]) -> exp.Select:
+    """Add to the histogram how many values stand up to each one, and how many there are."""
+    upto = exp.Window(
+        this=exp.Sum(this=exp.column("c")),
+        partition_by=[group.copy() for group in groups],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
+        spec=exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
+        over="OVER",
+    )
+    total = exp.Window(this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER")
+    columns = [*[group.copy() for group in groups], exp.column("v"), exp.column("c")]
+    return exp.select(*columns, alias(upto, "upto"), alias(total, "total")).from_(histogram.subquery("histogram"))

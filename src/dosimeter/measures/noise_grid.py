@@ -1,0 +1,39 @@
+"""Where the noise of a measure lives: the grid, and sensitivities in whole steps of it (M1). Public facts only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+OFF_GRID_STEPS = 2**20  # M1: what is on no grid is put on one of Δ / 2²⁰
+FINEST_STEPS = 2**40  # a Δ of more steps than this gains nothing, and leaves no room for its noise
+LARGEST_TOTAL = 2**60  # what OpenDP's 64-bit integers hold with room for noise
+UNDECLARED_PEOPLE = 2**30  # reckoned with where no number of individuals is declared
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What schema and GROUP BY declare: m rows per individual, how many individuals (or None), how many groups."""
+
+    rows: int
+    individuals: int | None
+    groups: int = 1
+
+
+def noise_grid(unit: Fraction, largest: int, facts: Facts) -> Fraction:
+    """Return the unit itself, or a power-of-two multiple of it.
+
+    Coarser than the unit when n people, or the noise of a small ε, could leave 64 bits. ``largest`` is how many units
+    one individual can move.
+    """
+    people = facts.individuals or UNDECLARED_PEOPLE
+    grid = unit
+    while largest * people * (unit / grid) >= LARGEST_TOTAL or largest * (unit / grid) >= FINEST_STEPS:
+        grid *= 2
+    return grid
+
+
+def on_grid(delta: Fraction, grid: Fraction) -> float:
+    """Return Δ in whole steps of the noise grid, up: rounding a total to a coarser grid can add to what one moves."""
+    return float(math.ceil(delta / grid) * grid)

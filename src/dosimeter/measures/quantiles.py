@@ -1,0 +1,226 @@
+"""MIN, MAX, MEDIAN and quantiles: order statistics, of which leaving somebody out reads a few neighbours (C3, S3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, Reduction, Seen, count_present_people
+from dosimeter.measures.near_values import NearValues, is_near
+from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
+from dosimeter.measures.units import Entries, Places, UnitField
+from dosimeter.sql import clamp, column_tree, conjunction, is_there, whole_number, window, wrap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile(Reducible, Bounded):
+    """The quantile ``fraction``: MIN is 0, MAX is 1, MEDIAN is 1/2. Between two values it interpolates."""
+
+    name: ClassVar[str] = "quantile"
+    depends_on: ClassVar[Dependence | None] = Dependence.VALUES
+    by_group: ClassVar[bool] = True
+
+    fraction: Fraction
+
+    @classmethod
+    def over(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction) -> Quantile:
+        """Return the measure with its sensitivities: max(p, 1 − p)·w for one row each."""
+        share = max(fraction, 1 - fraction) if facts.rows == 1 else Fraction(1)  # S3
+        delta = share * argument.width * argument.unit
+        # MIN and MAX are values of the column or the middle of the bounds, so they are on the half grid at worst.
+        half_grid = argument.unit if (argument.middle / argument.unit).denominator == 1 else argument.unit / 2
+        moved = min(facts.rows, facts.groups)  # S3: an individual's rows may fall into several groups
+        return cls(
+            label=label,
+            unit=argument.unit,
+            grid=half_grid if fraction in (0, 1) else delta / OFF_GRID_STEPS,
+            sensitivity_l1=float(moved * delta),
+            sensitivity_l2=float(delta) if moved == 1 else math.nextafter(math.sqrt(moved) * float(delta), math.inf),
+            argument=argument,
+            fraction=fraction,
+        )
+
+    @property
+    def parameters(self) -> tuple[str | None, int | None]:
+        """Return the fraction."""
+        return str(self.fraction), None
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Tell whether it is MIN or MAX, which are on the half grid."""
+        return self.fraction in (0, 1)
+
+    # ------------------------------------------------------------ its answer
+
+    def total(self) -> exp.Expression | None:
+        """Return None: it is no total."""
+        return None
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        ordered, _ = _sort(values, people)
+        total = int(ordered.upto[-1])
+        whole, part = _rank(self.fraction, total)
+        low = int(ordered.at(np.array([whole]))[0])
+        high = int(ordered.at(np.array([min(whole + 1, total - 1)]))[0])
+        return (low + part * (high - low)) * self.unit
+
+    def native(self) -> Native:
+        """Return MIN, MAX or the quantile that interpolates."""
+        return Native(self._native_tree(), float(self.unit), float(self.empty / self.unit))
+
+    def _native_tree(self) -> exp.Expression:
+        if self.fraction == 0:
+            return exp.Min(this=self.column())
+        if self.fraction == 1:
+            return exp.Max(this=self.column())
+        return exp.PercentileCont(this=self.column(), expression=exp.Literal.number(repr(float(self.fraction))))
+
+    # ------------------------------------------------------------ individuals with one row
+
+    @property
+    def reduced_name(self) -> str:
+        """Return the column of values that are clamped to those around the quantile."""
+        return f"{self.column_name}_q{self.nth}"
+
+    @classmethod
+    def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
+        """Write, for each quantile of the argument, its values clamped to the few around that quantile (C3)."""
+        name = readers[0].column_name
+        same, upto, total = f"{name}_same", f"{name}_upto", f"{name}_total"
+        counted = exp.Sum(this=count_present_people(name, people))
+        ranks = {
+            same: window(counted, [*groups, name]),
+            upto: window(counted.copy(), groups, order=name),
+            total: window(counted.copy(), groups),
+        }
+        borders: dict[str, exp.Expression] = {}
+        clamped: dict[str, exp.Expression] = {}
+        for reader in readers:
+            low, high = f"{name}_low{reader.nth}", f"{name}_high{reader.nth}"
+            near = is_near(
+                reader.fraction, rows, upto=column_tree(upto), same=column_tree(same), total=column_tree(total)
+            )
+            test = conjunction([is_there(column_tree(name)), *near])
+            around = exp.Case(ifs=[exp.If(this=test, true=column_tree(name))])
+            borders[low] = window(exp.Min(this=around), groups)
+            borders[high] = window(exp.Max(this=around.copy()), groups)
+            clamped[reader.reduced_name] = clamp(column_tree(name), column_tree(low), column_tree(high))
+        return Reduction((ranks, borders), clamped)
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        """C3: without a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th."""
+        ordered, where = _sort(values, people)
+        total = int(ordered.upto[-1])
+        whole, part = _rank(self.fraction, total)
+        reference = int(ordered.at(np.array([whole]))[0])
+        before = float(part) * float(int(ordered.at(np.array([min(whole + 1, total - 1)]))[0]) - reference)
+        if total == 1:  # C6: an emptied group gives the middle of the bounds
+            return np.array([float(reference * self.unit - self.empty)] * len(values))
+        first = np.concatenate([[0], ordered.upto[:-1]])
+        left, left_part = _rank(self.fraction, total - 1)
+        low = ordered.at(left + (left >= first))
+        high = ordered.at(np.minimum(left + 1 + (left + 1 >= first), total - 1))
+        after = (low - reference).astype(np.float64) + float(left_part) * (high - low).astype(np.float64)
+        return ((before - after) * float(self.unit))[where]
+
+    def _condition(self, seen: Seen) -> exp.Expression:
+        """Test for a value; the outermost of those that are kept stand for everything beyond them."""
+        tree = wrap(self.argument.tree.copy())
+        if not seen.reduced:
+            return exp.EQ(this=tree, expression=whole_number(seen.value))
+        kept = seen.kept()
+        lowest, highest = int(kept.min()), int(kept.max())
+        if lowest == highest:
+            return is_there(tree)
+        kind = exp.LTE if seen.value == lowest else exp.GTE if seen.value == highest else exp.EQ
+        return kind(this=tree, expression=whole_number(seen.value))
+
+    # ------------------------------------------------------------ individuals with several rows
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the individual's values around the quantile."""
+        return (self._near_values(),)
+
+    def _near_values(self) -> NearValues:
+        return NearValues(f"v{self.position}_{self.nth}", (self.position, 5, self.nth), self.fraction)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return the quantile of the group, less that without all of the individual's values."""
+        field = self._near_values()
+        codes, lists = entries.whole(field), entries.values[field.name]
+
+        def leave_out(places: Places) -> FloatArray:
+            """C3, in one group: individuals with the same values are left out once."""
+            distinct, where = np.unique(codes[places], return_inverse=True)
+            own = [lists[code] for code in distinct]
+            people = np.zeros(len(distinct), dtype=np.int64)
+            np.add.at(people, where, entries.times[places])
+            histogram: dict[int, int] = {}
+            for values, number in zip(own, people.tolist(), strict=True):
+                for value, often in values:
+                    histogram[value] = histogram.get(value, 0) + often * number
+            if not histogram:
+                return np.zeros(len(places))
+            ordered = sorted(histogram)
+            here = self._of_histogram(ordered, histogram)
+            effects = np.zeros(len(distinct))
+            for at, values in enumerate(own):
+                rest = dict(histogram)
+                for value, often in values:
+                    rest[value] -= often
+                effects[at] = float(here - self._of_histogram(ordered, rest))
+            return effects[where]
+
+        return entries.by_group(leave_out)
+
+    def _of_histogram(self, ordered: Sequence[int], histogram: Mapping[int, int]) -> Fraction:
+        total = sum(histogram.values())
+        if total == 0:
+            return self.empty  # C6
+        whole, part = _rank(self.fraction, total)
+        low, high = _order_statistics(ordered, histogram, whole, min(whole + 1, total - 1))
+        return (low + part * (high - low)) * self.unit
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    values: IntArray
+    upto: IntArray
+
+    def at(self, index: NDArray[np.int64]) -> IntArray:
+        return self.values[np.searchsorted(self.upto, index, side="right")]
+
+
+def _sort(values: IntArray, people: IntArray) -> tuple[_Sorted, NDArray[np.intp]]:
+    distinct, where = np.unique(values, return_inverse=True)
+    counts = np.zeros(len(distinct), dtype=np.int64)
+    np.add.at(counts, where, people)
+    return _Sorted(distinct, np.cumsum(counts)), where
+
+
+def _rank(fraction: Fraction, total: int) -> tuple[int, Fraction]:
+    """Return the whole part of the rank p(N − 1), and the rest."""
+    position = fraction * (total - 1)
+    whole = math.floor(position)
+    return whole, position - whole
+
+
+def _order_statistics(ordered: Sequence[int], histogram: Mapping[int, int], first: int, second: int) -> tuple[int, int]:
+    passed = 0
+    found: list[int] = []
+    for value in ordered:
+        passed += histogram[value]
+        while len(found) < 2 and (first, second)[len(found)] < passed:
+            found.append(value)
+        if len(found) == 2:
+            break
+    return found[0], found[1]

@@ -1,0 +1,151 @@
+"""SUM, and the two sums that AVG, VAR_POP and STDDEV_POP are measured through (S2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.exact import exact_squares, exact_sum, exact_total
+from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
+from dosimeter.measures.noise_grid import LARGEST_TOTAL, Facts, noise_grid, on_grid
+from dosimeter.measures.units import Entries, UnitField, add_own, add_own_centred, add_own_squares
+
+
+@dataclass(frozen=True, slots=True)
+class _AnySum(ArgumentMeasure, Total):
+    """A sum of whole steps: whoever goes takes their own part along, and nothing else changes."""
+
+    depends_on: ClassVar[Dependence | None] = None
+    by_group: ClassVar[bool] = False
+
+    def _worth(self, steps: NDArray[Any]) -> FloatArray:
+        worth: FloatArray = steps.astype(np.float64) * float(self.unit)  # C1
+        return worth
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(_AnySum):
+    """SUM(x), in steps of the argument's grid."""
+
+    name: ClassVar[str] = "sum"
+
+    @classmethod
+    def over(cls, argument: Argument, label: str, facts: Facts) -> Sum:
+        """Return the measure with its sensitivity, m·max(|L|, |U|)."""
+        largest = argument.largest * facts.rows
+        grid = noise_grid(argument.unit, largest, facts)
+        delta = on_grid(largest * argument.unit, grid)  # S1
+        return cls(label, argument.unit, grid, delta, delta, argument)
+
+    def total(self) -> exp.Expression:
+        """Add the values up."""
+        return exact_sum(self.argument.tree.copy())
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        return exact_total(values, people) * self.unit
+
+    def native(self) -> Native:
+        """Return SUM(x)."""
+        return Native(exp.Sum(this=self.column()), float(self.unit), 0, exact=True)
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        return self._worth(values)
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the individual's own total."""
+        return (add_own(self.argument, self.position),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return the individual's own total."""
+        return self._worth(entries.whole(add_own(self.argument, self.position)))
+
+
+@dataclass(frozen=True, slots=True)
+class CentredSum(_AnySum):
+    """Σ(2v − (L + U)) in half steps: a whole number (S2)."""
+
+    name: ClassVar[str] = "centred sum"
+
+    @classmethod
+    def over(cls, argument: Argument, facts: Facts) -> CentredSum:
+        """Return the measure with its sensitivity, mw/2. Raises OverflowError where it cannot be counted exactly."""
+        unit, largest = argument.unit / 2, facts.rows * argument.width  # S2
+        grid, delta = _find_grid(unit, largest, facts)
+        return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
+
+    def total(self) -> exp.Expression:
+        """Add up the distances from the middle."""
+        return exact_sum(self.argument.centred(self.argument.tree.copy()))
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        return exact_total(self._centre(values), people) * self.unit
+
+    def native(self) -> Native:
+        """Return the sum of distances from the middle."""
+        return Native(exp.Sum(this=self.argument.centred(self.column())), float(self.unit), 0, exact=True)
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        return self._worth(self._centre(values))
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the individual's own centred total."""
+        return (add_own_centred(self.argument, self.position),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return the individual's own centred total."""
+        return self._worth(entries.whole(add_own_centred(self.argument, self.position)))
+
+
+@dataclass(frozen=True, slots=True)
+class CentredSquares(_AnySum):
+    """Σ(2v − (L + U))² in quarter square steps: a whole number (S2)."""
+
+    name: ClassVar[str] = "sum of centred squares"
+
+    @classmethod
+    def over(cls, argument: Argument, facts: Facts) -> CentredSquares:
+        """Return the measure with its sensitivity, mw²/4. Raises OverflowError where it cannot be counted exactly."""
+        unit, largest = (argument.unit / 2) ** 2, facts.rows * argument.width**2  # S2
+        grid, delta = _find_grid(unit, largest, facts)
+        return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
+
+    def total(self) -> exp.Expression:
+        """Add up the squares of the distances from the middle."""
+        return exact_sum(self._square(self.argument.tree.copy()))
+
+    def _square(self, value: exp.Expression) -> exp.Expression:
+        centred = exp.Paren(this=self.argument.centred(value))
+        return exp.Mul(this=centred, expression=centred.copy())
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        return exact_total(exact_squares(self._centre(values)), people) * self.unit
+
+    def native(self) -> Native:
+        """Return the sum of the squares of distances from the middle."""
+        return Native(exp.Sum(this=self._square(self.column())), float(self.unit), 0, exact=True)
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        return self._worth(exact_squares(self._centre(values)))
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the individual's own sum of squares."""
+        return (add_own_squares(self.argument, self.position),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return the individual's own sum of squares."""
+        return self._worth(entries.whole(add_own_squares(self.argument, self.position)))
+
+
+def _find_grid(unit: Fraction, largest: int, facts: Facts) -> tuple[Fraction, float]:
+    """Return the noise grid and the sensitivity of a centred sum of which one individual moves so many units."""
+    if largest >= LARGEST_TOTAL:
+        raise OverflowError
+    grid = noise_grid(unit, largest, facts)
+    return grid, on_grid(largest * unit, grid)

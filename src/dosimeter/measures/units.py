@@ -1,0 +1,219 @@
+"""What a profile holds of an individual with several rows, and how a measure reads it. Trees and arrays, no data.
+
+All that an individual contributes to one declared group is an *entry*: a few fields.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+
+Values = tuple[tuple[int, int], ...]  # of one individual: each value, and how often
+Whole = NDArray[Any]  # int64, or Python's own integers where these do not fit
+Places = NDArray[np.intp]
+
+LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
+LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where engines add fastest
+LARGEST_SQUARE = 2**63  # what 64-bit integers cannot hold is multiplied as decimals
+ROWS = "rows_total"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRows:
+    """The rows that meet the WHERE and stand in a declared group, for queries over them.
+
+    ``select`` gives those that pass further tests, with the columns ``keys`` (the individual, and the group if there
+    is one) and the arguments a0, a1 …. ``most`` is how many rows an individual has at most.
+    """
+
+    select: Callable[..., exp.Select]
+    keys: tuple[str, ...]
+    most: int
+
+    def key_columns(self) -> list[exp.Expression]:
+        """Write the columns that tell an entry."""
+        return [exp.column(key) for key in self.keys]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitField(ABC):
+    """One field of an entry. Fields stand in the order of ``place``: argument, rank, number among its like."""
+
+    name: str
+    place: tuple[int, int, int]
+
+    @abstractmethod
+    def value(self, inside: exp.Expression | None) -> exp.Expression:
+        """Write what is read of every row, or of those alone that pass a test."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentField(UnitField, ABC):
+    """A field that reads an argument."""
+
+    @property
+    def column(self) -> exp.Expression:
+        """Write the argument's column."""
+        return exp.column(f"a{self.place[0]}")
+
+    def value(self, inside: exp.Expression | None) -> exp.Expression:
+        """Write the argument of every row, or of those alone that pass a test."""
+        return self.column if inside is None else exp.Case(ifs=[exp.If(this=inside.copy(), true=self.column)])
+
+
+@dataclass(frozen=True, slots=True)
+class Tally(UnitField, ABC):
+    """A whole number that an aggregate over the individual's own rows gives."""
+
+    @abstractmethod
+    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
+        """Write the aggregate of a value, over at most so many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount(Tally):
+    """How many rows the individual has."""
+
+    name: str = ROWS
+    place: tuple[int, int, int] = (-1, 0, 0)
+
+    def value(self, inside: exp.Expression | None) -> exp.Expression:
+        """Write what every row has, or what those have that pass a test."""
+        if inside is None:
+            return exp.Star()
+        return exp.Case(ifs=[exp.If(this=inside.copy(), true=exp.Literal.number(1))])
+
+    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
+        """Count them."""
+        return exp.Count(this=value)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentCount(ArgumentField, Tally):
+    """How many of the individual's values are not NULL."""
+
+    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
+        """Count them."""
+        return exp.Count(this=value)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTotal(ArgumentField, Tally):
+    """The total of the individual's values, exactly (S8)."""
+
+    argument: Argument
+
+    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
+        """Add them up."""
+        return _add_up(value, self.argument.largest, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCentredTotal(ArgumentField, Tally):
+    """Σ(2v − (L + U)) over the individual's values, exactly (S2, S8)."""
+
+    argument: Argument
+
+    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
+        """Add them up."""
+        return _add_up(self.argument.centred(value), self.argument.width, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSquares(ArgumentField, Tally):
+    """Σ(2v − (L + U))² over the individual's values, exactly (S2, S8)."""
+
+    argument: Argument
+
+    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
+        """Add them up."""
+        largest = self.argument.width**2
+        centred: exp.Expression = exp.Paren(this=self.argument.centred(value))
+        if largest >= LARGEST_SQUARE:
+            centred = exp.Cast(this=centred, to=exp.DataType.build("DECIMAL(38, 0)"))
+        return _add_up(exp.Mul(this=centred, expression=centred.copy()), largest, rows)
+
+
+def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
+    """Write an exact sum of terms of at most this size, in the numbers that engines add fastest."""
+    if largest * rows >= LARGEST_SUM:
+        term = exp.Cast(this=term, to=exp.DataType.build("DECIMAL(38, 0)"))
+    elif largest <= LARGEST_TERM:
+        term = exp.Cast(this=term, to=exp.DataType.build("INT"))
+    return exp.Coalesce(this=exp.Sum(this=term), expressions=[exp.Literal.number(0)])
+
+
+def count_present(position: int) -> PresentCount:
+    """Return the field n of an argument."""
+    return PresentCount(f"n{position}", (position, 0, 0))
+
+
+def add_own(argument: Argument, position: int) -> OwnTotal:
+    """Return the field t of an argument."""
+    return OwnTotal(f"t{position}", (position, 1, 0), argument)
+
+
+def add_own_centred(argument: Argument, position: int) -> OwnCentredTotal:
+    """Return the field s of an argument."""
+    return OwnCentredTotal(f"s{position}", (position, 2, 0), argument)
+
+
+def add_own_squares(argument: Argument, position: int) -> OwnSquares:
+    """Return the field q of an argument."""
+    return OwnSquares(f"q{position}", (position, 3, 0), argument)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(ArgumentField, ABC):
+    """What a query of its own finds of an individual, joined to the other fields."""
+
+    @abstractmethod
+    def query(self, rows: UnitRows) -> exp.Select:
+        """Write the query: one row per entry, with its keys and this field."""
+
+    @abstractmethod
+    def nothing(self) -> exp.Expression:
+        """Write what an entry has that the query does not find."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Entries:
+    """The entries of a unit profile: their group, how many individuals have each, and their fields. Private.
+
+    A field that lists values holds numbers of ``values``.
+    """
+
+    group: IntArray
+    times: IntArray
+    fields: Mapping[str, Whole]
+    values: Mapping[str, tuple[Values, ...]]
+
+    def whole(self, field: UnitField) -> Whole:
+        """Return a field of every entry, exactly."""
+        return self.fields[field.name]
+
+    def numbers(self, field: UnitField) -> FloatArray:
+        """Return a field of every entry, as floats."""
+        return self.fields[field.name].astype(np.float64)
+
+    def by_group(self, effects: Callable[[Places], FloatArray]) -> FloatArray:
+        """Return effects that depend on the rest of the group: they are asked for one group after the other."""
+        result = np.zeros(len(self.group))
+        ordered = np.argsort(self.group, kind="stable")
+        borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
+        for places in np.split(ordered, borders):
+            if len(places):
+                result[places] = effects(places)
+        return result
+
+    def __repr__(self) -> str:
+        return "Entries(redacted)"

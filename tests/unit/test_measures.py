@@ -1,0 +1,84 @@
+"""A measure is a class: it answers everything about itself, or it cannot be made."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import FrozenInstanceError, dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import pytest
+from sqlglot import exp
+
+import dosimeter.measures
+from dosimeter.measures import MEASURES
+from dosimeter.measures.counts import Count, CountRows
+from dosimeter.measures.measure import Dependence, Measure
+from dosimeter.measures.noise_grid import Facts
+from dosimeter.release.selection import _REFUSALS
+
+# Ledgers hold these: a digest of what a query measures is made of them.
+RECORDED = {
+    "CountRows": "count",
+    "Count": "count",
+    "Sum": "sum",
+    "CentredSum": "centred sum",
+    "CentredSquares": "sum of centred squares",
+    "CountDistinct": "count distinct",
+    "BoundedMean": "mean with a floor on rows",
+    "Quantile": "quantile",
+    "Mean": "mean",
+    "Variance": "variance",
+    "Deviation": "standard deviation",
+}
+
+
+def list_concrete() -> set[type[Measure]]:
+    """Every class of the package that can be made."""
+    modules = [
+        importlib.import_module(f"{dosimeter.measures.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(dosimeter.measures.__path__)
+    ]
+    classes = {each for module in modules for _, each in inspect.getmembers(module, inspect.isclass)}
+    return {each for each in classes if issubclass(each, Measure) and not inspect.isabstract(each)}
+
+
+def test_the_table_lists_every_measure() -> None:
+    assert list_concrete() == set(MEASURES)
+
+
+def test_names_are_those_that_ledgers_hold() -> None:
+    assert {each.__name__: each.name for each in MEASURES} == RECORDED
+
+
+def test_every_dependence_has_a_reason_and_a_measure() -> None:
+    assert set(_REFUSALS) == set(Dependence)
+    assert {each.depends_on for each in MEASURES} == {None, *Dependence}
+
+
+def test_a_measure_that_leaves_something_open_cannot_be_made() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Half(Measure):
+        name: ClassVar[str] = "half"
+        depends_on: ClassVar[Dependence | None] = None
+        by_group: ClassVar[bool] = False
+
+        def total(self) -> exp.Expression | None:
+            return None
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half("x", Fraction(1), Fraction(1), 1.0, 1.0)  # type: ignore[abstract]
+
+
+def test_measures_are_values() -> None:
+    measure = CountRows.of_rows("COUNT(*)", Facts(rows=3, individuals=10))
+    assert measure == CountRows.of_rows("COUNT(*)", Facts(rows=3, individuals=10))
+    assert not hasattr(measure, "__dict__")
+    with pytest.raises(FrozenInstanceError):
+        measure.label = "other"  # type: ignore[misc]
+
+
+def test_counts_of_rows_and_of_values_are_recorded_alike() -> None:
+    assert Count.name == CountRows.name
