@@ -361,7 +361,7 @@ class Risk:
                 self.profile, self.contributions, self.measured(), self.engine,
                 norm=norm, count=count, columns=columns, reveal=reveal,
             )  # fmt: skip
-        mean = summarise_rdr(self.rdr(at))["mean"] or 1.0
+        mean = summarise_rdr(self.rdr(at)).mean or 1.0
         own = own_epsilon(
             np.array([row["sensitivity"] for row in rows]),
             self.mechanism,
@@ -395,7 +395,7 @@ class Risk:
         if len(contributions.people) > len(profile.people):  # empty slots are in no group
             contributions = replace(contributions, people=np.append(profile.people, 0))
         rdrs = self._rdr(self._summarise(contributions), at)
-        mean = summarise_rdr(self.rdr(at))["mean"] or 1.0
+        mean = summarise_rdr(self.rdr(at)).mean or 1.0
         members: dict[Any, list[int]] = {}
         for row, value in enumerate(rdrs.attributes["by"].tolist()):
             members.setdefault("NaN" if value != value else value, []).append(row)

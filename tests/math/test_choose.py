@@ -81,7 +81,7 @@ def test_the_papers_three_patients():
     choice = Choice(preference.text, found.epsilon, limit.value, candidates)
     assert [candidate.epsilon for candidate in choice.candidates] == [1.0, 0.1, 0.01]
     assert [candidate.satisfied for candidate in choice.candidates] == [False, True, True]
-    assert choice.candidates[1].rdr["ratio"] == pytest.approx(10 / 11, rel=1e-15)
+    assert choice.candidates[1].rdr.ratio == pytest.approx(10 / 11, rel=1e-15)
     assert build_candidate(exposures[0][1], noise_scale=1.0, error_95=()).satisfied is None
 
 

@@ -167,7 +167,7 @@ def test_exact_never_exceeds_the_bound_nor_falls_below_the_pis(drawn, mechanism,
 @pytest.mark.parametrize("epsilon", [0.001, 0.0526, 0.323, 1.0, 5.0, 10.0])
 def test_one_count_has_ratio_one_over_cosh(epsilon):
     got = rdr(make_sensitivities([0.0, 1.0], k=1), LAPLACE, scale=1 / epsilon, indicator="exact", epsilon=epsilon)
-    assert summarise_rdr(got)["ratio"] == pytest.approx(1 / math.cosh(epsilon), rel=1e-13)
+    assert summarise_rdr(got).ratio == pytest.approx(1 / math.cosh(epsilon), rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_same_words_give_another_epsilon_by_another_indicator(indicator, lim
 
     def ratio(epsilon):
         people = make_sensitivities([0.0, 1.0], k=1)
-        return summarise_rdr(rdr(people, LAPLACE, scale=1 / epsilon, indicator=indicator, epsilon=epsilon))["ratio"]
+        return summarise_rdr(rdr(people, LAPLACE, scale=1 / epsilon, indicator=indicator, epsilon=epsilon)).ratio
 
     assert ratio(float(limit) * (1 - 1e-9)) > 0.95 > ratio(float(limit) * (1 + 1e-9))
     assert float(limit) == pytest.approx(printed, rel=2e-3)
@@ -190,7 +190,7 @@ def test_the_bound_can_accept_what_the_exact_indicator_rejects():
     people = make_sensitivities([0.0, 1.0], k=1)
 
     def ratio(indicator, epsilon):
-        return summarise_rdr(rdr(people, LAPLACE, scale=1 / epsilon, indicator=indicator))["ratio"]
+        return summarise_rdr(rdr(people, LAPLACE, scale=1 / epsilon, indicator=indicator)).ratio
 
     assert ratio("bound", 1.5) < ratio("exact", 1.5)
     assert ratio("bound", 1.7) > ratio("exact", 1.7)
@@ -201,8 +201,8 @@ def test_range_and_variance_of_the_laplace_bound_do_not_depend_on_epsilon(values
     """R8."""
     people = make_sensitivities(sorted(values), k=3)
     first, second = (summarise_rdr(rdr(people, LAPLACE, scale=1 / e, indicator="bound")) for e in (one, other))
-    assert first["max"] - first["min"] == pytest.approx(second["max"] - second["min"], abs=1e-9)
-    assert first["variance"] == pytest.approx(second["variance"], abs=1e-9)
+    assert first.max - first.min == pytest.approx(second.max - second.min, abs=1e-9)
+    assert first.variance == pytest.approx(second.variance, abs=1e-9)
 
 
 # ---------------------------------------------------------------- over people
@@ -222,14 +222,14 @@ def make_rdrs(pairs):
 def test_the_summary_is_that_of_people_one_by_one(pairs):
     people = [Fraction(value) for value, count in pairs for _ in range(count)]
     got = summarise_rdr(make_rdrs(pairs))
-    assert list(got) == ["min", "max", "mean", "median", "variance", "ratio"]
-    assert got["min"] == min(people)
-    assert got["max"] == max(people)
-    assert got["mean"] == pytest.approx(float(statistics.mean(people)), rel=1e-14)
-    assert got["median"] == pytest.approx(float(statistics.median(people)), rel=1e-14)
-    assert got["variance"] == pytest.approx(float(statistics.pvariance(people)), rel=1e-9, abs=1e-300)
-    assert got["ratio"] == pytest.approx(float(min(people) / max(people)) if max(people) else 1.0, rel=1e-14)
-    assert all(type(value) is float for value in got.values())
+    assert list(got.describe()) == ["min", "max", "mean", "median", "variance", "ratio"]
+    assert got.min == min(people)
+    assert got.max == max(people)
+    assert got.mean == pytest.approx(float(statistics.mean(people)), rel=1e-14)
+    assert got.median == pytest.approx(float(statistics.median(people)), rel=1e-14)
+    assert got.variance == pytest.approx(float(statistics.pvariance(people)), rel=1e-9, abs=1e-300)
+    assert got.ratio == pytest.approx(float(min(people) / max(people)) if max(people) else 1.0, rel=1e-14)
+    assert all(type(value) is float for value in got.describe().values())
 
 
 @pytest.mark.parametrize("step", [1.0, 2.0**-20])
@@ -237,12 +237,12 @@ def test_variance_keeps_its_digits_on_a_high_level(step):
     """Two values a step apart on a level of 1e8: a mean rounded there is off by more than the deviation is wide."""
     got = summarise_rdr(make_rdrs([(1e8, 999_999_961), (1e8 + step, 39)]))
     share = Fraction(39, 10**9)
-    assert got["variance"] == pytest.approx(float(share * (1 - share)) * step**2, rel=1e-9, abs=0)
+    assert got.variance == pytest.approx(float(share * (1 - share)) * step**2, rel=1e-9, abs=0)
 
 
 def test_everybody_alike_has_variance_zero_and_ratio_one():
     got = summarise_rdr(make_rdrs([(0.1, 3), (0.1, 7)]))
-    assert got == {"min": 0.1, "max": 0.1, "mean": 0.1, "median": 0.1, "variance": 0.0, "ratio": 1.0}
+    assert got.describe() == {"min": 0.1, "max": 0.1, "mean": 0.1, "median": 0.1, "variance": 0.0, "ratio": 1.0}
 
 
 def test_nobody_at_all_is_an_error():

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.risk.values import Candidate, RDRs
+from dosimeter.risk.values import Candidate, RDRs, Spread
 from dosimeter.show.charts.drawing import (
     CROSS,
     FAILS_WORDS,
@@ -48,7 +49,7 @@ def describe(people: Sequence[int], epsilon: float, threshold: Fraction | None =
     ratio = rdrs[0] / rdrs[-1]
     variance = sum((rdr - mean) ** 2 for rdr in rdrs) / len(rdrs)
     summary = {"min": rdrs[0], "max": rdrs[-1], "mean": mean, "median": rdrs[len(rdrs) // 2]}
-    numbers = {name: float(value) for name, value in (summary | {"variance": variance, "ratio": ratio}).items()}
+    numbers = Spread(**{name: float(value) for name, value in (summary | {"variance": variance}).items()})
     value, satisfied = (None, None) if threshold is None else (float(ratio), ratio >= threshold)
     return Candidate(epsilon, float(scale), (float(3 * scale),), numbers, value, satisfied)
 
@@ -90,8 +91,8 @@ def test_raw_bars_keep_their_length_under_laplace_and_say_so() -> None:
 
 
 def test_raw_note_is_absent_where_the_length_does_change() -> None:
-    numbers = {"min": 1.0, "max": 2.0, "mean": 1.5, "median": 1.5, "variance": 0.1, "ratio": 0.5}
-    wider = numbers | {"max": 3.0, "ratio": 1 / 3}
+    numbers = Spread(min=1.0, max=2.0, mean=1.5, median=1.5, variance=0.1)
+    wider = replace(numbers, max=3.0)
     chart = range_chart([Candidate(1.0, 1.0, (1.0,), numbers), Candidate(2.0, 1.0, (1.0,), wider)], view="raw")
     assert not any("at every ε" in line for line in chart.to_dict()["title"]["subtitle"])
 
@@ -156,7 +157,7 @@ def test_reading_stands_below_the_last_larger_candidate(
 
 @pytest.mark.parametrize(("least", "most"), [(0.0, 3.0), (1e-9, 1000.0), (1.0, 1.0)])
 def test_extreme_spreads_can_be_drawn(least: float, most: float, tmp_path: Path) -> None:
-    numbers = {"min": least, "max": most, "mean": 1.0, "median": 1.0, "variance": 1.0, "ratio": least / most}
+    numbers = Spread(min=least, max=most, mean=1.0, median=1.0, variance=1.0)
     for view in ("relative", "raw"):
         chart = range_chart([Candidate(1.0, 1.0, (None,), numbers)], view=view)  # type: ignore[arg-type]
         svg = draw(chart, tmp_path / f"{view}.svg")

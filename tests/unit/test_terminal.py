@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.risk.values import Candidate
+from dosimeter.risk.values import Candidate, Spread
 from dosimeter.show.terminal.tables import (
     advise,
     candidate_table,
@@ -31,7 +31,7 @@ def describe(epsilon: float, *, threshold: float | None = None, outputs: int = 1
     scale = 1 / epsilon
     mean = (3 * scale + 1) / 3
     ratio = scale / (1 + scale)
-    rdr = {"min": scale, "max": 1 + scale, "mean": mean, "median": scale, "variance": 2 / 9, "ratio": ratio}
+    rdr = Spread(min=scale, max=1 + scale, mean=mean, median=scale, variance=2 / 9)
     met = None if threshold is None else ratio >= threshold
     errors = tuple(3.0 * scale * 10**index for index in range(outputs))
     return Candidate(epsilon, scale, errors, rdr, None if met is None else ratio, met)
@@ -147,11 +147,11 @@ def measure(line: str) -> tuple[int, int]:
 def test_bar_lengths_are_logarithms_of_the_ratio(width: int) -> None:
     lines = [line for line in show(range_bars(PLAIN, width=width), width).splitlines() if "█" in line]
     lengths = [measure(line)[1] for line in lines]
-    expected = [-math.log(c.rdr["ratio"]) for c in PLAIN]
+    expected = [-math.log(c.rdr.ratio) for c in PLAIN]
     unit = lengths[0] / expected[0]
     assert lengths == pytest.approx([unit * length for length in expected], abs=1.01)
     starts = [measure(line)[0] for line in lines]
-    shift = [math.log(c.rdr["min"] / c.rdr["mean"]) for c in PLAIN]
+    shift = [math.log(c.rdr.min / c.rdr.mean) for c in PLAIN]
     assert starts[1] - starts[0] == pytest.approx(unit / 8 * (shift[1] - shift[0]), abs=1.01)
 
 
@@ -224,7 +224,7 @@ def test_letters_the_encoding_lacks_are_spelled_out() -> None:
 
 def states(*met: bool | None) -> Sequence[Candidate]:
     return [
-        Candidate(c.epsilon, c.noise_scale, c.error_95, c.rdr, c.rdr["ratio"], state)
+        Candidate(c.epsilon, c.noise_scale, c.error_95, c.rdr, c.rdr.ratio, state)
         for c, state in zip(PLAIN, met, strict=True)
     ]
 
@@ -253,5 +253,5 @@ def test_advice_fits_the_state(sentence: str, pieces: list[str]) -> None:
 
 
 def test_advice_for_equally_exposed_people() -> None:
-    equal = {"min": 2.0, "max": 2.0, "mean": 2.0, "median": 2.0, "variance": 0.0, "ratio": 1.0}
+    equal = Spread(min=2.0, max=2.0, mean=2.0, median=2.0, variance=0.0)
     assert "equally exposed" in advise([Candidate(1.0, 1.0, (1.0,), equal)], preference=RATIO, found=1.0)

@@ -13,7 +13,7 @@ def describe_candidate(line: Candidate, *, judged: bool) -> dict[str, Any]:
         "epsilon": line.epsilon,
         "noise_scale": line.noise_scale,
         "error_95": list(line.error_95),
-        "rdr": dict(line.rdr),
+        "rdr": line.rdr.describe(),
     }
     return document | {"value": line.value, "satisfied": line.satisfied} if judged else document
 

@@ -71,7 +71,7 @@ class Aftermath:
             "noise_scale": self.noise_scale,
             "n": self.n,
             "k": self.k,
-            "rdr": summarise_rdr(RDRs(self.epsilon, self.rdr, self.counts, float(self.rdr.max()))),
+            "rdr": summarise_rdr(RDRs(self.epsilon, self.rdr, self.counts, float(self.rdr.max()))).describe(),
             "loss": {
                 "min": float(self.losses.min()),
                 "max": float(self.losses.max()),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.risk.values import RDRs, Sensitivities
+from dosimeter.risk.values import RDRs, Sensitivities, Spread
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
@@ -61,22 +61,15 @@ def compute_rdr(
 # ---------------------------------------------------------------- over people
 
 
-def summarise_rdr(rdrs: RDRs) -> dict[str, float]:
-    """Minimum, maximum, mean, median, population variance and ratio min/max (1 when everybody has 0), over people."""
+def summarise_rdr(rdrs: RDRs) -> Spread:
+    """Return how RDRs are spread over people; the variance is that of the population."""
     values, counts = _keep_inhabited(rdrs.values, rdrs.counts)
     n = int(counts.sum())
     low, high = float(values.min()), float(values.max())
     above = values - low  # what matters to the variance, without the level and its rounding
     mean_above = float((counts * above).sum()) / n
     variance = float((counts * np.square(above - mean_above)).sum()) / n
-    return {
-        "min": low,
-        "max": high,
-        "mean": low + mean_above,
-        "median": weighted_quantile(values, counts, 0.5),
-        "variance": variance,
-        "ratio": low / high if high > 0.0 else 1.0,
-    }
+    return Spread(low, high, low + mean_above, weighted_quantile(values, counts, 0.5), variance)
 
 
 def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:

@@ -65,13 +65,48 @@ class RDRs:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Spread:
+    """How RDRs are spread over people at one ε. Private."""
+
+    min: float
+    max: float
+    mean: float
+    median: float
+    variance: float
+
+    @property
+    def ratio(self) -> float:
+        """Return the least exposed person's RDR divided by the most exposed person's; 1 when everybody has 0."""
+        return self.min / self.max if self.max > 0.0 else 1.0
+
+    @property
+    def relative(self) -> tuple[float, float]:
+        """Return the least and the most exposed person, as multiples of the average person (R8)."""
+        return (self.min / self.mean, self.max / self.mean) if self.mean > 0.0 else (1.0, 1.0)
+
+    def describe(self) -> dict[str, float]:
+        """Return the numbers as JSON has them."""
+        return {
+            "min": self.min,
+            "max": self.max,
+            "mean": self.mean,
+            "median": self.median,
+            "variance": self.variance,
+            "ratio": self.ratio,
+        }
+
+    def __repr__(self) -> str:
+        return "Spread(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Candidate:
     """One ε, what it does to everybody, and how accurate the answer would be. Private."""
 
     epsilon: float
     noise_scale: float
     error_95: tuple[float | None, ...]
-    rdr: Mapping[str, float]
+    rdr: Spread
     value: float | None = None
     satisfied: bool | None = None
 
@@ -105,7 +140,7 @@ class Choice:
                 line.epsilon,
                 line.noise_scale,
                 ", ".join("none" if error is None else f"± {error:.4g}" for error in line.error_95),
-                line.rdr["ratio"],
+                line.rdr.ratio,
                 {True: "yes", False: "no", None: None}[line.satisfied],
             )
             for line in self.candidates

@@ -11,7 +11,6 @@ from dosimeter.show.candidates import (
     candidate_rows,
     format_errors,
     order_candidates,
-    relative_range,
 )
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
@@ -30,5 +29,4 @@ __all__ = [
     "format_times",
     "order_candidates",
     "ratio_axis",
-    "relative_range",
 ]

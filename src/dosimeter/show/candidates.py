@@ -22,12 +22,6 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
 
 
-def relative_range(candidate: Candidate) -> tuple[float, float]:
-    """Least and most exposed person, × the average person (R8)."""
-    mean = candidate.rdr["mean"]
-    return (candidate.rdr["min"] / mean, candidate.rdr["max"] / mean) if mean > 0.0 else (1.0, 1.0)
-
-
 def format_errors(candidate: Candidate) -> str:
     """The 95 % error of every number of the answer."""
     return ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in candidate.error_95)
@@ -42,7 +36,7 @@ def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
     rows = []
     for c in ordered:
         cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), format_errors(c)]
-        cells += [*format_range(*relative_range(c)), format_percent(c.rdr["ratio"])]
+        cells += [*format_range(*c.rdr.relative), format_percent(c.rdr.ratio)]
         if valued:
             cells.append("–" if c.value is None else format_number(c.value, 4))
         if stated:

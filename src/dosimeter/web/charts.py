@@ -21,7 +21,6 @@ from dosimeter.show import (
     format_range,
     order_candidates,
     ratio_axis,
-    relative_range,
 )
 from dosimeter.show.charts import Bin
 from dosimeter.web.figures import count_decimals, write_bins
@@ -39,8 +38,8 @@ def range_rows(lines: Sequence[Candidate], *, raw: bool, remaining: Sequence[flo
     allowed = set(remaining)
     rows = []
     for line in order_candidates(lines):
-        low, high = (line.rdr["min"], line.rdr["max"]) if raw else relative_range(line)
-        least, most = format_range(*relative_range(line))
+        low, high = (line.rdr.min, line.rdr.max) if raw else line.rdr.relative
+        least, most = format_range(*line.rdr.relative)
         state = PLAIN_WORDS if line.satisfied is None else (MEETS_WORDS if line.satisfied else FAILS_WORDS)
         rows.append(
             {
@@ -49,7 +48,7 @@ def range_rows(lines: Sequence[Candidate], *, raw: bool, remaining: Sequence[flo
                 "high": high,
                 "least": f"{least} ×",
                 "most": f"{most} ×",
-                "share": format_percent(line.rdr["ratio"]),
+                "share": format_percent(line.rdr.ratio),
                 "error": format_errors(line),
                 "state": state,
                 "left": "available" if line.epsilon in allowed else "not left by the account",

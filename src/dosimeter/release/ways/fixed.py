@@ -72,7 +72,7 @@ class Fixed(Way):
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
         line = risk.candidate(self.epsilon)
         if not books.remaining([self.epsilon]):
-            return deny_for(explain_denial(books, [self.epsilon]), epsilon=self.epsilon, rdr=dict(line.rdr))
+            return deny_for(explain_denial(books, [self.epsilon]), epsilon=self.epsilon, rdr=line.rdr.describe())
         seen = {
             "status": "released",
             "answer": describe_shape(prepared.plan),
@@ -84,7 +84,7 @@ class Fixed(Way):
         return {
             "reason": None,
             "epsilon": self.epsilon,
-            "rdr": dict(line.rdr),
+            "rdr": line.rdr.describe(),
             "cost": describe_cost(books, self.epsilon),
             "analyst_sees": seen,
         }

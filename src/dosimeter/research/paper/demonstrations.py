@@ -78,8 +78,8 @@ def show_raw_variance() -> Demonstration:
     """R8: Var(RDR) under Laplace at the largest and at the smallest candidate."""
     with _open(range(100), bounds=(0, 99)) as dataset:
         risk = dataset.risk("SELECT SUM(v) FROM people")
-        widest, narrowest = (risk.candidate(epsilon).rdr["variance"] for epsilon in (10.0, 0.001))
-        ratios = [risk.candidate(epsilon).rdr["ratio"] for epsilon in (10.0, 0.001)]
+        widest, narrowest = (risk.candidate(epsilon).rdr.variance for epsilon in (10.0, 0.001))
+        ratios = [risk.candidate(epsilon).rdr.ratio for epsilon in (10.0, 0.001)]
     return Demonstration(
         {"at_10": widest, "at_0.001": narrowest, "ratio_at_10": ratios[0], "ratio_at_0.001": ratios[1]},
         f"SUM over 0 … 99: Var(RDR) is {widest:.6g} at ε = 10 and {narrowest:.6g} at ε = 0.001, while the ratio of "

@@ -19,7 +19,7 @@ from dosimeter.research.study.answers import EPSILONS
 from dosimeter.research.study.generate import QUERY_NAMES, draw_sample
 from dosimeter.research.study.pictures import draw_histograms, draw_ranges
 from dosimeter.risk import Candidate, RDRs
-from dosimeter.show import format_epsilon, format_range, format_times, relative_range
+from dosimeter.show import format_epsilon, format_range, format_times
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +117,7 @@ def _write_span(number: int, error: int) -> str:
 
 
 def _range_row(candidate: Candidate) -> tuple[str, ...]:
-    least, most = format_range(*relative_range(candidate))
+    least, most = format_range(*candidate.rdr.relative)
     return f"{candidate.epsilon:.1f}", f"{least} ×", f"{most} ×"
 
 

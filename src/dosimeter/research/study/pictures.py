@@ -12,7 +12,7 @@ from typing import Any
 
 from dosimeter.research.study import texts
 from dosimeter.risk import Candidate, RDRs
-from dosimeter.show import even_axis, format_epsilon, relative_range
+from dosimeter.show import even_axis, format_epsilon
 from dosimeter.show.charts import histogram_chart, range_chart
 
 BINS = 30  # over the whole scale that the histograms share
@@ -28,7 +28,7 @@ def draw_ranges(candidates: Sequence[Candidate]) -> str:
 
 def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tuple[str, ...]:
     """One histogram per ε, in the order given, all on the same two scales."""
-    spans = [relative_range(candidate) for candidate in candidates]
+    spans = [candidate.rdr.relative for candidate in candidates]
     axis = even_axis(min(low for low, _ in spans), max(high for _, high in spans))
     width = (axis.high - axis.low) / BINS
     drawn = []

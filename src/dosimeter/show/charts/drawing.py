@@ -29,7 +29,6 @@ from dosimeter.show.candidates import (
     candidate_rows,
     format_errors,
     order_candidates,
-    relative_range,
 )
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
@@ -149,8 +148,8 @@ def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> alt.X:
 
 
 def _range_row(candidate: Candidate, view: str, found: float | None, selected: float | None) -> dict[str, Any]:
-    least, most = format_range(*relative_range(candidate))
-    low, high = relative_range(candidate) if view == "relative" else (candidate.rdr["min"], candidate.rdr["max"])
+    least, most = format_range(*candidate.rdr.relative)
+    low, high = candidate.rdr.relative if view == "relative" else (candidate.rdr.min, candidate.rdr.max)
     mark = "largest ε that meets it" if candidate.epsilon == found else ""
     if candidate.epsilon == selected and not mark:
         mark = "selected"
@@ -158,9 +157,9 @@ def _range_row(candidate: Candidate, view: str, found: float | None, selected: f
         "epsilon": format_epsilon(candidate.epsilon),
         "low": low,
         "high": high,
-        "least": f"{least} × (RDR {format_number(candidate.rdr['min'], 4)})",
-        "most": f"{most} × (RDR {format_number(candidate.rdr['max'], 4)})",
-        "share": format_percent(candidate.rdr["ratio"]),
+        "least": f"{least} × (RDR {format_number(candidate.rdr.min, 4)})",
+        "most": f"{most} × (RDR {format_number(candidate.rdr.max, 4)})",
+        "share": format_percent(candidate.rdr.ratio),
         "noise": format_number(candidate.noise_scale),
         "error": format_errors(candidate),
         "state": "" if candidate.satisfied is None else (MEETS_WORDS if candidate.satisfied else FAILS_WORDS),
@@ -200,7 +199,7 @@ def _reading_rule(epsilons: Sequence[float], order: Sequence[str], reading: floa
 
 
 def _range_words(ordered: Sequence[Candidate], view: str, logarithmic: bool) -> tuple[str, list[str]]:
-    if all(c.rdr["ratio"] >= 1.0 - 1e-12 for c in ordered):
+    if all(c.rdr.ratio >= 1.0 - 1e-12 for c in ordered):
         return "Everybody is equally exposed, at every ε", [
             "No bar has a length, whatever the noise. Equally exposed is not safe: RDR cannot help to choose ε here.",
             "Look at what ε guarantees each person (own ε).",
@@ -210,8 +209,8 @@ def _range_words(ordered: Sequence[Candidate], view: str, logarithmic: bool) -> 
             "Shorter bars are fairer: everyone looks more alike. 1 × is the average person."
         ]
     subtitle = ["Raw RDR compares people within one bar only; it is not a probability."]
-    spreads = [c.rdr["max"] - c.rdr["min"] for c in ordered]
-    if len(ordered) > 1 and max(spreads) - min(spreads) <= 1e-9 * max(c.rdr["max"] for c in ordered):  # R8
+    spreads = [c.rdr.max - c.rdr.min for c in ordered]
+    if len(ordered) > 1 and max(spreads) - min(spreads) <= 1e-9 * max(c.rdr.max for c in ordered):  # R8
         note = f"Most minus least exposed is {format_number(spreads[0])} at every ε: under Laplace it never changes."
         subtitle += [
             note,
@@ -223,7 +222,7 @@ def _range_words(ordered: Sequence[Candidate], view: str, logarithmic: bool) -> 
 def _describe_ranges(ordered: Sequence[Candidate], found: float | None, reading: float | None) -> str:
     first, last = ordered[0], ordered[-1]
     text = f"{len(ordered)} candidates. " + " ".join(
-        f"At ε = {format_epsilon(c.epsilon)} people carry between {' and '.join(format_range(*relative_range(c)))} "
+        f"At ε = {format_epsilon(c.epsilon)} people carry between {' and '.join(format_range(*c.rdr.relative))} "
         "times the average person's RDR."
         for c in ((first, last) if len(ordered) > 1 else (first,))
     )

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dosimeter.show.axes import Axis, ratio_axis
-from dosimeter.show.candidates import FAILS, MEETS, order_candidates, relative_range
+from dosimeter.show.candidates import FAILS, MEETS, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def candidate_table(
 ) -> RenderableType:
     """Per ε: the noise, the 95 % error of each number, how far people are apart, and whether the preference is met."""
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
-    valued = any(c.value is not None and c.value != c.rdr["ratio"] for c in shown)  # a ratio is not shown twice
+    valued = any(c.value is not None and c.value != c.rdr.ratio for c in shown)  # a ratio is not shown twice
     judged = found is not None or any(c.satisfied is not None for c in shown)
 
     def tabulate(stacked: bool) -> tuple[list[_Column], list[_Row]]:
@@ -109,7 +109,7 @@ def candidate_table(
             errors = ["unbounded" if error is None else f"± {format_number(error)}" for error in c.error_95]
             if stacked:
                 errors = ["\n".join(f"{name} {error}" for name, error in zip(outputs, errors, strict=True))]
-            cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), *errors, format_percent(c.rdr["ratio"])]
+            cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), *errors, format_percent(c.rdr.ratio)]
             cells += ["–" if c.value is None else format_number(c.value, 4)] * valued
             cells += [_verdict(c) + (" ◀ found" if c.epsilon == found else "")] * judged
             rows.append(_Row(tuple(cells), "bold" if c.epsilon == found else "", _colour(c) if judged else ""))
@@ -137,7 +137,7 @@ def range_bars(
 ) -> RenderableType:
     """From the least to the most exposed person per ε, as text bars on one logarithmic axis with a line at 1 ×."""
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
-    spans = [relative_range(c) for c in shown]
+    spans = [c.rdr.relative for c in shown]
     names = [format_epsilon(c.epsilon) for c in shown]
     figures = [" – ".join(format_range(*span)) + " ×" for span in spans]
     name_width, figure_width = max(3, *map(len, names)), max(map(len, figures))
@@ -254,14 +254,14 @@ def advise(
     ordered = order_candidates(candidates)
     if headline is not None:
         return headline
-    if all(c.rdr["ratio"] >= 1.0 - 1e-12 for c in ordered):
+    if all(c.rdr.ratio >= 1.0 - 1e-12 for c in ordered):
         held = "" if smallest is None else f" The smallest group holds {_count_people(smallest)}."
         return (
             "Everybody is equally exposed at every ε. That is not the same as safe, and RDR cannot help to choose ε: "
             f"look at what ε guarantees each person (own ε).{held}"
         )
     if preference is None:
-        at = [f"{format_times(relative_range(c)[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
+        at = [f"{format_times(c.rdr.relative[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
         span = at[0] if len(at) == 1 else f"{at[0]} and {at[-1]}"
         return f"The most exposed person carries {span}. Say what is acceptable: find --prefer ratio:0.95, for example."
     if found is None:
@@ -292,7 +292,7 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float |
             f"but the reading is already {format_number(reading, 4)}."
         )
     last = ordered[-1]
-    gives = format_percent(last.rdr["ratio"]) + " least ÷ most exposed"
+    gives = format_percent(last.rdr.ratio) + " least ÷ most exposed"
     if last.value is not None:
         gives = format_number(last.value, 4)
     return (

@@ -160,9 +160,8 @@ class MeasuredQuery:
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
         """How many people carry the most, and how many times the average that is."""
         values, counts = self.risk.sensitivities.values, self.risk.sensitivities.counts
-        line = self.candidate(epsilon).rdr
         people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
-        return people, line["max"] / line["mean"] if line["mean"] > 0.0 else 1.0
+        return people, self.candidate(epsilon).rdr.relative[1]
 
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """The 95 % errors of the first groups, each by itself, in the order of ``groups``."""

@@ -139,7 +139,7 @@ def is_indifferent(measured: MeasuredQuery, choice: Choice) -> bool:
 
 
 def is_equal(measured: MeasuredQuery) -> bool:
-    return all(line.rdr["ratio"] >= 1.0 - 1e-12 for line in measured.candidates)
+    return all(line.rdr.ratio >= 1.0 - 1e-12 for line in measured.candidates)
 
 
 def does_not_depend(choice: Choice) -> bool:
@@ -302,8 +302,8 @@ def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     if equal:
         return "Everybody is equally exposed."
     people, times = measured.most_exposed(epsilon)
-    line = measured.candidate(epsilon).rdr
-    decimals = count_decimals(line["min"] / line["mean"], times) if line["mean"] > 0.0 else 2
+    spread = measured.candidate(epsilon).rdr
+    decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
     return f"The most exposed: {show_count(people)} at {show_multiple(times, decimals)} × the average."
 
 
