@@ -41,9 +41,12 @@ from dosimeter.planning import (
 )
 from dosimeter.postprocess import error_95, needs_values
 from dosimeter.risk import (
+    AbsoluteRisk,
     Candidate,
     Choice,
+    ExposedPerson,
     Found,
+    GroupRisk,
     Limit,
     Preference,
     PreferenceFunction,
@@ -339,11 +342,25 @@ class Risk:
         """
         import pyarrow as pa
 
-        return pa.Table.from_pylist(self.people_rows(count, epsilon=epsilon, columns=columns, reveal=reveal))
+        found = self.list_people(count, epsilon=epsilon, columns=columns, reveal=reveal)
+        return pa.Table.from_pylist(
+            [
+                {
+                    "people": person.people,
+                    "sensitivity": person.sensitivity,
+                    "why": person.why,
+                    "columns": dict(person.columns),
+                    "times_average": person.times_average,
+                    "own_epsilon": person.own_epsilon,
+                }
+                for person in found
+            ]
+        )
 
-    def people_rows(
+    def list_people(
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
-    ) -> list[dict[str, Any]]:
+    ) -> list[ExposedPerson]:
+        """Return the most exposed, as values; ``people`` gives the same as a table."""
         if count < 1:
             raise OptionError("--top must be at least 1.")
         self._require_profile("Showing the most exposed")
@@ -363,19 +380,21 @@ class Risk:
             )  # fmt: skip
         mean = summarise_rdr(self.rdr(at)).mean or 1.0
         own = own_epsilon(
-            np.array([row["sensitivity"] for row in rows]),
+            np.array([row.sensitivity for row in rows]),
             self.mechanism,
             sensitivity=self.sensitivity,
             scale=self.noise_scale(at),
             epsilon=at,
         )
+        found = []
         for row, guarantee in zip(rows, own, strict=True):
-            alone = self._summarise(take_row(self.contributions, row.pop("row")))
-            row["times_average"] = float(self._rdr(alone, at).values[0] / mean)
-            row["own_epsilon"] = float(min(guarantee, at))
-        return rows
+            alone = self._summarise(take_row(self.contributions, row.row))
+            times = float(self._rdr(alone, at).values[0] / mean)
+            own_guarantee = float(min(guarantee, at))
+            found.append(ExposedPerson(row.people, row.sensitivity, row.why, row.columns, times, own_guarantee))
+        return found
 
-    def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[dict[str, Any]]:
+    def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[GroupRisk]:
         """Return the median and the largest RDR per group of a column, as multiples of the average person.
 
         Args:
@@ -404,17 +423,11 @@ class Risk:
         groups = []
         for value in sorted(members, key=lambda value: (value is None, str(type(value)), value)):
             values, counts = rdrs.values[members[value]], rdrs.counts[members[value]]
-            groups.append(
-                {
-                    "group": show_cell(value),
-                    "people": int(counts.sum()),
-                    "median": float(weighted_quantile(values, counts, 0.5) / mean),
-                    "max": float(values.max() / mean),
-                }
-            )
+            median, most = weighted_quantile(values, counts, 0.5) / mean, float(values.max() / mean)
+            groups.append(GroupRisk(show_cell(value), int(counts.sum()), float(median), most))
         return groups
 
-    def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> dict[str, Any]:
+    def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
         """Return what stands beside the relative indicator at one ε: own guarantee, odds, being picked out (P1–P3).
 
         Args:
@@ -427,14 +440,14 @@ class Risk:
         own = own_epsilon(highest, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
         difference, exact = largest_difference(self.contributions, self.mechanism.norm)
         pure = self.mechanism.pure
-        return {
-            "epsilon": epsilon,
-            "own_epsilon": float(min(own[0], epsilon)),
-            "identification": lee_clifton(self.n, epsilon, self.sensitivity, difference) if pure else None,
-            "identification_exact": exact,
-            "prior": prior,
-            "posterior": posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
-        }
+        return AbsoluteRisk(
+            epsilon=epsilon,
+            own_epsilon=float(min(own[0], epsilon)),
+            identification=lee_clifton(self.n, epsilon, self.sensitivity, difference) if pure else None,
+            identification_exact=exact,
+            prior=prior,
+            posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
+        )
 
     # ------------------------------------------------------------ what is shown
 

@@ -218,7 +218,7 @@ def test_groups_of_by_agree(dataset: Dataset, reference: Dataset, column: str) -
     sql = "SELECT SUM(fine) FROM people WHERE name >= 'A'"
     expected, found = (one.risk(sql).by(column) for one in (reference, dataset))
     assert found == expected
-    assert sum(row["people"] for row in found) == ROWS
+    assert sum(row.people for row in found) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_groups_of_by_agree(dataset: Dataset, reference: Dataset, column: str) -
 def test_exposed_people_agree(dataset: Dataset, reference: Dataset, sql: str) -> None:
     """All of them, since among equally exposed people there is no order."""
     shown = ["name", "city", "age", "pay", "born", "seen", "member"]
-    everybody = [one.risk(sql).people_rows(ROWS, columns=shown) for one in (reference, dataset)]
-    expected, found = (Counter((*row.pop("columns").values(), *row.values()) for row in rows) for rows in everybody)
+    everybody = [one.risk(sql).list_people(ROWS, columns=shown) for one in (reference, dataset)]
+    expected, found = (Counter(str(person.describe()) for person in people) for people in everybody)
     assert found == expected
     assert len(found) >= 7
 

@@ -71,16 +71,16 @@ def check_risk(worlds: Worlds, case: Case) -> None:
 
 def check_people(case: Case, risk: Risk) -> None:
     """Whoever is shown has NULL where their cell is odd; and ``by`` counts them in the group of NULL."""
-    for shown in risk.people_rows(40, reveal=True):
-        assert all(is_ordinary(cell) for cell in shown["columns"].values()), shown
+    for shown in risk.list_people(40, reveal=True):
+        assert all(is_ordinary(cell) for cell in shown.columns.values()), shown
     groups = risk.by(case.subject.key, reveal=True)
-    assert all(is_ordinary(group["group"]) for group in groups)
-    assert len({repr(group["group"]) for group in groups}) == len(groups)
+    assert all(is_ordinary(group.group) for group in groups)
+    assert len({repr(group.group) for group in groups}) == len(groups)
     if MODES[case.mode].unit == "row" and case.join in ("none", "rates, left"):
         rows = populate(case.source, "row", None).cleaned()
         counted = Counter(row[case.column] is None for row in rows)
-        assert sum(group["people"] for group in groups if group["group"] is None) == counted[True]
-        assert sum(group["people"] for group in groups if group["group"] is not None) == counted[False]
+        assert sum(group.people for group in groups if group.group is None) == counted[True]
+        assert sum(group.people for group in groups if group.group is not None) == counted[False]
 
 
 def is_ordinary(cell: Any) -> bool:

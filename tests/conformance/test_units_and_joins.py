@@ -284,13 +284,13 @@ def test_groups_of_by_agree(visits_in: Callable[[str], Dataset], engine: str, co
     sql = "SELECT ward, SUM(cost) FROM visits WHERE urgent GROUP BY ward"
     found, expected = (visits_in(one).risk(sql).by(column) for one in (engine, "duckdb"))
     assert found == expected
-    assert sum(line["people"] for line in found) == len(UNITS)
+    assert sum(line.people for line in found) == len(UNITS)
 
 
 @pytest.mark.parametrize(("engine", "sql"), on_both(MOST_EXPOSED, often=[0]))
 def test_exposed_individuals_agree(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
     count = 3 if engine == "spark" else 12
-    found, expected = (visits_in(one).risk(sql).people_rows(count, reveal=True) for one in (engine, "duckdb"))
+    found, expected = (visits_in(one).risk(sql).list_people(count, reveal=True) for one in (engine, "duckdb"))
     assert found == expected
     assert len(found) >= 3
 

@@ -301,7 +301,7 @@ def test_filter_and_by_see_those_whom_a_join_leaves_out(tables: Tables, m: int, 
             found = risk.find(f"AVG(rdr) FILTER (WHERE {condition}) >= 0", candidates=[1.0]).candidates[0].value
             expected = [bound(left[pid], risk, 1.0) for pid in holds]
             assert found == (pytest.approx(sum(expected) / len(expected), rel=1e-9) if expected else None)
-        assert sum(line["people"] for line in risk.by("ward")) == len(left)
+        assert sum(line.people for line in risk.by("ward")) == len(left)
         assert risk.by("region") == risk.by("clinics.region")
 
 

@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, given, note, settings
 from query_meanings import ARROW, CITIES, SCHEMA, SLOTS, TABLES, Query, Row, queries
 
 from dosimeter import Dataset
+from dosimeter.risk.values import ExposedPerson
 from dosimeter.schema.facts import Column, ColumnType
 
 NUMBERED = replace(SCHEMA, columns={**SCHEMA.columns, "id": Column("id", ColumnType.INTEGER, identifying=True)})
@@ -51,17 +51,17 @@ def check_listing(rows: Sequence[Row], query: Query) -> None:
         risk = dataset.risk(
             query.sql, groups=options.groups, min_rows=options.min_rows, sensitivity=options.sensitivity
         )
-        single = risk.people_rows(2 * SLOTS, columns=["id"], reveal=True)
-        together = risk.people_rows(2 * SLOTS, columns=["city"])
-        first = risk.people_rows(3, columns=["id"], reveal=True)
-    found = {person["columns"]["id"]: person["sensitivity"] for person in single}
-    assert Counter(person["columns"]["id"] for person in single) == Counter(expected.keys())
-    assert all(person["people"] == 1 for person in single)
+        single = risk.list_people(2 * SLOTS, columns=["id"], reveal=True)
+        together = risk.list_people(2 * SLOTS, columns=["city"])
+        first = risk.list_people(3, columns=["id"], reveal=True)
+    found = {person.columns["id"]: person.sensitivity for person in single}
+    assert Counter(person.columns["id"] for person in single) == Counter(expected.keys())
+    assert all(person.people == 1 for person in single)
     assert all(math.isclose(found[at], expected[at], rel_tol=1e-9, abs_tol=1e-9) for at in expected)
-    assert [person["sensitivity"] for person in single] == sorted(found.values(), reverse=True)
-    unmoved = [person["why"] == "leaving them out changes nothing" for person in single]
-    assert unmoved == [person["sensitivity"] == 0.0 for person in single]
-    assert sum(person["people"] for person in together) == len(expected)
+    assert [person.sensitivity for person in single] == sorted(found.values(), reverse=True)
+    unmoved = [person.why == "leaving them out changes nothing" for person in single]
+    assert unmoved == [person.sensitivity == 0.0 for person in single]
+    assert sum(person.people for person in together) == len(expected)
     assert first == single[:3]
 
 
@@ -83,12 +83,12 @@ def test_everybody_is_listed_once_at_length(rows: list[Row], query: Query) -> No
 # ---------------------------------------------------------------- groups that nobody declared
 
 
-def list_cities(cities: Sequence[str | None], sql: str) -> list[dict[str, Any]]:
+def list_cities(cities: Sequence[str | None], sql: str) -> list[ExposedPerson]:
     rows: list[Row] = [
         {"x": at % 5, "y": 3, "pay": 0.5, "city": city, "member": True, "born": None} for at, city in enumerate(cities)
     ]
     with open_numbered(rows) as dataset:
-        return dataset.risk(sql).people_rows(len(cities), columns=["city"])
+        return dataset.risk(sql).list_people(len(cities), columns=["city"])
 
 
 @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(x)", "AVG(x)", "MEDIAN(x)", "COUNT(DISTINCT x)", "COUNT(x)"])
@@ -96,9 +96,9 @@ def test_people_in_undeclared_groups_are_listed_for_themselves(aggregate: str) -
     bonn, koeln, _ = CITIES
     cities = [bonn] * 4 + [koeln] * 3 + ["Nowhere"] * 2 + ["Elsewhere"] * 2 + [None]
     listed = list_cities(cities, f"SELECT city, {aggregate} FROM people GROUP BY city")
-    assert sum(person["people"] for person in listed) == len(cities)
+    assert sum(person.people for person in listed) == len(cities)
     for person in listed:
-        if person["columns"]["city"] not in CITIES:
-            assert (person["sensitivity"], person["why"]) == (0.0, "leaving them out changes nothing")
-    undeclared = {p["columns"]["city"]: p["people"] for p in listed if p["columns"]["city"] not in CITIES}
+        if person.columns["city"] not in CITIES:
+            assert (person.sensitivity, person.why) == (0.0, "leaving them out changes nothing")
+    undeclared = {p.columns["city"]: p.people for p in listed if p.columns["city"] not in CITIES}
     assert undeclared == {"Nowhere": 2, "Elsewhere": 2, None: 1}

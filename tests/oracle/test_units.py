@@ -173,7 +173,7 @@ def test_data_that_change_between_two_looks_are_noticed(tmp_path: Path, monkeypa
 
 def _list_revealed(risk: Risk) -> list[tuple[str, float]]:
     """Everybody with their sensitivity, one by one."""
-    shown = ((row["columns"]["unit"].split(", "), row["sensitivity"]) for row in risk.people_rows(23, reveal=True))
+    shown = ((row.columns["unit"].split(", "), row.sensitivity) for row in risk.list_people(23, reveal=True))
     return sorted((unit, sensitivity) for units, sensitivity in shown for unit in units)
 
 
@@ -316,15 +316,15 @@ def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
         members[values.pop() if len(values) == 1 else None].append(unit)
     with open_visits(rows, m) as visits:
         risk = visits.risk(question.sql, min_rows=question.min_rows)
-        found = {line["group"]: line for line in risk.by(column, epsilon=2.0, reveal=True)}
+        found = {line.group: line for line in risk.by(column, epsilon=2.0, reveal=True)}
         everybody = [bound(v, risk, 2.0) for v in left.values()] + [bound((0.0,), risk, 2.0)] * (SLOTS - len(left))
         mean = math.fsum(everybody) / SLOTS
     assert set(found) == set(members)
     for group, units in members.items():
         rdrs = [bound(left[unit], risk, 2.0) / mean for unit in units]
-        assert found[group]["people"] == len(units)
-        assert found[group]["max"] == pytest.approx(max(rdrs), rel=1e-9)
-        assert found[group]["median"] == pytest.approx(float(np.median(rdrs)), rel=1e-9)
+        assert found[group].people == len(units)
+        assert found[group].max == pytest.approx(max(rdrs), rel=1e-9)
+        assert found[group].median == pytest.approx(float(np.median(rdrs)), rel=1e-9)
 
 
 @given(rows=tables(), question=QUESTIONS, m=st.integers(1, 4))
@@ -333,8 +333,8 @@ def test_revealed_individuals_are_the_most_exposed(rows: list[Row], question: Qu
     left = leave_out(question, kept_rows(rows, m), m, 1)
     with open_visits(rows, m) as visits:
         risk = visits.risk(question.sql, min_rows=question.min_rows)
-        shown = risk.people_rows(SLOTS, reveal=True)
-        hidden = risk.people_rows(SLOTS)
+        shown = risk.list_people(SLOTS, reveal=True)
+        hidden = risk.list_people(SLOTS)
     matching = {
         row["unit"]
         for row in kept_rows(rows, m)
@@ -343,14 +343,14 @@ def test_revealed_individuals_are_the_most_exposed(rows: list[Row], question: Qu
     }
     named = []
     for line in shown:
-        units = line["columns"]["unit"].split(", ")
-        assert len(units) == line["people"]
+        units = line.columns["unit"].split(", ")
+        assert len(units) == line.people
         for unit in units:
-            assert line["sensitivity"] == pytest.approx(size_of(left[unit], 1), rel=1e-9, abs=1e-9)
+            assert line.sensitivity == pytest.approx(size_of(left[unit], 1), rel=1e-9, abs=1e-9)
         named += units
     assert sorted(named) == sorted(matching)
-    assert [line["sensitivity"] for line in shown] == sorted((line["sensitivity"] for line in shown), reverse=True)
-    assert {line["columns"]["unit"] for line in hidden} <= {"•••"}
+    assert [line.sensitivity for line in shown] == sorted((line.sensitivity for line in shown), reverse=True)
+    assert {line.columns["unit"] for line in hidden} <= {"•••"}
 
 
 # ---------------------------------------------------------------- which rows count, and what is refused
@@ -397,7 +397,7 @@ def test_rows_with_a_null_unit_are_nobodys(most: int) -> None:
         assert risk.measured().values[0][0] == min(most, 2)
         assert risk.sensitivities.counts.tolist() == [SLOTS - 1, 1]
         by = visits.risk("SELECT COUNT(*) FROM visits").by("x")
-        assert sum(group["people"] for group in by) == 1
+        assert sum(group.people for group in by) == 1
 
 
 @pytest.mark.parametrize("keys", [(1, 1, 2), (1, None, 2), (None, None, 1)])

@@ -152,12 +152,12 @@ def test_a_kept_risk_of_a_join_never_reads_another_table(tmp_path: Path) -> None
         tables[name] = {"public": True, "source": str(beside), "key": "pid", "columns": columns}
     with Dataset.open(path, schema=ONE_ROW_EACH | {"tables": tables}) as dataset:
         kept = dataset.risk("SELECT SUM(w) FROM visits JOIN r USING (pid)")
-        expected = kept.people_rows(1, reveal=True, columns=["pid"])
-        assert expected[0]["columns"] == {"pid": 1}
+        expected = kept.list_people(1, reveal=True, columns=["pid"])
+        assert expected[0].columns == {"pid": 1}
         dataset.renew()
         other = dataset.risk("SELECT SUM(w) FROM visits JOIN j USING (pid)")
-        assert kept.people_rows(1, reveal=True, columns=["pid"]) == expected
-        assert other.people_rows(1, reveal=True, columns=["pid"])[0]["columns"] == {"pid": 0}
+        assert kept.list_people(1, reveal=True, columns=["pid"]) == expected
+        assert other.list_people(1, reveal=True, columns=["pid"])[0].columns == {"pid": 0}
 
 
 def test_columns_that_change_their_places_are_noticed(tmp_path: Path, ledger: Ledger) -> None:

@@ -148,8 +148,8 @@ def test_columns_with_difficult_names(name: str) -> None:
     with Dataset.open(pa.table({name: [1, 2, 3], "other": [1, 1, 1]})) as dataset:
         risk = dataset.risk(f"SELECT SUM({quoted}) FROM data WHERE other = 1")
         assert risk.sensitivities.values.tolist() == [1.0, 2.0, 3.0]
-        (person,) = risk.people_rows(1)
-        assert (person["people"], person["columns"]) == (1, {name: 3, "other": 1})
+        (person,) = risk.list_people(1)
+        assert (person.people, person.columns) == (1, {name: 3, "other": 1})
 
 
 # ---------------------------------------------------------------- the most exposed
@@ -180,11 +180,11 @@ def test_people_are_an_arrow_table() -> None:
 def test_why_somebody_is_exposed(query: str, why: str | None) -> None:
     """Whatever is said: leaving the record out really moves the answer so."""
     with Dataset.open(make_arrow()) as dataset:
-        (person,) = dataset.risk(query).people_rows(1, columns=list(COLUMNS), reveal=True)
+        (person,) = dataset.risk(query).list_people(1, columns=list(COLUMNS), reveal=True)
         if why is not None:
-            assert person["why"] == why
-        assert person["people"] == 1
-        at = COLUMNS["name"].index(person["columns"]["name"])
+            assert person.why == why
+        assert person.people == 1
+        at = COLUMNS["name"].index(person.columns["name"])
         rest = pa.table({name: cells[:at] + cells[at + 1 :] for name, cells in COLUMNS.items()})
         with Dataset.open(rest) as without:
             assert without.n == 4
@@ -197,9 +197,9 @@ def test_by_many_groups_is_quick_and_complete() -> None:
     with Dataset.open(pa.table({"id": list(range(rows)), "x": [at % 7 for at in range(rows)]})) as dataset:
         groups = dataset.risk("SELECT SUM(x) FROM data").by("id", epsilon=1.0)
     assert len(groups) == rows
-    assert {group["people"] for group in groups} == {1}
+    assert {group.people for group in groups} == {1}
     mean = 6 + np.mean([at % 7 for at in range(rows)])
-    assert [group["max"] for group in groups[:7]] == pytest.approx([(at + 6) / mean for at in range(7)])
+    assert [group.max for group in groups[:7]] == pytest.approx([(at + 6) / mean for at in range(7)])
 
 
 @pytest.mark.parametrize("column", ["patient", "full_name"])  # by its values, by its name
@@ -216,7 +216,7 @@ def test_by_names_takes_reveal(column: str) -> None:
 def test_by_a_column_with_nan_and_null() -> None:
     with Dataset.open(pa.table({"x": [1, 1, 1, 1], "y": [0.5, None, float("nan"), float("nan")]})) as dataset:
         groups = dataset.risk("SELECT SUM(x) FROM data").by("y")
-    assert [(group["group"], group["people"]) for group in groups] == [(0.5, 1), (None, 3)]
+    assert [(group.group, group.people) for group in groups] == [(0.5, 1), (None, 3)]
 
 
 def test_days_that_python_does_not_know(tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_days_that_python_does_not_know(tmp_path: Path) -> None:
         assert dataset.risk("SELECT SUM(x) FROM data").n == 2
         missing = dataset.risk("SELECT COUNT(*) FROM data WHERE d IS NULL")
         assert missing.sensitivities.values.tolist() == [0.0, 1.0]
-        rows = dataset.risk("SELECT SUM(x) FROM data").people_rows(2, columns=["d"])
-        assert [row["columns"]["d"] for row in rows] == ["2020-01-01", None]
+        rows = dataset.risk("SELECT SUM(x) FROM data").list_people(2, columns=["d"])
+        assert [row.columns["d"] for row in rows] == ["2020-01-01", None]
 
 
 # ---------------------------------------------------------------- choosing
@@ -252,11 +252,11 @@ def test_find_with_a_function() -> None:
 def test_what_stands_beside_the_indicator() -> None:
     with Dataset.open(make_arrow(), schema=FACTS) as dataset:
         beside = dataset.risk("SELECT COUNT(*) FROM people WHERE ward = 'east'").absolute(1.0, prior=0.1)
-        assert beside["own_epsilon"] == 1.0
-        assert beside["identification"] == pytest.approx(1 / (1 + 5 * np.exp(-1)))  # P2
-        assert beside["posterior"] == pytest.approx(0.1 * np.e / (0.9 + 0.1 * np.e))  # P3
+        assert beside.own_epsilon == 1.0
+        assert beside.identification == pytest.approx(1 / (1 + 5 * np.exp(-1)))  # P2
+        assert beside.posterior == pytest.approx(0.1 * np.e / (0.9 + 0.1 * np.e))  # P3
         gaussian = dataset.risk("SELECT COUNT(*) FROM people", mechanism="gaussian").absolute(1.0)
-        assert gaussian["posterior"] is None
+        assert gaussian.posterior is None
 
 
 # ---------------------------------------------------------------- what is shown

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.risk.values import Candidate, Spread
+from dosimeter.risk.values import Candidate, ExposedPerson, GroupRisk, Spread
 from dosimeter.show.terminal.tables import (
     advise,
     candidate_table,
@@ -41,19 +41,17 @@ PAPER = [describe(epsilon, threshold=0.95) for epsilon in paper_candidates()]
 PLAIN = [describe(epsilon) for epsilon in (10.0, 1.0, 0.1)]
 NAMES = ["count(*)", "avg(hours_per_week)", "sum(capital_gain)"]
 PEOPLE = [
-    {
-        "people": 9,
-        "times_average": 1.0623,
-        "own_epsilon": 0.1,
-        "why": "removing them changes Other from 1 to 0",
-        "columns": {"age": 25, "race": "Other", "name": "•••", "native_country": "Trinadad&Tobago", "note": None},
-    },
-    {"people": 1, "times_average": 1.05, "own_epsilon": None, "why": "", "columns": {"age": 31, "race": "White"}},
+    ExposedPerson(
+        people=9,
+        sensitivity=1.0,
+        why="removing them changes Other from 1 to 0",
+        columns={"age": 25, "race": "Other", "name": "•••", "native_country": "Trinadad&Tobago", "note": None},
+        times_average=1.0623,
+        own_epsilon=0.1,
+    ),
+    ExposedPerson(1, 0.5, "", {"age": 31, "race": "White"}, times_average=1.05, own_epsilon=0.05),
 ]
-GROUPS = [
-    {"group": "White", "people": 27816, "median": 1.0, "max": 1.05},
-    {"group": None, "people": 3, "median": 1.04, "max": 1.05},
-]
+GROUPS = [GroupRisk("White", 27816, median=1.0, max=1.05), GroupRisk(None, 3, median=1.04, max=1.05)]
 
 
 def show(thing: RenderableType, width: int = 80, encoding: str = "utf-8") -> str:
@@ -208,8 +206,8 @@ HOSTILE = "[red]\x1b[31mbold\x1b]0;owned\x07\u202eevil\r\n[/red]"
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_cells_cannot_act_on_the_terminal(encoding: str) -> None:
-    people = [{"people": 1, "times_average": 1.0, "own_epsilon": None, "why": HOSTILE, "columns": {"name": HOSTILE}}]
-    groups = [{"group": HOSTILE, "people": 9, "median": 1.0, "max": 1.0}]
+    people = [ExposedPerson(1, 1.0, HOSTILE, {"name": HOSTILE}, times_average=1.0, own_epsilon=1.0)]
+    groups = [GroupRisk(HOSTILE, 9, median=1.0, max=1.0)]
     text = show(people_table(people), 160, encoding) + show(groups_table(groups, by=HOSTILE), 160, encoding)
     assert not set(text) & {"\x1b", "\x07", "\u202e", "\r"}
     assert "[red]" in text
@@ -217,7 +215,7 @@ def test_cells_cannot_act_on_the_terminal(encoding: str) -> None:
 
 
 def test_letters_the_encoding_lacks_are_spelled_out() -> None:
-    group = [{"group": "café", "people": 9, "median": 1.0, "max": 1.0}]
+    group = [GroupRisk("café", 9, median=1.0, max=1.0)]
     assert "caf\\xe9" in show(groups_table(group, by="place"), encoding="ascii")
     assert "café" in show(groups_table(group, by="place"))
 

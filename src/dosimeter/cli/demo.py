@@ -89,10 +89,10 @@ def _tell_clinic(console: Console, folder: Path) -> None:
         risk = dataset.risk(QUESTION)
         choice = risk.find(PREFERENCE)
         print_choice(risk, choice)
-        person = risk.people_rows(1, epsilon=choice.epsilon or risk.candidates[-1])[0]
+        person = risk.list_people(1, epsilon=choice.epsilon or risk.candidates[-1])[0]
         console.print()
-        who = "one person" if person["people"] == 1 else f"{person['people']:,} people with the same record"
-        console.print(Text(f"Most exposed: {who}. Without them, {person['why']}."))
+        who = "one person" if person.people == 1 else f"{person.people:,} people with the same record"
+        console.print(Text(f"Most exposed: {who}. Without them, {person.why}."))
         picture = folder / "clinic-range.svg"
         save_chart(range_chart(choice.candidates, selected=choice.epsilon), picture)
     console.print(f"The range plot: {picture}")

@@ -1,4 +1,4 @@
-"""Candidates and people as JSON documents."""
+"""Candidates as JSON documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,3 @@ def describe_candidate(line: Candidate, *, judged: bool) -> dict[str, Any]:
         "rdr": line.rdr.describe(),
     }
     return document | {"value": line.value, "satisfied": line.satisfied} if judged else document
-
-
-def flatten_person(person: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in person.items() if name != "columns"} | {"record": person["columns"]}

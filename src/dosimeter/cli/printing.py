@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dosimeter.ledger import Account, Incident
     from dosimeter.planning import Explanation
     from dosimeter.release import Aftermath, Answer
-    from dosimeter.risk import Candidate, Choice
+    from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
 
 def make_console() -> Console:
@@ -53,9 +53,9 @@ def print_risk(
     found: Risk,
     lines: Sequence[Candidate],
     *,
-    people: Sequence[Mapping[str, Any]],
+    people: Sequence[ExposedPerson],
     by: str | None,
-    by_group: Sequence[Mapping[str, Any]],
+    by_group: Sequence[GroupRisk],
     show_all: bool,
 ) -> None:
     console = make_console()

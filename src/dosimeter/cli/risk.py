@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dosimeter.cli import looks
 from dosimeter.cli import options as o
-from dosimeter.cli.documents import describe_candidate, flatten_person
+from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
 from dosimeter.cli.progress import Meter, run_with_progress
 from dosimeter.errors import OptionError
@@ -18,7 +18,7 @@ from dosimeter.errors import OptionError
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.dataset import Dataset
-    from dosimeter.risk import Candidate
+    from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
 
 Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
 Top = Annotated[int | None, typer.Option("--top", metavar="N", help="Also show the N most exposed records.")]
@@ -91,11 +91,11 @@ def risk(
         if ledger is not None and release is not None:
             return show_aftermath(ledger, release, dataset, query, json=json)
 
-        def work(meter: Meter) -> tuple[Risk, list[Candidate], list[dict[str, Any]], list[dict[str, Any]]]:
+        def work(meter: Meter) -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
             found = dataset.assess(query, look, progress=meter.steps, mentioned=mentioned)
             lines = [found.candidate(value) for value in found.candidates]
             at = found.candidates[0]
-            people = found.people_rows(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
+            people = found.list_people(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
             return found, lines, people, found.by(by, epsilon=at, reveal=reveal) if by else []
 
         found, lines, people, by_group = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
@@ -105,9 +105,10 @@ def risk(
         if json:
             document = found.head() | {"candidates": [describe_candidate(line, judged=False) for line in lines]}
             if top is not None:
-                document["people"] = [flatten_person(person) for person in people]
+                document["people"] = [person.describe() for person in people]
             if by is not None:
-                document["by"] = {"column": by, "epsilon": found.candidates[0], "groups": by_group}
+                groups_found = [group.describe() for group in by_group]
+                document["by"] = {"column": by, "epsilon": found.candidates[0], "groups": groups_found}
             o.print_json(document | {"notes": list(found.risk_notes())})
             return 0
         from dosimeter.cli.printing import print_risk

@@ -6,8 +6,8 @@ The only room that fetches records, and only as many as were asked for. Identify
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
@@ -34,6 +34,17 @@ from dosimeter.sql import conjunction, wrap
 MASK = "•••"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ExposedRecord:
+    """Identical records, or individuals who contribute the same. ``row``: their row of the contributions."""
+
+    row: int
+    people: int
+    sensitivity: float
+    why: str
+    columns: Mapping[str, Any]
+
+
 def find_people(
     profile: Profile,
     contributions: Contributions,
@@ -44,14 +55,14 @@ def find_people(
     count: int,
     columns: Sequence[str] | None,
     reveal: bool,
-) -> list[dict[str, Any]]:
-    """Up to ``count`` groups of identical records, most exposed first. ``row`` is their row of the contributions."""
+) -> list[ExposedRecord]:
+    """Return up to ``count`` groups of identical records, most exposed first."""
     plan = profile.plan
     identifying = [name for name, column in plan.schema.columns.items() if column.identifying]
     masked = [] if reveal else identifying
     shown = _shown_columns(plan, columns, identifying)
     norms = contributions.norms(norm)[: len(profile.people)]
-    found: list[dict[str, Any]] = []
+    found: list[ExposedRecord] = []
     undeclared_seen = False
     for row in _most_exposed_first(profile, norms):
         if len(found) >= count or not profile.inside[row]:
@@ -66,15 +77,8 @@ def find_people(
         why = explain_change(profile, contributions, measured, int(row), norm, reveal=reveal)
         for record in fetch_rows(engine, query, [*(f"c{at}" for at in range(len(visible))), PEOPLE]):
             seen = {name: show_cell(record[f"c{at}"]) for at, name in enumerate(visible)}
-            found.append(
-                {
-                    "row": int(row),
-                    "people": int(record[PEOPLE]),
-                    "sensitivity": float(norms[row]),
-                    "why": why,
-                    "columns": {name: seen.get(name, MASK) for name in shown},
-                }
-            )
+            columns_seen = {name: seen.get(name, MASK) for name in shown}
+            found.append(ExposedRecord(int(row), int(record[PEOPLE]), float(norms[row]), why, columns_seen))
     return found[:count]
 
 
@@ -94,25 +98,18 @@ def find_units(
     norm: Norm,
     count: int,
     reveal: bool,
-) -> list[dict[str, Any]]:
-    """The most exposed individuals where each has several rows: those who contribute the same are grouped."""
+) -> list[ExposedRecord]:
+    """Return the most exposed individuals where each has several rows: those who contribute the same are grouped."""
     plan = profile.plan
     norms = contributions.norms(norm)[: len(profile.people)]
-    found: list[dict[str, Any]] = []
+    found: list[ExposedRecord] = []
     for row in _most_exposed_units(profile, norms, count):
         shown: Any = MASK
         if reveal:
             alike = engine.fetch(units_query(profile.layout, engine.relation(), profile.identity(row), count))
             shown = ", ".join(str(unit) for unit in alike.column(0).to_pylist())
-        found.append(
-            {
-                "row": row,
-                "people": int(profile.people[row]),
-                "sensitivity": float(norms[row]),
-                "why": explain_change(profile, contributions, measured, row, norm, reveal=reveal),
-                "columns": {plan.schema.unit: shown},
-            }
-        )
+        why = explain_change(profile, contributions, measured, row, norm, reveal=reveal)
+        found.append(ExposedRecord(row, int(profile.people[row]), float(norms[row]), why, {plan.schema.unit: shown}))
     return found
 
 

@@ -20,12 +20,15 @@ from dosimeter.risk.preference import Preference, parse_preference
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
-from dosimeter.risk.values import Candidate, Choice, RDRs, Sensitivities
+from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities
 
 __all__ = [
+    "AbsoluteRisk",
     "Candidate",
     "Choice",
+    "ExposedPerson",
     "Found",
+    "GroupRisk",
     "Limit",
     "Preference",
     "PreferenceFunction",

@@ -61,6 +61,76 @@ class RDRs:
         return f"RDRs(n={self.n}, redacted)"
 
 
+# ---------------------------------------------------------------- persons and groups
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExposedPerson:
+    """Individuals who are equally and most exposed, and why. Private.
+
+    ``columns``: what is shown of their record, identifying columns masked. ``times_average``: their RDR, as a multiple
+    of the average person's. ``own_epsilon``: what the answer guarantees them (P1).
+    """
+
+    people: int
+    sensitivity: float
+    why: str
+    columns: Mapping[str, object]
+    times_average: float
+    own_epsilon: float
+
+    def describe(self) -> dict[str, object]:
+        """Return the person as ``dosimeter risk --top --json`` prints it."""
+        return {
+            "people": self.people,
+            "sensitivity": self.sensitivity,
+            "why": self.why,
+            "times_average": self.times_average,
+            "own_epsilon": self.own_epsilon,
+            "record": dict(self.columns),
+        }
+
+    def __repr__(self) -> str:
+        return "ExposedPerson(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupRisk:
+    """The RDRs of one group of people, as multiples of the average person's. Private."""
+
+    group: object
+    people: int
+    median: float
+    max: float
+
+    def describe(self) -> dict[str, object]:
+        """Return the group as ``dosimeter risk --by --json`` prints it."""
+        return {"group": self.group, "people": self.people, "median": self.median, "max": self.max}
+
+    def __repr__(self) -> str:
+        return "GroupRisk(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AbsoluteRisk:
+    """What stands beside the relative indicator at one ε (P1–P3). Private.
+
+    ``identification``: how likely the most exposed person can be picked out; ``identification_exact``: whether that is
+    exact, and not an upper bound. ``posterior``: what a belief of ``prior`` that somebody is in the data can become.
+    None where pure differential privacy is needed and the noise does not give it.
+    """
+
+    epsilon: float
+    own_epsilon: float
+    identification: float | None
+    identification_exact: bool
+    prior: float
+    posterior: float | None
+
+    def __repr__(self) -> str:
+        return "AbsoluteRisk(redacted)"
+
+
 # ---------------------------------------------------------------- choices
 
 

@@ -111,7 +111,7 @@ def _largest_guarantee(dataset: Dataset, entry: Entry, plan: QueryPlan) -> float
     """P1 of the most exposed alone: where people cannot be followed from one query to the next."""
     assert entry.epsilon is not None
     risk = dataset.assess_plan(plan, recall_look(entry))
-    return float(risk.absolute(float(entry.epsilon))["own_epsilon"])
+    return float(risk.absolute(float(entry.epsilon)).own_epsilon)
 
 
 def _own_guarantees(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -24,7 +24,7 @@ from dosimeter.show.candidates import FAILS, MEETS, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
-    from dosimeter.risk import Candidate
+    from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
 
 FEW = 15  # so many candidates are all shown; of more, a selection
 _ASCII = str.maketrans(
@@ -190,22 +190,20 @@ def _scale_line(axis: Axis, cells: int) -> str:
 # ---------------------------------------------------------------- people and groups
 
 
-def people_table(rows: Sequence[Mapping[str, Any]], *, epsilon: float | None = None) -> RenderableType:
-    """The most exposed. A row: ``people``, ``times_average``, ``own_epsilon`` (P1, may be None), ``why``, ``columns``.
-
-    ``columns`` holds the shown cells of the record, identifying ones already masked.
-    """
-    guarantees = any(row.get("own_epsilon") is not None for row in rows)
-    reasons, records = any(row.get("why") for row in rows), any(row.get("columns") for row in rows)
-    columns = [_Column("people"), _Column("× average"), *[_Column("own ε")] * guarantees]
-    columns += [_Column("why", "left")] * reasons + [_Column("record", "left")] * records
+def people_table(people: Sequence[ExposedPerson], *, epsilon: float | None = None) -> RenderableType:
+    """Lay out the most exposed: how many they are, how exposed, why, and what is shown of their record."""
+    records = any(person.columns for person in people)
+    columns = [_Column("people"), _Column("× average"), _Column("own ε"), _Column("why", "left")]
+    columns += [_Column("record", "left")] * records
     body = []
-    for row in rows:
-        own, record = row.get("own_epsilon"), row.get("columns") or {}
-        cells = [f"{row['people']:,}", format_times(row["times_average"])]
-        cells += ["–" if own is None else format_number(own)] * guarantees
-        cells += [str(row.get("why") or "")] * reasons
-        cells += [", ".join(f"{name} = {_cell(value)}" for name, value in record.items())] * records
+    for person in people:
+        cells = [
+            f"{person.people:,}",
+            format_times(person.times_average),
+            format_number(person.own_epsilon),
+            person.why,
+        ]
+        cells += [", ".join(f"{name} = {_cell(value)}" for name, value in person.columns.items())] * records
         body.append(_Row(tuple(cells)))
     title = "Most exposed" if epsilon is None else f"Most exposed at ε = {format_epsilon(epsilon)}"
     return _Late(lambda options: _lay_out(columns, body, options, title=title))
@@ -215,15 +213,15 @@ def _cell(value: object) -> str:
     return "NULL" if value is None else str(value).replace("\n", "\\n")
 
 
-def groups_table(rows: Sequence[Mapping[str, Any]], *, by: str, epsilon: float | None = None) -> RenderableType:
-    """Groups of one column. A row: ``group``, ``people``, ``median`` and ``max``, both × the average person."""
-    small = any(row["people"] < 5 for row in rows)
+def groups_table(groups: Sequence[GroupRisk], *, by: str, epsilon: float | None = None) -> RenderableType:
+    """Lay out the groups of one column: how many people, their median and their largest RDR."""
+    small = any(group.people < 5 for group in groups)
     columns = [_Column(by, "left"), _Column("people"), _Column("median, × average"), _Column("largest, × average")]
     columns += [_Column("note", "left")] * small
     body = []
-    for row in rows:
-        cells = [_cell(row["group"]), f"{row['people']:,}", format_times(row["median"]), format_times(row["max"])]
-        body.append(_Row((*cells, *["fewer than 5 people" if row["people"] < 5 else ""] * small)))
+    for group in groups:
+        cells = [_cell(group.group), f"{group.people:,}", format_times(group.median), format_times(group.max)]
+        body.append(_Row((*cells, *["fewer than 5 people" if group.people < 5 else ""] * small)))
     title = f"By {by}" if epsilon is None else f"By {by}, at ε = {format_epsilon(epsilon)}"
     return _Late(lambda options: _lay_out(columns, body, options, title=title))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.ledger import Books
-from dosimeter.risk import Candidate, Choice, Preference
+from dosimeter.risk import Candidate, Choice, ExposedPerson, Preference
 from dosimeter.show import (
     TextTable,
     candidate_rows,
@@ -428,13 +428,13 @@ def _absolute_sentences(served: ServedDataset, measured: MeasuredQuery, epsilon:
     return sentences
 
 
-def describe_person(row: Mapping[str, Any]) -> dict[str, Any]:
+def describe_person(person: ExposedPerson) -> dict[str, Any]:
     """One line of "most exposed": identical records, × average, their own ε, and why."""
-    people = row["people"]
+    people, why = person.people, person.why
     return {
         "who": "1 person has this record" if people == 1 else f"{people:,} people share this",
-        "columns": row["columns"],
-        "times": f"{format_times(row['times_average'])} ×",
-        "own": format_number(row["own_epsilon"]),
-        "why": f"removing one changes {row['why']}" if " from " in row["why"] else row["why"],
+        "columns": person.columns,
+        "times": f"{format_times(person.times_average)} ×",
+        "own": format_number(person.own_epsilon),
+        "why": f"removing one changes {why}" if " from " in why else why,
     }

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError
+from dosimeter.risk import ExposedPerson, GroupRisk
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
     Case,
@@ -201,9 +202,9 @@ def _people(
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
     identifying = list_identifying(case.served.schema)
 
-    def work(_dataset: Dataset, meter: Meter) -> list[dict[str, Any]]:
+    def work(_dataset: Dataset, meter: Meter) -> list[ExposedPerson]:
         measured.require_data(meter.digest)
-        return measured.risk.people_rows(MOST_PEOPLE, epsilon=at, reveal=reveal)
+        return measured.risk.list_people(MOST_PEOPLE, epsilon=at, reveal=reveal)
 
     note_look(state, user, case, "viewed the most exposed")
     key = ("people", measurement.id, at, reveal)
@@ -230,7 +231,7 @@ def show_groups(
         raise Refused(422, "unusable", "Choose a column that does not identify people.")
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
 
-    def work(_dataset: Dataset, meter: Meter) -> list[dict[str, Any]]:
+    def work(_dataset: Dataset, meter: Meter) -> list[GroupRisk]:
         measured.require_data(meter.digest)
         return measured.risk.by(column, epsilon=at)
 
