@@ -1,4 +1,4 @@
-"""What every mechanism knows about itself. Pure formulas: nothing is drawn, no data is read.
+"""The base class of every mechanism. Pure formulas: nothing is drawn, no data is read.
 
 A scale from here informs the controller; the scale that backs a release is certified again, and if need be enlarged,
 where noise is drawn. A new mechanism is one class with these methods, a row in ``MECHANISMS`` and, if it may back a
@@ -37,7 +37,7 @@ class SparseRows(Protocol):
 
 
 class Incaution(Enum):
-    """Why a ratio of upper bounds can lie above the ratio of the exact indicator (R7)."""
+    """A reason why a ratio of upper bounds can lie above the ratio of the exact indicator (R7)."""
 
     ALWAYS = auto()
     EVERYBODY_MOVES = auto()
@@ -47,10 +47,10 @@ class Incaution(Enum):
 class Mechanism(ABC):
     """A kind of noise and its parameters.
 
-    ``name`` and ``calibration`` are what JSON and the ledger call it. ``norm``: how an individual's changes are
-    measured. ``pure``: whether it promises ε without a δ. ``shifts_alike``: whether the bound adds the same amount to
-    everybody's PIS, so that the spread of RDRs does not depend on ε. ``exact_is_continuous``: whether the exact
-    indicator takes the noise for continuous.
+    ``name`` and ``calibration`` are its names in JSON and in the ledger. ``norm``: the norm in which an individual's
+    changes are measured. ``pure``: whether it promises ε without a δ. ``shifts_alike``: whether the bound adds the same
+    amount to everybody's PIS, so that the spread of RDRs does not depend on ε. ``exact_is_continuous``: whether the
+    exact indicator treats the noise as continuous.
     """
 
     __slots__ = ()
@@ -93,9 +93,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
-        """P1: return the guarantee that individuals with these positive PIS have for themselves."""
+        """Return the guarantee that individuals with these positive PIS have for themselves (P1)."""
 
-    # ------------------------------------------------------------ how far the noise throws an answer
+    # ------------------------------------------------------------ errors
 
     def error(self, scale: float, grid: float, probability: float = 0.95) -> float:
         """Return the smallest multiple a of the grid with P(|noise| ≤ a) ≥ probability, for noise on that grid."""
@@ -127,7 +127,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def bound(self, norms: FloatArray, k: int, scale: float) -> FloatArray:
-        """R3, R4: return the upper bound on the RDR of people with these PIS, over k noisy numbers."""
+        """Return the upper bound on the RDR of people with these PIS, over k noisy numbers (R3, R4)."""
 
     @abstractmethod
     def needs_vectors(self, k: int) -> bool:
@@ -137,11 +137,11 @@ class Mechanism(ABC):
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """R5, R6: return the exact RDR. Without vectors a PIS is taken for a change in a single cell."""
+        """Return the exact RDR (R5, R6). Without vectors a PIS is taken for a change in a single cell."""
 
     @abstractmethod
     def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
-        """R7: return why the ratio of bounds can be above the exact one, for PIS from low to high; else None."""
+        """Return why the ratio of bounds can be above the exact ratio, for PIS from low to high; else None (R7)."""
 
     # ------------------------------------------------------------ after the output is known
 
@@ -151,15 +151,15 @@ class Mechanism(ABC):
 
     @abstractmethod
     def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
-        """Return mass(here + changes) − mass(here), without cancelling."""
+        """Return mass(here + changes) − mass(here), computed without cancellation."""
 
     @abstractmethod
     def length(self, mass: FloatArray) -> FloatArray:
-        """R1: return distances from the sums of their cells' mass."""
+        """Return distances from the sums of their cells' mass (R1)."""
 
     @abstractmethod
     def loss_unit(self, scale: float) -> float:
-        """R2: return what a difference of mass is divided by to give the privacy loss."""
+        """Return the number by which a difference of mass is divided to give the privacy loss (R2)."""
 
     # ------------------------------------------------------------ the exact limit (F2)
 
@@ -186,7 +186,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u, the place of each normalised RDR in that interval, for PIS/Δ between 0 and 1."""
+        """Return u, the position of each normalised RDR in that interval, for PIS/Δ between 0 and 1."""
 
 
 # ---------------------------------------------------------------- guards

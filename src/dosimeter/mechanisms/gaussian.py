@@ -28,12 +28,12 @@ _WIDTHS = 9.0
 """The rest of a bell beyond 9 widths is below 1e-18 of it."""
 
 _OWN_EPSILON_NODES = 2**14
-"""More distinct PIS than this are rounded up to the next of this many."""
+"""If there are more distinct PIS than this, they are rounded up to this many values."""
 
 
 @dataclass(frozen=True, slots=True)
 class _AnyGaussian(Mechanism):
-    """What Gaussian noise is, however its σ was calibrated."""
+    """Gaussian noise, however its σ was calibrated."""
 
     name: ClassVar[Literal["gaussian"]] = "gaussian"
     norm: ClassVar[Norm] = 2
@@ -48,10 +48,10 @@ class _AnyGaussian(Mechanism):
             raise OptionError("delta must lie strictly between 0 and 1.")
 
     def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
-        """P1, by the conversion of M3 whatever the calibration: what this noise really gives.
+        """Return own guarantees (P1) by the conversion of M3, whatever the calibration: what this noise really gives.
 
         More than 16,384 distinct PIS are rounded up to as many steps between a millionth of the largest and the
-        largest, 0.09 % apart: the ε is then a trifle too high, and never too low.
+        largest, 0.09 % apart: the ε is then slightly too high, and never too low.
         """
         if scale == 0.0:
             return np.full(len(distances), math.inf)
@@ -81,7 +81,7 @@ class _AnyGaussian(Mechanism):
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """R6 as an integral: stable for every k and every ‖c‖/σ, where ₁F₁ overflows or cancels.
+        """Compute R6 as an integral: stable for every k and every ‖c‖/σ, where ₁F₁ overflows or cancels.
 
         E√Y = π^(−½) ∫ t^(−½) (−dφ/dt) dt with φ the Laplace transform of Y = ‖c + N(0, σ²I)‖². Put sin²θ for
         2σ²t/(1 + 2σ²t), R² = ‖c‖² + kσ² (R4 squared), p = σ/R, a = ‖c‖²/R²:
@@ -108,7 +108,7 @@ class _AnyGaussian(Mechanism):
         return results[codes]
 
     def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
-        """R7: the smaller the PIS, the larger the factor by which the bound exceeds R6."""
+        """Return ALWAYS unless all PIS are equal: the smaller the PIS, the more the bound exceeds R6 (R7)."""
         return None if low == high else Incaution.ALWAYS
 
     def mass(self, values: FloatArray) -> FloatArray:
@@ -124,7 +124,7 @@ class _AnyGaussian(Mechanism):
         return 2.0 * scale * scale
 
     def exact_ratio_is_monotone(self, k: int) -> bool:
-        return False  # not shown
+        return False  # no proof that it is
 
     def scale_for_ratio(self, low: float, high: float, k: int, threshold: float) -> float:
         above = (threshold * high - low) * (threshold * high + low)
@@ -139,7 +139,7 @@ class _AnyGaussian(Mechanism):
         return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
 
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """V5. Only +, ×, /, √: correctly rounded, so equal PIS give equal bits wherever they stand."""
+        """Return u (V5). Uses only +, ×, /, √, which are correctly rounded, so equal PIS give equal bits everywhere."""
         ratio = self._noise_ratio(k, sensitivity, epsilon)
         squares = relative * relative
         top = math.sqrt(1.0 + ratio * ratio) + ratio
@@ -147,7 +147,7 @@ class _AnyGaussian(Mechanism):
         return np.minimum(risks, 1.0)
 
     def _noise_ratio(self, k: int, sensitivity: float, epsilon: float) -> float:
-        """s = √k·σ/Δ."""
+        """Return s = √k·σ/Δ."""
         return math.sqrt(k) * self.scale(sensitivity, epsilon) / sensitivity
 
 
@@ -183,7 +183,7 @@ class ClassicGaussian(_AnyGaussian):
 
 
 def _quantile_by_summing(steps: float, probability: float) -> float:
-    """The probabilities e^(−z²/2σ²) added outwards from 0 until enough of their total is covered."""
+    """Add the probabilities e^(−z²/2σ²) outwards from 0 until enough of their total is covered; return the last z."""
     rate = 0.5 / (steps * steps)
     if steps < 1.5:
         total = 1.0 + 2.0 * math.fsum(math.exp(-rate * z * z) for z in range(1, 60))
@@ -200,6 +200,9 @@ def _quantile_by_summing(steps: float, probability: float) -> float:
 
 
 def _quantile_in_the_limit(steps: float, probability: float) -> float:
-    """By Euler–Maclaurin, |Z| ≤ m holds with the normal probability of ±x(1 + 1/24σ²), x = m + ½, up to O(σ⁻⁴)."""
+    """Return the quantile of the discrete Gaussian from the normal one.
+
+    By Euler–Maclaurin, |Z| ≤ m holds with the normal probability of ±x(1 + 1/24σ²), x = m + ½, up to O(σ⁻⁴).
+    """
     normal = -NormalDist().inv_cdf(0.5 * (1.0 - probability)) * steps
     return float(max(0, math.ceil(normal * (1.0 - 1.0 / (24.0 * steps * steps)) - 0.5)))

@@ -39,7 +39,7 @@ class Laplace(Mechanism):
         return epsilon * (distances / sensitivity)  # P1
 
     def _error(self, steps: float, probability: float) -> float:
-        """P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) with q = e^(−1/b), solved for m."""
+        """Solve P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q), with q = e^(−1/b), for m."""
         tail = 0.5 * (1.0 - probability) * (1.0 + math.exp(-1.0 / steps))
         return float(max(0, math.ceil(-math.log(tail) * steps - 1.0)))
 
@@ -55,7 +55,7 @@ class Laplace(Mechanism):
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """R5: noise of mean size g/sinh(g/b) in every cell, and e^(−|c|/b) of it on top of a change by c."""
+        """Compute R5: noise of mean size g/sinh(g/b) in every cell, and e^(−|c|/b) of it on top of a change by c."""
         if len(grids) == 0 or k % len(grids):
             raise ValueError("the number of cells must be a multiple of the number of measures")
         steps = grids / scale
@@ -110,10 +110,10 @@ class Laplace(Mechanism):
 
 
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
-    """R7, PIS_min = 0: whether the exact ratio is below the bound's for somebody who moves one number by j steps.
+    """Return whether the exact ratio is below the bound's for somebody who moves one number by j steps (R7).
 
-    With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), the bound's is k/(k + js). For j = 1, one COUNT,
-    it begins at cosh s = 1 + s, s = 1.616.
+    For a smallest PIS of 0. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), the bound's is
+    k/(k + js). For j = 1, one COUNT, this begins at cosh s = 1 + s, s = 1.616.
     """
     for grid in np.unique(grids[grids > 0.0]).tolist():
         steps, size = high / grid, min(grid / scale, 700.0)

@@ -1,4 +1,4 @@
-"""Every mechanism there is, by the name and the calibration that a controller gives."""
+"""The table of mechanisms, by the name and the calibration that a controller gives."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MECHANISMS = (*PURE, *WITH_DELTA)
 
 
 def make_pure(name: str) -> Mechanism | None:
-    """Return the mechanism of this name that has no δ; None where this name's has one."""
+    """Return the mechanism of this name if it has no δ, otherwise None."""
     _require_known(name)
     return PURE[name]() if name in PURE else None
 
 
 def make_with_delta(name: str, delta: float, calibration: Calibration | None = None) -> Mechanism:
-    """Return the mechanism of this name with its δ, calibrated as asked for; by default in the first way there is."""
+    """Return the mechanism of this name with its δ, calibrated as asked for; by default in the table's first way."""
     _require_known(name)
     ways = WITH_DELTA[name]
     chosen = next(iter(ways)) if calibration is None else calibration

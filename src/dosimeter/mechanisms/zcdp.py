@@ -4,9 +4,9 @@ Throughout, the bound of M3 is written with t = α − 1 and L(t) = −ln(1 − 
 
     ln δ = t (αρ − ε − L) − ln α
 
-It holds for every α > 1, so a search that stops a little beside the best α loses a second-order trifle of
-tightness and no validity. Setting the derivative in α to zero makes the best α the root of one increasing function
-each, whichever of ρ, ε and δ is asked for: one bisection, never a nested one.
+It holds for every α > 1, so a search that stops close to the best α loses a negligible amount of tightness and no
+validity. Setting the derivative in α to zero makes the best α the root of an increasing function, whichever of ρ, ε
+and δ is asked for: one bisection is enough, never a nested one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SMALLEST_DELTA = 1e-300
 
 
 def default_delta(n: int) -> float:
-    """δ = 1/n² for n declared individuals."""
+    """Return δ = 1/n² for n declared individuals."""
     if n < 2:
         raise OptionError("The default delta of 1/n² needs at least 2 individuals. Give delta yourself.")
     return 1.0 / (n * n)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """M3, P1: the smallest ε that the bound gives a ρ-zCDP mechanism at this δ, rounded up."""
+    """Return the smallest ε that the bound gives a ρ-zCDP mechanism at this δ, rounded up (M3, P1)."""
     _check_rho(rho)
     _check_delta(delta)
     if rho in (0.0, math.inf):
@@ -52,7 +52,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """M3: the largest ρ whose zCDP gives (ε, δ) by the bound, rounded down."""
+    """Return the largest ρ whose zCDP gives (ε, δ) by the bound, rounded down (M3)."""
     check_epsilon(epsilon)
     _check_delta(delta)
     if epsilon == math.inf:
@@ -73,7 +73,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def _solve_increasing(function: Callable[[float], float], target: float, *, low: float, high: float) -> float:
-    """Where an increasing function meets the target, to 1e-9 relative, by bisection of the logarithm."""
+    """Return where an increasing function reaches the target, to 1e-9 relative, by bisection of the logarithm."""
     low = max(low, 1e-300)
     high = max(low, high)
     for _ in range(100):
