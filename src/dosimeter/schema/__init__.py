@@ -1,4 +1,4 @@
-"""The public facts of a table: the values that hold them, and their TOML.
+"""The public facts of a table: the classes that hold them, and their TOML form.
 
 Takes a TOML file, its text or a mapping; gives a frozen Schema, checked once. Never reads the data.
 """

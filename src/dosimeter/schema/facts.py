@@ -1,4 +1,4 @@
-"""What is publicly known of a table: columns, bounds, values, joined tables. Frozen values."""
+"""The public facts of a table: columns, bounds, values, joined tables. Frozen values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is publicly known of one column. Bounds are numbers for numeric columns, dates for date columns."""
+    """The public facts of one column. Bounds are numbers for numeric columns, dates for date columns."""
 
     name: str
     type: ColumnType
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class JoinTable:
-    """A further table a query may join: a public one with a unique key, or a private one of the same individuals."""
+    """A table that a query may join: a public one with a unique key, or a private one of the same individuals."""
 
     name: str
     columns: Mapping[str, Column]
@@ -56,9 +56,9 @@ def _no_tables() -> Mapping[str, JoinTable]:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What is publicly known of a table. ``individuals`` is None only in a draft made in memory.
+    """The public facts of a table. ``individuals`` is None only in a draft made in memory.
 
-    ``account``: the ledger's account that pays for releases; None stands for one of the table's own name.
+    ``account``: the ledger's account that pays for releases; None means the account with the table's name.
     """
 
     table: str
@@ -79,7 +79,7 @@ class Schema:
             path: the file.
 
         Raises:
-            SchemaError: the file is not there, is no TOML, or contradicts itself; the message names the place.
+            SchemaError: the file does not exist, is not valid TOML, or contradicts itself; the message names the place.
         """
         from dosimeter.schema.toml import load_schema
 
@@ -90,7 +90,7 @@ class Schema:
 
         Args:
             path: the file.
-            comment: lines to stand above it.
+            comment: lines to write above it.
         """
         from dosimeter.schema.toml import save_schema
 
@@ -117,5 +117,5 @@ class Schema:
 
     @property
     def account_name(self) -> str:
-        """Return what the ledger calls the dataset: schemas with the same account share one budget."""
+        """Return the ledger's account that pays for releases: schemas with the same account share one budget."""
         return self.account or self.table

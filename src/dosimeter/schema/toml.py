@@ -1,4 +1,4 @@
-"""TOML ⇄ Schema: the public facts of a table, validated once, with errors that name the line to change."""
+"""Read a Schema from TOML and write it as TOML. Facts are validated once, with errors that name the place to change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
 _DATA_FILE = re.compile(r"\.((csv|tsv|txt)(\.gz)?|parquet/?|pq/?)$", re.IGNORECASE)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: one is a drive
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters: a single one is a drive
 _EXACT = Context(prec=60)  # more digits than a number here can have
 
 
@@ -41,7 +41,7 @@ def load_schema(path: str | Path) -> Schema:
 
 
 def _locate_tables(schema: Schema, folder: Path) -> Schema:
-    """A joined table's file is named from where the schema file is."""
+    """Name each joined table's file by its path from the folder of the schema file."""
     tables = {
         name: replace(table, source=_locate_source(table.source, folder)) for name, table in schema.tables.items()
     }
@@ -49,7 +49,7 @@ def _locate_tables(schema: Schema, folder: Path) -> Schema:
 
 
 def _locate_source(source: str | None, folder: Path) -> str | None:
-    """A file's name from that folder. The name of a database's table, and what has a scheme, stay as they are."""
+    """Return a file's path from that folder. Names of database tables, and sources with a scheme, stay as they are."""
     if source is None:
         return None
     if source.startswith("duckdb:"):
@@ -69,7 +69,7 @@ def parse_schema(text: str, *, name: str = "the schema") -> Schema:
 
 
 def read_schema(content: Mapping[str, Any]) -> Schema:
-    """A Schema from parsed TOML (or a dictionary of the same shape)."""
+    """Return a Schema from parsed TOML (or a dictionary of the same shape)."""
     _expect_keys(content, _TOP, "the schema")
     table = content.get("table")
     if not isinstance(table, str) or not table.strip():
@@ -100,7 +100,7 @@ def read_schema(content: Mapping[str, Any]) -> Schema:
 
 
 def _read_account(content: Mapping[str, Any]) -> str | None:
-    """Return the name of the ledger's account, or None where it is the table's; refuse what cannot be a name."""
+    """Return the name of the ledger's account, or None where it is the table's name; refuse what cannot be a name."""
     account = content.get("account")
     if account is None:
         return None
@@ -127,7 +127,7 @@ def _check_unit(schema: Schema, given: Mapping[str, Any]) -> None:
 def _check_unit_columns(
     columns: Mapping[str, Column], unit: str, row_key: str | None, most: int | None, place: str
 ) -> None:
-    """Refuse a unit whose rows are not bounded, or cannot be told apart. Of one row each there is nothing to tell."""
+    """Refuse a unit whose rows are not bounded, or cannot be told apart. A single row each needs no ``row_key``."""
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
     if most is None:
@@ -149,7 +149,7 @@ def _check_unit_columns(
 
 
 def _read_tables(content: Any, first: str) -> dict[str, JoinTable]:
-    """The further tables a query may join with the first."""
+    """Return the further tables that a query may join with the first."""
     if not isinstance(content, Mapping):
         raise SchemaError('tables must be sections: [tables.name] public = true, key = "…".')
     lowered = [first.lower(), *(str(name).lower() for name in content)]
@@ -326,9 +326,6 @@ def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
-# ---------------------------------------------------------------- writing
-
-
 def save_schema(schema: Schema, path: str | Path, *, comment: str = "") -> None:
     """Write a schema as TOML."""
     try:
@@ -338,10 +335,10 @@ def save_schema(schema: Schema, path: str | Path, *, comment: str = "") -> None:
 
 
 def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str] | None = None) -> str:
-    """Return the schema as TOML text. ``load`` gives the same Schema back.
+    """Return the schema as TOML text. ``load_schema`` reads the same Schema back.
 
     comment: lines for the top of the file.
-    comments: lines to stand above entries of the table itself, by the entry's name.
+    comments: lines to write above entries of the table itself, by the entry's name.
     """
     entries = [("table", _quoted(schema.table))]
     if schema.account is not None:
@@ -393,7 +390,7 @@ def _dump_table(table: JoinTable) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """TOML allows no control characters in a comment."""
+    """Replace control characters, which TOML does not allow in a comment."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
@@ -416,9 +413,9 @@ def _plain(value: Any) -> str:
 
 
 def digest_schema(schema: Schema) -> str:
-    """Identity of the public facts, independent of layout and comments.
+    """Return a digest of the public facts, independent of layout and comments.
 
-    Reviewing does not change the facts, and neither does the account that pays.
+    Reviewing does not change the facts, and neither does the account that pays, so the digest ignores both.
     """
     facts: dict[str, Any] = {
         "table": schema.table,
@@ -447,5 +444,5 @@ def _column_facts(column: Column) -> list[Any]:
 
 
 def _normal(value: Any) -> Any:
-    """1.50 and 1.5 are one number, and so are -0 and 0."""
+    """Return equal numbers in one form: 1.50 and 1.5 are the same number, and so are -0 and 0."""
     return Decimal(0) if value == 0 else value.normalize(_EXACT) if isinstance(value, Decimal) else value
