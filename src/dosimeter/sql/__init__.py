@@ -1,6 +1,6 @@
-"""SQL of one row, without data: check an expression, rewrite it so that no row can make it fail, evaluate it.
+"""Row-wise SQL, without data: check an expression, rewrite it so that no row can make it fail, evaluate it.
 
-Takes parsed SQL and a Schema; gives trees of our own making. Never knows aggregates and never opens a connection.
+Takes parsed SQL and a Schema; gives rebuilt trees. Knows no aggregates and never opens a connection.
 """
 
 from dosimeter.sql.evaluation import compile_tree, evaluate

@@ -1,8 +1,8 @@
-"""Evaluate trees of our own making on plain Python values, with SQL's three-valued logic.
+"""Evaluate rebuilt trees on plain Python values, with SQL's three-valued logic.
 
 Used where no engine may be asked: the declared values of a GROUP BY expression (C8), and the post-processing of
-a released answer (arithmetic over aggregates, HAVING, ORDER BY). A tree that ``expression`` or ``plan`` did not
-write is refused.
+a released answer (arithmetic over aggregates, HAVING, ORDER BY). A tree that neither ``expressions`` nor the planner
+built is refused.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Evaluator = Callable[[Row], Any]
 
 
 def evaluate(tree: exp.Expression, row: Row) -> Any:
-    """The value of the tree for one row; None is SQL's NULL."""
+    """Return the value of the tree for one row; None is SQL's NULL."""
     return compile_tree(tree)(row)
 
 
 def compile_tree(tree: exp.Expression) -> Evaluator:
-    """The tree as a function of a row, for many rows."""
+    """Return the tree as a function of a row, for use on many rows."""
     match tree:
         case exp.Paren():
             return compile_tree(tree.this)
@@ -69,7 +69,7 @@ def compile_tree(tree: exp.Expression) -> Evaluator:
 
 
 def _compile_strict(function: Callable[..., Any], *operands: exp.Expression) -> Evaluator:
-    """A function that gives NULL as soon as an operand is NULL."""
+    """Return an evaluator that gives NULL as soon as an operand is NULL."""
     if len(operands) == 1:
         operand = compile_tree(operands[0])
         return lambda row: None if (value := operand(row)) is None else function(value)
@@ -131,9 +131,6 @@ def _function_of_one(tree: exp.Expression) -> tuple[Callable[[Any], Any], exp.Ex
             raise AssertionError(f"a tree that was not checked: {type(tree).__name__}")
 
 
-# ---------------------------------------------------------------- logic and numbers
-
-
 def _constant(tree: exp.Expression) -> Any:
     if isinstance(tree, exp.Null):
         return None
@@ -170,7 +167,7 @@ def _divide(a: Any, b: Any) -> Any:
 
 
 def _take_remainder(a: int, b: int) -> int | None:
-    """With the sign of the dividend, as in SQL."""
+    """Return the remainder with the sign of the dividend, as in SQL; NULL for a zero divisor."""
     return None if b == 0 else (abs(a) % abs(b)) * (-1 if a < 0 else 1)
 
 
@@ -187,9 +184,6 @@ _OF_TWO: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.GT: operator.gt,
     exp.GTE: operator.ge,
 }
-
-
-# ---------------------------------------------------------------- dates
 
 
 def _as_date(value: Any) -> date:
@@ -236,7 +230,10 @@ def _truncate(unit: str, value: date) -> date:
 
 
 def _is_like(text: str, pattern: str) -> bool:
-    """SQL's LIKE: % stands for any text, _ for one character. Never backtracks further than the last %."""
+    """Return whether a text matches a LIKE pattern: % stands for any text, _ for one character.
+
+    Never backtracks further than the last %.
+    """
     at, place, star, resume = 0, 0, -1, 0
     while at < len(text):
         if place < len(pattern) and pattern[place] == "%":

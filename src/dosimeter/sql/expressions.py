@@ -1,9 +1,9 @@
-"""Row-wise SQL expressions: check them against the schema and write them anew.
+"""Check row-wise SQL expressions against the schema and rebuild them.
 
-Takes a parsed sqlglot node and a Scope; gives a tree of our own making with its type, or a QueryError that
-names the clause. Nothing of the analyst's tree survives: every node is rebuilt from an allow-list of
-(class, argument) pairs, every name is resolved, and what engines do differently (division by zero, date_trunc's
-type) is written so that all of them agree.
+Takes a parsed sqlglot node and a Scope; gives a rebuilt tree with its type, or a QueryError that names the clause.
+Nothing of the analyst's tree survives: every node is rebuilt from an allow-list of (class, argument) pairs, every
+name is resolved, and what engines do differently (division by zero, date_trunc's type) is written so that all of
+them agree.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ DATE_PART_NODES: dict[type[exp.Expression], str] = {
     exp.DayOfWeekIso: "ISODOW",
 }
 TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY")
-# Set by the parser, without meaning of their own.
+# Arguments that the parser sets and that mean nothing by themselves.
 PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls", "_type"})
 MAX_NODES = 10_000
 _QUOTES = "Text goes in single quotes: '{}'."
@@ -65,7 +65,7 @@ _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names mean: the table, the alias it may go by, and its columns."""
+    """The meaning of names in a query: the table, the aliases it may have, and its columns."""
 
     schema: Schema
     names: frozenset[str]
@@ -81,7 +81,7 @@ class Scope:
         raise refusal(node, f"{known} {_QUOTES.format(node.name)}" if self._looks_like_text(node) else known)
 
     def _looks_like_text(self, node: exp.Column) -> bool:
-        """Whether an unknown name stands where a text would: beside a column of texts, on the right."""
+        """Return whether an unknown name stands where a text is expected: on the right of a text column."""
         parent = node.parent
         if node.table or node.arg_key not in ("expression", "expressions"):
             return False
@@ -96,7 +96,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A rebuilt tree and the type of what it gives."""
+    """A rebuilt tree and the type of its value."""
 
     tree: exp.Expression
     type: Type
@@ -112,7 +112,7 @@ def refusal(node: exp.Expression, message: str) -> QueryError:
 
 
 def clause_of(node: exp.Expression) -> str:
-    """The node as SQL text, for messages and underlining. It is the analyst's own text, never data."""
+    """Return the node as SQL text, for messages and underlining. It is the analyst's own text, never data."""
     try:
         text = node.sql(dialect="duckdb")
     except (SqlglotError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
@@ -129,9 +129,9 @@ def expect_only(node: exp.Expression, *allowed: str) -> None:
 
 
 def note_unlisted(trees: Iterable[exp.Expression | None], schema: Schema) -> tuple[str, ...]:
-    """A sentence for each text that is compared with a category column and is not among its declared values.
+    """Return a sentence for each text that is compared with a category column and is not among its declared values.
 
-    It takes rebuilt trees; SQL and schema alone decide it.
+    Takes rebuilt trees. Depends on SQL and schema only.
     """
     notes: dict[str, None] = {}
     for tree in trees:
@@ -155,14 +155,14 @@ def column_tree(name: str) -> exp.Column:
 
 
 def wrap(tree: exp.Expression) -> exp.Expression:
-    """Parenthesise what could bind differently once it stands inside another expression."""
+    """Parenthesise a tree that could bind differently inside another expression."""
     if isinstance(tree, (exp.Binary, exp.Connector, exp.Not, exp.Neg, exp.Between, exp.In, exp.Is)):
         return exp.Paren(this=tree)
     return tree
 
 
 def is_infinite(value: exp.Expression) -> exp.Expression:
-    """Whether a number is infinite or NaN, which counts as the largest number on every engine."""
+    """Write the test whether a number is infinite or NaN, which counts as the largest number on every engine."""
     number, largest = as_double(value.copy()), as_double(exp.Literal.number("1.7976931348623157e308"))
     over = exp.GT(this=number, expression=largest)
     return exp.Or(this=over, expression=exp.LT(this=number.copy(), expression=exp.Neg(this=largest.copy())))
@@ -185,7 +185,7 @@ def disjunction(trees: Iterable[exp.Expression]) -> exp.Expression | None:
 
 
 def _connected(trees: Sequence[exp.Expression], connector: type[exp.And] | type[exp.Or]) -> exp.Expression | None:
-    """Balanced, so that a long list of conditions does not become a deep tree."""
+    """Connect the trees in balance, so that a long list of conditions does not become a deep tree."""
     if len(trees) <= 1:
         return trees[0] if trees else None
     middle = (len(trees) + 1) // 2
@@ -196,7 +196,7 @@ def _connected(trees: Sequence[exp.Expression], connector: type[exp.And] | type[
 
 
 def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
-    """A WHERE, FILTER or CASE condition, rebuilt."""
+    """Check and rebuild a WHERE, FILTER or CASE condition."""
     checked = check_expression(node, scope)
     if checked.type not in (Type.BOOLEAN, Type.NULL):
         raise refusal(node, f"{clause_of(node)} is not a condition. Compare it with something.")
@@ -204,7 +204,7 @@ def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
 
 
 def check_expression(node: exp.Expression, scope: Scope) -> Checked:
-    """Rebuild one row-wise expression, or say why it is refused."""
+    """Rebuild one row-wise expression, or refuse it and say why."""
     match node:
         case exp.Paren():
             expect_only(node, "this")
@@ -293,7 +293,7 @@ SUPPORTED = (
 
 
 def flatten_connector(node: exp.Expression) -> list[exp.Expression]:
-    """a AND b AND c as [a, b, c], whatever their number."""
+    """Return the parts of a AND b AND c as [a, b, c], however many there are."""
     parts: list[exp.Expression] = []
     pending = [node]
     while pending:
@@ -316,12 +316,12 @@ def _check_literal(node: exp.Literal) -> Checked:
         if value >= 2**63:
             raise refusal(node, f"The whole number {clause_of(node)} is too large. Write it with a decimal point.")
         return Checked(exp.Literal.number(int(value)), Type.INTEGER)
-    # As a double on every engine: literals with a point are exact decimals on some and doubles on others.
+    # Written as a double: literals with a point are exact decimals on some engines and doubles on others.
     return Checked(as_double(exp.Literal.number(repr(float(value)))), Type.NUMBER)
 
 
 def read_number(node: exp.Literal) -> Decimal:
-    """A number as the analyst wrote it. Digits and exponents of any length are refused, not computed with."""
+    """Return a number as the analyst wrote it. Overlong digits and exponents are refused, not computed with."""
     text = str(node.this)
     if len(text) > 320 or not _NUMBER.fullmatch(text):
         raise refusal(node, f"{text[:40]} is not a number this tool reads. Write it in decimal notation.")
@@ -354,7 +354,7 @@ def _check_arithmetic(node: exp.Expression, scope: Scope) -> Checked:
         return Checked(exp.Div(this=as_double(left.tree), expression=divisor, typed=False, safe=False), Type.NUMBER)
     if not integers:
         raise refusal(node, f"{clause_of(node)}: // and % take integers on both sides.")
-    # Towards 0, in doubles: whole numbers below 2^53 divide exactly, and nothing can overflow.
+    # Rounded towards 0, in doubles: whole numbers below 2^53 divide exactly, and nothing can overflow.
     quotient = exp.Div(this=as_double(left.tree), expression=divisor, typed=False, safe=False)
     zero = as_double(exp.Literal.number(0))
     whole = exp.Case(
@@ -368,7 +368,7 @@ def _check_arithmetic(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def _limited(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
-    """What is written out twice doubles with every nesting, so its size has an end."""
+    """Return the tree, or refuse it if it is too large: parts that are written out twice double at every nesting."""
     for count, _ in enumerate(tree.walk()):
         if count > MAX_NODES:
             raise refusal(node, f"{clause_of(node)} is nested too deeply.")
@@ -391,7 +391,7 @@ def _check_comparison(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def align_types(parts: Sequence[tuple[exp.Expression, Checked]], *, parent: exp.Expression) -> list[Checked]:
-    """What is compared, brought to one type. A text literal beside a date is read as a date."""
+    """Bring what is compared to one type. A text literal beside a date is read as a date."""
     temporal = {checked.type for _, checked in parts} & {Type.DATE, Type.TIMESTAMP}
     if len(temporal) == 1:
         wanted = next(iter(temporal))

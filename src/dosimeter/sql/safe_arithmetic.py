@@ -2,8 +2,8 @@
 
 An engine that stops on an overflow would tell an analyst, without noise, whether some row overflowed: a condition can
 be written so that only one person's row does. So outside aggregates every sum, product and quotient is computed in
-doubles, values no arithmetic could be meant for (beyond 10^100, or nearer to 0 than 10^-100) count as NULL and 0, and
-an expression whose result could leave the range of doubles is refused, by what SQL and schema say alone.
+doubles; values for which no arithmetic is meant count as NULL (beyond 10^100) or 0 (nearer to 0 than 10^-100); and an
+expression whose result could leave the range of doubles is refused. SQL and schema alone decide that.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs)
 _HUGE, _TINY = "1e100", "1e-100"
 _LARGEST, _SMALLEST = 1e300, 1e-300
 _INTEGER_SPAN = (1.0, 2.0**63)
-_DONE = "total"  # marks what is written already, so that writing it again changes nothing
+_DONE = "total"  # marks nodes that are rewritten already, so that a second call changes nothing
 
 
 def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
-    """The same expression in arithmetic that never stops a query, or a refusal."""
+    """Return the same expression in arithmetic that never stops a query, or refuse it."""
     result = tree.copy()
     found = cast(list[exp.Expression], list(result.find_all(*_ARITHMETIC, exp.Div)))
     nodes = [node for node in found if not node.meta.get(_DONE)]
@@ -49,7 +49,7 @@ def _is_signed_literal(node: exp.Expression) -> bool:
 
 
 def _as_number(operand: exp.Expression, schema: Schema) -> exp.Expression:
-    """An operand as a double; a decimal column only within the range that arithmetic is meant for."""
+    """Return an operand as a double; a decimal column only within the range for which arithmetic is meant."""
     bare = operand.unnest()
     if isinstance(bare, exp.Cast) and bare.to.this == exp.DataType.Type.DOUBLE:
         inner = bare.this.unnest()
@@ -78,7 +78,7 @@ def _double(tree: exp.Expression) -> exp.Expression:
 
 
 def _span(tree: exp.Expression, schema: Schema) -> tuple[float, float]:
-    """Between which sizes every value of the expression lies that is not 0."""
+    """Return the least and the largest size of the values that are not 0; refuse a range that doubles cannot hold."""
     low, high = _measure_span(tree, schema)
     if high > _LARGEST or low < _SMALLEST:
         text = tree.sql(dialect="duckdb")[:200]

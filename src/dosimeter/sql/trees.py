@@ -1,4 +1,4 @@
-"""Small builders of SQL trees, shared by whoever writes queries. Takes trees; gives trees. Knows no table."""
+"""Small builders of SQL trees, shared by the modules that write queries. Takes trees; gives trees. Knows no table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def alias(tree: exp.Expression, name: str) -> exp.Expression:
 
 
 def as_text(tree: exp.Expression) -> exp.Expression:
-    """Cast to TEXT."""
+    """Cast a tree to TEXT."""
     return exp.Cast(this=tree, to=exp.DataType.build("TEXT"))
 
 
@@ -31,7 +31,7 @@ def whole_number(value: int) -> exp.Expression:
 
 
 def clamp(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
-    """Keep a value between two others. A CASE, since LEAST and GREATEST skip NULL."""
+    """Write a value kept between two others, as a CASE, since LEAST and GREATEST skip NULL."""
     return exp.Case(
         ifs=[
             exp.If(this=exp.LT(this=value.copy(), expression=low.copy()), true=low.copy()),
