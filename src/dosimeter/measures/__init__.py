@@ -1,7 +1,7 @@
-"""What a query measures: one noisy number per group each, with its sensitivity and its grid.
+"""The measures of a query: each is one noisy number per group, with its sensitivity and its grid.
 
 Takes an Argument, never a plan. Each class knows its sensitivity, its part of the profile queries, what leaving
-somebody out does to it, and its answer. Never sees data but as arrays.
+somebody out does to it, and its answer. Sees data only as arrays.
 """
 
 from dosimeter.measures.argument import Argument

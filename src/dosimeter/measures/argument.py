@@ -1,4 +1,4 @@
-"""What stands inside an aggregate: one column of a profile query, with its bounds and its grid."""
+"""The argument of an aggregate: one column of a profile query, with its bounds and its grid."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from dosimeter.sql import is_there, wrap
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What stands inside an aggregate, as one column of the profile query.
+    """The argument of an aggregate, as one column of the profile query.
 
-    ``value``: an integer on the grid, NULL where the row contributes nothing; real value = integer × unit.
-    ``presence``: whether the expression is not NULL. ``distinct``: the raw value, counted once.
+    ``role`` says what the column holds. ``value``: an integer on the grid, NULL where the row contributes nothing; real
+    value = integer × unit. ``presence``: whether the expression is not NULL. ``distinct``: the raw value, of which
+    equal ones count once.
     """
 
     role: Literal["value", "presence", "distinct"]
@@ -38,11 +39,11 @@ class Argument:
 
     @property
     def width(self) -> int:
-        """Return the distance of the bounds, in steps."""
+        """Return the distance between the bounds, in steps."""
         return self.upper - self.lower
 
     def column(self) -> exp.Expression:
-        """Write what a profile query holds of a row: the value, or 1 where only presence counts."""
+        """Write the column of a profile query: the value, or 1 where only presence counts."""
         if self.role == "presence":
             return exp.Case(ifs=[exp.If(this=is_there(wrap(self.tree.copy())), true=exp.Literal.number(1))])
         return self.tree.copy()

@@ -45,11 +45,11 @@ class CountRows(Total):
         return np.ones(len(values))  # C1
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return how many rows an individual has."""
+        """Return the field that counts an individual's rows."""
         return (RowCount(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many rows go."""
+        """Return how many rows each individual has."""
         return entries.numbers(RowCount())  # C1
 
 
@@ -82,9 +82,9 @@ class Count(ArgumentMeasure, Total):
         return np.ones(len(values))  # C1
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return how many values an individual has."""
+        """Return the field that counts an individual's values."""
         return (count_present(self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many values go."""
+        """Return how many values each individual has."""
         return entries.numbers(count_present(self.position))  # C1

@@ -1,4 +1,4 @@
-"""COUNT(DISTINCT x): how many different values there are. Whoever alone holds a value takes it along (C4)."""
+"""COUNT(DISTINCT x): how many different values there are. Leaving out the only holder of a value removes it (C4)."""
 
 from __future__ import annotations
 
@@ -44,11 +44,9 @@ class CountDistinct(Reducible, Total):
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 
-    # ------------------------------------------------------------ individuals with one row
-
     @property
     def reduced_name(self) -> str:
-        """Return the column that is 1 for whoever holds a value alone."""
+        """Return the name of the column that is 1 for whoever holds a value alone."""
         return f"{self.column_name}_alone"
 
     @classmethod
@@ -65,7 +63,7 @@ class CountDistinct(Reducible, Total):
         return values.astype(np.float64)  # C4: 1 for whoever alone holds a value
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Test that a record's value is one that nobody else holds; or otherwise that it is shared, or NULL."""
+        """Write the test that a record's value is held by nobody else; or else, that it is shared or NULL."""
         alone = seen.value == 1
         tree = wrap(self.argument.tree.copy())
         held = exp.In(this=tree, query=seen.held(alone).subquery())
@@ -73,14 +71,12 @@ class CountDistinct(Reducible, Total):
             return held
         return exp.Paren(this=exp.Or(this=exp.Is(this=tree.copy(), expression=exp.Null()), expression=held))
 
-    # ------------------------------------------------------------ individuals with several rows
-
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return how many values only they hold."""
+        """Return the field that counts the values that only the individual holds."""
         return (self._held_alone(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many values go with them."""
+        """Return how many values only the individual holds."""
         return entries.numbers(self._held_alone())  # C4
 
     def _held_alone(self) -> HeldAlone:
@@ -89,10 +85,10 @@ class CountDistinct(Reducible, Total):
 
 @dataclass(frozen=True, slots=True)
 class HeldAlone(Joined):
-    """How many values nobody else in the group holds (C4)."""
+    """The number of values that nobody else in the group holds (C4)."""
 
     def query(self, rows: UnitRows) -> exp.Select:
-        """Find the values with one holder, and count them for each."""
+        """Write the query that finds values with one holder, and counts them for each holder."""
         unit, *groups = rows.key_columns()
         first, last = exp.Min(this=unit), exp.Max(this=unit.copy())
         lonely = (

@@ -38,7 +38,7 @@ class _AnyMean(Bounded, ABC):
         return False
 
     def total(self) -> exp.Expression | None:
-        """Return None: it is no total."""
+        """Return None: a mean is no total."""
         return None
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -50,11 +50,11 @@ class _AnyMean(Bounded, ABC):
         return self._leave_out(centred, np.ones_like(centred), people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return how many values an individual has, and their centred total."""
+        """Return the fields for the number of an individual's values and their centred total."""
         return count_present(self.position), add_own_centred(self.argument, self.position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the mean of the group, less that without all of the individual's values."""
+        """Return the mean of the group minus the mean without all of the individual's values."""
         counts, totals = (entries.whole(field) for field in self.unit_fields())
 
         def leave_out(places: Places) -> FloatArray:
@@ -63,9 +63,10 @@ class _AnyMean(Bounded, ABC):
         return entries.by_group(leave_out)
 
     def _leave_out(self, own_total: NDArray[Any], own_count: NDArray[Any], people: IntArray) -> FloatArray:
-        """S2, C2: T/M − (T − s)/A = (sM − T(M − A))/(MA), where M = max(N, r), and A = max(N − n, r) without them.
+        """Return T/M − (T − s)/A = (sM − T(M − A))/(MA), with M = max(N, r) and A = max(N − n, r) (S2, C2).
 
-        T and s are centred half steps, so that an emptied group is 0: the middle (C6). The numerator is exact.
+        N and T are the group's count and total, n and s the individual's own. T and s are in centred half steps, so
+        that an emptied group is 0: the middle (C6). The numerator is exact.
         """
         count, total = exact_total(own_count, people), exact_total(own_total, people)
         here = max(count, self.floor)

@@ -1,6 +1,6 @@
-"""What every measure knows of itself. A new measure is a class that answers all of this.
+"""The base class of every measure. A new measure is a class that implements all of these methods.
 
-A measure is one noisy number per group. It holds what it measures and its sensitivities; it never sees a plan.
+A measure is one noisy number per group. It holds its argument and its sensitivities; it never sees a plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dosimeter.sql import column_tree, is_there, whole_number, wrap
 
 
 class Dependence(Enum):
-    """What of other people one individual's influence depends on: where it does, ε cannot be found privately (V2)."""
+    """A dependence of one individual's influence on other people: with one, ε cannot be found privately (V2)."""
 
     VALUES = "everybody else's values"
     HOLDERS = "who else holds the same value"
@@ -37,7 +37,7 @@ class Dependence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupColumn:
-    """Distinct inputs of one group: whole steps, which are not NULL, and how many individuals have each."""
+    """The distinct inputs of one group: in whole steps, which are not NULL, and how many individuals have each."""
 
     values: IntArray
     present: NDArray[np.bool_]
@@ -46,9 +46,10 @@ class GroupColumn:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A measure as SQL's own aggregate over a column: what one of it is worth, and what it is of nothing (C6).
+    """A measure as SQL's own aggregate over a column.
 
-    Whole numbers are compared as such (``exact``).
+    ``worth``: the real value of one unit of the result. ``empty``: the result of an empty group (C6). ``exact``:
+    whether results are whole numbers and are compared as such.
     """
 
     tree: exp.Expression
@@ -59,10 +60,10 @@ class Native:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Seen:
-    """What a profile row holds of an argument that is not NULL there. Private.
+    """The content of a profile row for one argument, where this is not NULL. Private.
 
-    ``reduced``: the profile keeps only what the measure reads of the value. ``kept`` gives all values of the group,
-    ``held`` a query for the values that one individual holds alone, or that several share.
+    ``reduced``: whether the profile keeps only what the measure reads of the value. ``kept`` gives all values of the
+    group, ``held`` a query for the values that one individual holds alone, or that several share.
     """
 
     value: int
@@ -76,9 +77,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How an argument is replaced in the profile by the few values that its measures read.
+    """The replacement of an argument in the profile by the few values that its measures read.
 
-    ``stages`` are columns to add, one query around the other; ``columns`` take the argument's place.
+    ``stages``: columns to add, each stage in a query around the one before. ``columns``: what replaces the argument.
     """
 
     stages: tuple[dict[str, exp.Expression], ...]
@@ -89,8 +90,8 @@ class Reduction:
 class Measure(ABC):
     """One noisy number per group.
 
-    ``unit`` is what one step of the exact integer is worth; ``grid`` is where noise lives. ``name`` is what JSON and
-    ledger call it. ``by_group``: whether leaving somebody out depends on the rest of their group.
+    ``unit``: the real value of one step of the exact integer. ``grid``: the step of the noise. ``name``: the name in
+    JSON and in the ledger. ``by_group``: whether leaving somebody out depends on the rest of their group.
     """
 
     name: ClassVar[str]
@@ -109,49 +110,49 @@ class Measure(ABC):
 
     @property
     def additive(self) -> bool:
-        """Tell whether what one individual contributes depends on their own rows only."""
+        """Return whether the contribution of one individual depends on their own rows only."""
         return self.depends_on is None
 
     @property
     def parameters(self) -> tuple[str | None, int | None]:
-        """Return what tells it from others of its class over the same argument: a fraction, a floor on rows."""
+        """Return what distinguishes measures of one class over the same argument: a fraction, a floor on rows."""
         return None, None
 
     @property
     def empty(self) -> Fraction:
-        """Return what it is in a group without rows (C6)."""
+        """Return the value of the measure in a group without rows (C6)."""
         return Fraction(0)
 
-    # ------------------------------------------------------------ its size beside the noise
+    # ------------------------------------------------------------ grid and size
 
     @property
     @abstractmethod
     def is_on_grid(self) -> bool:
-        """Tell whether measured values need no rounding to the noise grid (M1)."""
+        """Return whether measured values need no rounding to the noise grid (M1)."""
 
     @abstractmethod
     def largest_total(self, individuals: int | None) -> int:
-        """Return the largest size, in whole steps of the noise grid, that the number of so many people can have."""
+        """Return the largest size of the measure over so many people, in whole steps of the noise grid."""
 
-    # ------------------------------------------------------------ its answer
+    # ------------------------------------------------------------ answer
 
     @abstractmethod
     def total(self) -> exp.Expression | None:
-        """Write its exact answer in whole steps of its unit, as SQL over a group's rows; None if it is no total."""
+        """Write the exact answer in whole steps of the unit, as SQL over a group's rows; None if it is no total."""
 
     def value(self, column: GroupColumn) -> Fraction | exp.Expression:
-        """Return its exact answer from the group's distinct inputs; where these do not tell, the total to ask for."""
+        """Return the exact answer from the group's distinct inputs; where these do not suffice, the total to query."""
         present = column.present
         values, people = column.values[present], column.people[present]
         return self._value(values, people) if len(values) else self.empty
 
     @abstractmethod
     def _value(self, values: IntArray, people: IntArray) -> Fraction | exp.Expression:
-        """Return its exact answer, or the total to ask for, from at least one input, none of them NULL."""
+        """Return the exact answer, or the total to query, from at least one input, none of them NULL."""
 
     @abstractmethod
     def native(self) -> Native:
-        """Return it as SQL defines it, over the profile's columns: what really leaving records out measures."""
+        """Return the measure as SQL defines it, over the profile's columns, for really leaving records out."""
 
     # ------------------------------------------------------------ leaving one individual out
 
@@ -169,18 +170,18 @@ class Measure(ABC):
 
     @abstractmethod
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return what the profile must hold of an individual with several rows."""
+        """Return the fields that the profile must hold of an individual with several rows."""
 
     @abstractmethod
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return c_i in real units for each entry: all that an individual has in one group goes at once."""
+        """Return c_i in real units for each entry: all rows of an individual in one group are left out at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentMeasure(Measure, ABC):
-    """A measure of what stands inside the aggregate.
+    """A measure over the argument of an aggregate.
 
-    ``position`` is the argument's number in the plan, ``nth`` the measure's among those of its class that read it.
+    ``position``: the argument's number in the plan. ``nth``: the measure's among those of its class that read it.
     """
 
     argument: Argument
@@ -216,36 +217,36 @@ class ArgumentMeasure(Measure, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Reducible(ArgumentMeasure, ABC):
-    """A measure that reads its argument through a few values only.
+    """A measure that reads only a few values instead of its whole argument.
 
-    Where all that read an argument are of one such class, the profile keeps these values and drops the argument.
+    Where all measures of an argument are of one such class, the profile keeps these values and drops the argument.
     """
 
     @property
     @abstractmethod
     def reduced_name(self) -> str:
-        """Return the column of the profile that holds what this measure reads."""
+        """Return the name of the profile's column that holds what this measure reads."""
 
     @classmethod
     @abstractmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
         """Write the columns for all measures of this class that read the argument.
 
-        ``groups`` are the group columns, ``people`` the column that counts individuals, ``rows`` the most of one.
+        ``groups``: the group columns. ``people``: the column that counts individuals. ``rows``: the most rows of one.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Total(Measure, ABC):
-    """A number that nobody moves by more than a share of it: at most Δ times the people (S1)."""
+    """A number to which each individual adds at most Δ, so that it is at most Δ times the people (S1)."""
 
     @property
     def is_on_grid(self) -> bool:
-        """Tell whether totals, in steps of their unit, are whole steps of the grid."""
+        """Return whether totals, in steps of their unit, are whole steps of the grid."""
         return (self.unit / self.grid).denominator == 1
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return what so many people can reach together."""
+        """Return the largest size that so many people can reach together."""
         people = individuals or UNDECLARED_PEOPLE
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 
@@ -260,11 +261,11 @@ class Bounded(ArgumentMeasure, ABC):
         return self.argument.middle
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return the larger bound, whoever is in the table."""
+        """Return the larger bound, however many people are in the table."""
         return math.ceil(self.argument.largest * self.argument.unit / self.grid)
 
 
 def count_present_people(name: str, people: str) -> exp.Expression:
-    """Write how many individuals a profile row stands for, 0 where the argument is NULL."""
+    """Write the number of individuals that a profile row stands for, 0 where the argument is NULL."""
     present = is_there(column_tree(name))
     return exp.Case(ifs=[exp.If(this=present, true=column_tree(people))], default=exp.Literal.number(0))

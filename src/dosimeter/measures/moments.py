@@ -21,7 +21,7 @@ from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred
 
 @dataclass(frozen=True, slots=True)
 class _Spread(ArgumentMeasure, ABC):
-    """A number from count, Σ and Σ² of centred half steps. An emptied group has none: 0 (C6)."""
+    """A number from count, Σ and Σ² of centred half steps. It is 0 for an emptied group (C6)."""
 
     by_group: ClassVar[bool] = True
 
@@ -31,7 +31,7 @@ class _Spread(ArgumentMeasure, ABC):
         return False
 
     def total(self) -> exp.Expression | None:
-        """Return None: it is no total."""
+        """Return None: a spread is no total."""
         return None
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
@@ -39,12 +39,12 @@ class _Spread(ArgumentMeasure, ABC):
         return self._leave_out(np.ones_like(centred), centred, exact_squares(centred), people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return how many values an individual has, their centred total, and the sum of the squares."""
+        """Return the fields for the number of an individual's values, their centred total, and their sum of squares."""
         argument, position = self.argument, self.position
         return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the spread of the group, less that without all of the individual's values."""
+        """Return the spread of the group minus the spread without all of the individual's values."""
         counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
 
         def leave_out(places: Places) -> FloatArray:
@@ -55,7 +55,7 @@ class _Spread(ArgumentMeasure, ABC):
     def _leave_out(
         self, counts: NDArray[Any], totals: NDArray[Any], squares: NDArray[Any], people: IntArray
     ) -> FloatArray:
-        """S7: from the group's totals less the individual's own, exactly."""
+        """Return the effects from the group's totals minus the individual's own, exactly (S7)."""
         count, total, square = (exact_total(own, people) for own in (counts, totals, squares))
         here = variance(count, total, square)
         own = zip(counts.tolist(), totals.tolist(), squares.tolist(), strict=True)
@@ -63,7 +63,7 @@ class _Spread(ArgumentMeasure, ABC):
 
     @abstractmethod
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
-        """Return how far the measure falls from one variance, in quarter square steps, to each of the others."""
+        """Return how far the measure falls from one variance to each of the others, all in quarter square steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Variance(_Spread):
         return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return w²/4, whoever is in the table."""
+        """Return w²/4, however many people are in the table."""
         return math.ceil((self.argument.width * self.unit / 2) ** 2 / self.grid)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -107,7 +107,7 @@ class Deviation(_Spread):
         return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return w/2, whoever is in the table."""
+        """Return w/2, however many people are in the table."""
         return math.ceil(self.argument.width * self.unit / 2 / self.grid)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -128,5 +128,5 @@ def _measure_variance(centred: IntArray, people: IntArray) -> Fraction:
 
 
 def variance(count: int, total: int, squares: int) -> Fraction:
-    """Return the variance from count, Σ and Σ² of centred half steps; of nothing it is 0 (C6)."""
+    """Return the variance from count, Σ and Σ² of centred half steps; 0 where there are no values (C6)."""
     return Fraction(count * squares - total * total, count * count) if count else Fraction(0)

@@ -1,7 +1,7 @@
 """The values around a quantile: all that it can become when one individual's rows are left out (C3).
 
 Leaving out up to m rows moves a quantile's rank by at most m, so that values further away can be moved to the border
-without changing any outcome. Trees for any engine to transpile.
+without changing any outcome. Gives trees that can be transpiled for any engine.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def is_near(
 class NearValues(Joined):
     """An individual's values, clamped to those around a quantile of their group.
 
-    Where these are few, they are counted in columns of their own; otherwise they stand in one text.
+    Where these are few, they are counted in columns of their own; otherwise they are listed in one text.
     """
 
     fraction: Fraction
 
     def near_query(self, rows: UnitRows) -> exp.Select:
-        """Find the values around the quantile, per group (C3).
+        """Write the query for the values around the quantile, per group (C3).
 
-        Beside each value v: how often it stands there (c), how many values there are up to it, and how many in all.
+        Beside each value v it gives how often v occurs (c), how many values there are up to v, and how many in all.
         """
         groups = rows.key_columns()[1:]
         histogram = (
@@ -78,9 +78,9 @@ class NearValues(Joined):
         return found.from_(_ranked(histogram, groups).subquery("ranked")).where(near)
 
     def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
-        """Find the values around the quantile in one row, under these names for each group, in order.
+        """Write the query for the values around the quantile in one row, under these names for each group, in order.
 
-        They are looked up again where they are needed: a value of the data never stands in the text of a query, which
+        They are queried again where they are needed: a value of the data never appears in the text of a query, which
         servers write to their logs.
         """
         groups = rows.key_columns()[1:]
@@ -102,7 +102,7 @@ class NearValues(Joined):
         return exp.select(*columns).from_(placed.subquery("placed"))
 
     def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
-        """Count how often an individual has the value at this place, or one beyond the border."""
+        """Write the count of an individual's values that equal the one at this place, or lie beyond the border."""
         if len(places) == 1:
             return exp.Count(this=value)
         kind = exp.LTE if at == 0 else exp.GTE if at == len(places) - 1 else exp.EQ
@@ -110,7 +110,7 @@ class NearValues(Joined):
         return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
 
     def query(self, rows: UnitRows) -> exp.Select:
-        """List an individual's values as ``valuextimes,…``, clamped to those around the quantile."""
+        """Write the query for an individual's values as ``valuextimes,…``, clamped to those around the quantile."""
         groups, keys = rows.key_columns()[1:], rows.keys
         borders = exp.select(
             *[group.copy() for group in groups],
@@ -141,7 +141,7 @@ class NearValues(Joined):
 
 
 def _ranked(histogram: exp.Select, groups: Sequence[exp.Expression]) -> exp.Select:
-    """Add to the histogram how many values stand up to each one, and how many there are."""
+    """Add to the histogram how many values there are up to each one, and how many in all."""
     upto = exp.Window(
         this=exp.Sum(this=exp.column("c")),
         partition_by=[group.copy() for group in groups],

@@ -1,4 +1,4 @@
-"""Where the noise of a measure lives: the grid, and sensitivities in whole steps of it (M1). Public facts only."""
+"""The grid of a measure's noise, and sensitivities in whole steps of it (M1). Public facts only."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 OFF_GRID_STEPS = 2**20  # M1: what is on no grid is put on one of Δ / 2²⁰
-FINEST_STEPS = 2**40  # a Δ of more steps than this gains nothing, and leaves no room for its noise
-LARGEST_TOTAL = 2**60  # what OpenDP's 64-bit integers hold with room for noise
-UNDECLARED_PEOPLE = 2**30  # reckoned with where no number of individuals is declared
+FINEST_STEPS = 2**40  # a Δ of more steps than this gains nothing, and leaves too few bits for its noise
+LARGEST_TOTAL = 2**60  # what OpenDP's 64-bit integers hold, with bits to spare for noise
+UNDECLARED_PEOPLE = 2**30  # assumed where no number of individuals is declared
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What schema and GROUP BY declare: m rows per individual, how many individuals (or None), how many groups."""
+    """The public facts behind sensitivities: m rows per individual, individuals (None if undeclared), groups."""
 
     rows: int
     individuals: int | None
@@ -24,8 +24,8 @@ class Facts:
 def noise_grid(unit: Fraction, largest: int, facts: Facts) -> Fraction:
     """Return the unit itself, or a power-of-two multiple of it.
 
-    Coarser than the unit when n people, or the noise of a small ε, could leave 64 bits. ``largest`` is how many units
-    one individual can move.
+    The grid is coarser than the unit when n people, or the noise of a small ε, could leave 64 bits. ``largest``: by how
+    many units one individual can move the total.
     """
     people = facts.individuals or UNDECLARED_PEOPLE
     grid = unit
@@ -35,5 +35,5 @@ def noise_grid(unit: Fraction, largest: int, facts: Facts) -> Fraction:
 
 
 def on_grid(delta: Fraction, grid: Fraction) -> float:
-    """Return Δ in whole steps of the noise grid, up: rounding a total to a coarser grid can add to what one moves."""
+    """Return Δ rounded up to whole steps of the noise grid: rounding totals to a coarser grid can increase it."""
     return float(math.ceil(delta / grid) * grid)

@@ -1,4 +1,4 @@
-"""MIN, MAX, MEDIAN and quantiles: order statistics, of which leaving somebody out reads a few neighbours (C3, S3)."""
+"""MIN, MAX, MEDIAN and quantiles: order statistics. Leaving somebody out depends on a few neighbours only (C3, S3)."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Quantile(Reducible, Bounded):
 
     @property
     def is_on_grid(self) -> bool:
-        """Tell whether it is MIN or MAX, which are on the half grid."""
+        """Return whether the quantile is MIN or MAX, which are on the half grid."""
         return self.fraction in (0, 1)
 
-    # ------------------------------------------------------------ its answer
+    # ------------------------------------------------------------ answer
 
     def total(self) -> exp.Expression | None:
-        """Return None: it is no total."""
+        """Return None: a quantile is no total."""
         return None
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -88,7 +88,7 @@ class Quantile(Reducible, Bounded):
 
     @property
     def reduced_name(self) -> str:
-        """Return the column of values that are clamped to those around the quantile."""
+        """Return the name of the column of values that are clamped to those around the quantile."""
         return f"{self.column_name}_q{self.nth}"
 
     @classmethod
@@ -117,7 +117,7 @@ class Quantile(Reducible, Bounded):
         return Reduction((ranks, borders), clamped)
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        """C3: without a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th."""
+        """Apply C3: without a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th."""
         ordered, where = _sort(values, people)
         total = int(ordered.upto[-1])
         whole, part = _rank(self.fraction, total)
@@ -133,7 +133,7 @@ class Quantile(Reducible, Bounded):
         return ((before - after) * float(self.unit))[where]
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Test for a value; the outermost of those that are kept stand for everything beyond them."""
+        """Write the test for a value; the lowest and the highest kept value stand for everything beyond them."""
         tree = wrap(self.argument.tree.copy())
         if not seen.reduced:
             return exp.EQ(this=tree, expression=whole_number(seen.value))
@@ -147,19 +147,19 @@ class Quantile(Reducible, Bounded):
     # ------------------------------------------------------------ individuals with several rows
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the individual's values around the quantile."""
+        """Return the field of the individual's values around the quantile."""
         return (self._near_values(),)
 
     def _near_values(self) -> NearValues:
         return NearValues(f"v{self.position}_{self.nth}", (self.position, 5, self.nth), self.fraction)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the quantile of the group, less that without all of the individual's values."""
+        """Return the quantile of the group minus the quantile without all of the individual's values."""
         field = self._near_values()
         codes, lists = entries.whole(field), entries.values[field.name]
 
         def leave_out(places: Places) -> FloatArray:
-            """C3, in one group: individuals with the same values are left out once."""
+            """Return the effects in one group (C3); individuals with the same values are computed once."""
             distinct, where = np.unique(codes[places], return_inverse=True)
             own = [lists[code] for code in distinct]
             people = np.zeros(len(distinct), dtype=np.int64)

@@ -20,7 +20,7 @@ from dosimeter.measures.units import Entries, UnitField, add_own, add_own_centre
 
 @dataclass(frozen=True, slots=True)
 class _AnySum(ArgumentMeasure, Total):
-    """A sum of whole steps: whoever goes takes their own part along, and nothing else changes."""
+    """A sum of whole steps: leaving somebody out removes their own part, and nothing else changes."""
 
     depends_on: ClassVar[Dependence | None] = None
     by_group: ClassVar[bool] = False
@@ -45,7 +45,7 @@ class Sum(_AnySum):
         return cls(label, argument.unit, grid, delta, delta, argument)
 
     def total(self) -> exp.Expression:
-        """Add the values up."""
+        """Write the sum of the values."""
         return exact_sum(self.argument.tree.copy())
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -59,11 +59,11 @@ class Sum(_AnySum):
         return self._worth(values)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the individual's own total."""
+        """Return the field of the individual's own total."""
         return (add_own(self.argument, self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the individual's own total."""
+        """Return each individual's own total."""
         return self._worth(entries.whole(add_own(self.argument, self.position)))
 
 
@@ -81,7 +81,7 @@ class CentredSum(_AnySum):
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
 
     def total(self) -> exp.Expression:
-        """Add up the distances from the middle."""
+        """Write the sum of the distances from the middle."""
         return exact_sum(self.argument.centred(self.argument.tree.copy()))
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -95,11 +95,11 @@ class CentredSum(_AnySum):
         return self._worth(self._centre(values))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the individual's own centred total."""
+        """Return the field of the individual's own centred total."""
         return (add_own_centred(self.argument, self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the individual's own centred total."""
+        """Return each individual's own centred total."""
         return self._worth(entries.whole(add_own_centred(self.argument, self.position)))
 
 
@@ -117,7 +117,7 @@ class CentredSquares(_AnySum):
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
 
     def total(self) -> exp.Expression:
-        """Add up the squares of the distances from the middle."""
+        """Write the sum of the squared distances from the middle."""
         return exact_sum(self._square(self.argument.tree.copy()))
 
     def _square(self, value: exp.Expression) -> exp.Expression:
@@ -135,16 +135,16 @@ class CentredSquares(_AnySum):
         return self._worth(exact_squares(self._centre(values)))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the individual's own sum of squares."""
+        """Return the field of the individual's own sum of squares."""
         return (add_own_squares(self.argument, self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the individual's own sum of squares."""
+        """Return each individual's own sum of squares."""
         return self._worth(entries.whole(add_own_squares(self.argument, self.position)))
 
 
 def _find_grid(unit: Fraction, largest: int, facts: Facts) -> tuple[Fraction, float]:
-    """Return the noise grid and the sensitivity of a centred sum of which one individual moves so many units."""
+    """Return the noise grid and the sensitivity of a centred sum that one individual moves by so many units."""
     if largest >= LARGEST_TOTAL:
         raise OverflowError
     grid = noise_grid(unit, largest, facts)

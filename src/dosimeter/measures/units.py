@@ -1,4 +1,4 @@
-"""What a profile holds of an individual with several rows, and how a measure reads it. Trees and arrays, no data.
+"""The fields that a profile holds of an individual with several rows. Works on trees and arrays; reads no data.
 
 All that an individual contributes to one declared group is an *entry*: a few fields.
 """
@@ -29,7 +29,7 @@ ROWS = "rows_total"
 
 @dataclass(frozen=True, slots=True)
 class UnitRows:
-    """The rows that meet the WHERE and stand in a declared group, for queries over them.
+    """The rows that meet the WHERE and belong to a declared group, for queries over them.
 
     ``select`` gives those that pass further tests, with the columns ``keys`` (the individual, and the group if there
     is one) and the arguments a0, a1 …. ``most`` is how many rows an individual has at most.
@@ -40,20 +40,20 @@ class UnitRows:
     most: int
 
     def key_columns(self) -> list[exp.Expression]:
-        """Write the columns that tell an entry."""
+        """Write the columns that identify an entry."""
         return [exp.column(key) for key in self.keys]
 
 
 @dataclass(frozen=True, slots=True)
 class UnitField(ABC):
-    """One field of an entry. Fields stand in the order of ``place``: argument, rank, number among its like."""
+    """One field of an entry. Fields are in the order of ``place``: argument, rank, number among its kind."""
 
     name: str
     place: tuple[int, int, int]
 
     @abstractmethod
     def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write what is read of every row, or of those alone that pass a test."""
+        """Write what is read of every row, or only of the rows that pass a test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ArgumentField(UnitField, ABC):
         return exp.column(f"a{self.place[0]}")
 
     def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write the argument of every row, or of those alone that pass a test."""
+        """Write the argument of every row, or only of the rows that pass a test."""
         return self.column if inside is None else exp.Case(ifs=[exp.If(this=inside.copy(), true=self.column)])
 
 
@@ -81,28 +81,28 @@ class Tally(UnitField, ABC):
 
 @dataclass(frozen=True, slots=True)
 class RowCount(Tally):
-    """How many rows the individual has."""
+    """The number of the individual's rows."""
 
     name: str = ROWS
     place: tuple[int, int, int] = (-1, 0, 0)
 
     def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write what every row has, or what those have that pass a test."""
+        """Write what is counted: every row, or only the rows that pass a test."""
         if inside is None:
             return exp.Star()
         return exp.Case(ifs=[exp.If(this=inside.copy(), true=exp.Literal.number(1))])
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Count them."""
+        """Write the count."""
         return exp.Count(this=value)
 
 
 @dataclass(frozen=True, slots=True)
 class PresentCount(ArgumentField, Tally):
-    """How many of the individual's values are not NULL."""
+    """The number of the individual's values that are not NULL."""
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Count them."""
+        """Write the count."""
         return exp.Count(this=value)
 
 
@@ -113,7 +113,7 @@ class OwnTotal(ArgumentField, Tally):
     argument: Argument
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Add them up."""
+        """Write the sum."""
         return _add_up(value, self.argument.largest, rows)
 
 
@@ -124,7 +124,7 @@ class OwnCentredTotal(ArgumentField, Tally):
     argument: Argument
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Add them up."""
+        """Write the sum of the centred values."""
         return _add_up(self.argument.centred(value), self.argument.width, rows)
 
 
@@ -135,7 +135,7 @@ class OwnSquares(ArgumentField, Tally):
     argument: Argument
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Add them up."""
+        """Write the sum of the squares of the centred values."""
         largest = self.argument.width**2
         centred: exp.Expression = exp.Paren(this=self.argument.centred(value))
         if largest >= LARGEST_SQUARE:
@@ -153,28 +153,28 @@ def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
 
 
 def count_present(position: int) -> PresentCount:
-    """Return the field n of an argument."""
+    """Return the field n of an argument: how many values are not NULL."""
     return PresentCount(f"n{position}", (position, 0, 0))
 
 
 def add_own(argument: Argument, position: int) -> OwnTotal:
-    """Return the field t of an argument."""
+    """Return the field t of an argument: the total."""
     return OwnTotal(f"t{position}", (position, 1, 0), argument)
 
 
 def add_own_centred(argument: Argument, position: int) -> OwnCentredTotal:
-    """Return the field s of an argument."""
+    """Return the field s of an argument: the centred total."""
     return OwnCentredTotal(f"s{position}", (position, 2, 0), argument)
 
 
 def add_own_squares(argument: Argument, position: int) -> OwnSquares:
-    """Return the field q of an argument."""
+    """Return the field q of an argument: the sum of centred squares."""
     return OwnSquares(f"q{position}", (position, 3, 0), argument)
 
 
 @dataclass(frozen=True, slots=True)
 class Joined(ArgumentField, ABC):
-    """What a query of its own finds of an individual, joined to the other fields."""
+    """A field that a query of its own computes, joined to the other fields."""
 
     @abstractmethod
     def query(self, rows: UnitRows) -> exp.Select:
@@ -182,14 +182,14 @@ class Joined(ArgumentField, ABC):
 
     @abstractmethod
     def nothing(self) -> exp.Expression:
-        """Write what an entry has that the query does not find."""
+        """Write the value for an entry that the query does not find."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entries:
     """The entries of a unit profile: their group, how many individuals have each, and their fields. Private.
 
-    A field that lists values holds numbers of ``values``.
+    For a field that lists values, ``fields`` holds indices into ``values``.
     """
 
     group: IntArray
@@ -206,7 +206,7 @@ class Entries:
         return self.fields[field.name].astype(np.float64)
 
     def by_group(self, effects: Callable[[Places], FloatArray]) -> FloatArray:
-        """Return effects that depend on the rest of the group: they are asked for one group after the other."""
+        """Return effects that depend on the rest of the group, computed one group after the other."""
         result = np.zeros(len(self.group))
         ordered = np.argsort(self.group, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
