@@ -1,4 +1,4 @@
-"""From SQL and a Schema to a QueryPlan, or a refusal that names the clause.
+"""Plan queries: from SQL and a Schema to a QueryPlan, or a refusal that names the clause.
 
 Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
 """

@@ -44,11 +44,11 @@ from dosimeter.sql import (
     refusal,
 )
 
-Read = tuple[tuple[object, ...], "Estimate"]  # what tells the estimate from others, and the estimate
+Read = tuple[tuple[object, ...], "Estimate"]  # the key that distinguishes the estimate from others, and the estimate
 
 
 def as_aggregate(node: exp.Expression) -> bool:
-    """Whether the node is one aggregate as it may stand in a SELECT list (with or without FILTER)."""
+    """Return whether the node is one aggregate as it may stand in a SELECT list (with or without FILTER)."""
     if isinstance(node, (exp.Filter, exp.WithinGroup)):
         return as_aggregate(node.this)
     return type(node) in AGGREGATES
@@ -63,7 +63,7 @@ class Measured:
 
 @dataclass(slots=True)
 class _Source:
-    """One expression inside aggregates. It is profiled by value when anything needs the value."""
+    """One expression inside aggregates. It is profiled by value when some aggregate needs the value."""
 
     tree: exp.Expression
     label: str
@@ -73,7 +73,10 @@ class _Source:
 
 @dataclass(slots=True)
 class Aggregates:
-    """Collects aggregates in the order they are met, sharing what is the same."""
+    """A collector of aggregates, in the order in which they are met; equal ones are shared.
+
+    ``direct``: whether a sensitivity is given by hand, so that an aggregate is measured as one number.
+    """
 
     schema: Schema
     scope: Scope
@@ -85,7 +88,7 @@ class Aggregates:
     _estimates: dict[tuple[object, ...], Estimate] = field(default_factory=dict)
 
     def default_name(self, node: exp.Expression) -> str | None:
-        """count for COUNT(*), sum_pay for SUM(pay); None for anything more involved."""
+        """Return a default name: count for COUNT(*), sum_pay for SUM(pay); None for anything more involved."""
         aggregate = AGGREGATES.get(type(node))
         if aggregate is None:
             return None
@@ -97,7 +100,7 @@ class Aggregates:
         return aggregate.column
 
     def add(self, node: exp.Expression) -> int:
-        """The number of the estimate that this aggregate becomes."""
+        """Add an aggregate and return the number of its estimate."""
         label = clause_of(node)
         bare, condition = self._unfilter(node)
         aggregate = AGGREGATES.get(type(bare))
@@ -108,7 +111,7 @@ class Aggregates:
         return list(self._estimates).index(key)
 
     def finish(self) -> Measured:
-        """Return what was collected. Only now every argument is known: COUNT(pay) reads what SUM(pay) profiles."""
+        """Return what was collected. Only now is every argument known: COUNT(pay) reads what SUM(pay) profiles."""
         positions = {key: at for at, key in enumerate(self._sources)}
         arguments = tuple(_argument(source, self.schema) for source in self._sources.values())
         met: dict[tuple[type[Measure], int], int] = {}
@@ -124,13 +127,13 @@ class Aggregates:
 
     @property
     def facts(self) -> Facts:
-        """Return what sensitivities depend on beside the bounds."""
+        """Return the public facts that sensitivities depend on, besides the bounds."""
         return Facts(self.schema.max_rows_per_unit, self.schema.individuals, self.groups)
 
     # ------------------------------------------------------------ reading the argument
 
     def _unfilter(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression | None]:
-        """COUNT(x) FILTER (WHERE p) is COUNT(CASE WHEN p THEN x END)."""
+        """Separate an aggregate from its FILTER: COUNT(x) FILTER (WHERE p) is COUNT(CASE WHEN p THEN x END)."""
         if isinstance(node, exp.WithinGroup):
             order = node.expression.expressions if isinstance(node.expression, exp.Order) else []
             if not isinstance(node.this, exp.PercentileCont) or len(order) != 1 or order[0].args.get("desc"):
@@ -162,7 +165,7 @@ class Aggregates:
         return key
 
     def _value(self, node: exp.Expression | None, condition: exp.Expression | None, label: str) -> tuple[str, Argument]:
-        """Return the source of an aggregate over values, and these on their grid."""
+        """Return the source of an aggregate over values, and the values on their grid."""
         key = self._source(node, condition, label)
         source = self._sources[key]
         if source.gridded is None:
@@ -170,7 +173,7 @@ class Aggregates:
         return key, _on_grid(source.gridded, source.label)
 
     def _measure(self, measure: Measure, source: str = "") -> int:
-        """Return the number of a measure; the same one over the same source is taken once."""
+        """Return the number of a measure; the same measure over the same source is added once."""
         key = (type(measure), source, *measure.parameters)
         self._measures.setdefault(key, (measure, source))
         return list(self._measures).index(key)
@@ -178,7 +181,7 @@ class Aggregates:
     # ------------------------------------------------------------ one aggregate each
 
     def read_count(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
-        """COUNT(*), COUNT(x) and COUNT(DISTINCT x)."""
+        """Read COUNT(*), COUNT(x) and COUNT(DISTINCT x)."""
         expect_only(node, "this")
         argument = node.this
         if argument is None:
@@ -205,7 +208,7 @@ class Aggregates:
         label: str,
         over: Callable[[Argument, str, Facts], Measure],
     ) -> Read:
-        """A total over values that is one measure, such as SUM(x)."""
+        """Read a total over values that is one measure, such as SUM(x)."""
         expect_only(node, "this")
         source, argument = self._value(node.this, condition, label)
         if argument.largest == 0:
@@ -215,7 +218,7 @@ class Aggregates:
         return _identity(self._measure(measure, source), label, integer=integer)
 
     def read_mean(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
-        """AVG(x): one number by hand (S7) or with a floor on rows (S2), otherwise through sums."""
+        """Read AVG(x): one number by hand (S7) or with a floor on rows (S2), otherwise through sums."""
         expect_only(node, "this")
         source, argument = self._spread_value(node, condition, label)
         if self.direct:
@@ -226,7 +229,7 @@ class Aggregates:
         return self._through_sums(source, argument, label, EstimateKind.MEAN, CentredSum)
 
     def read_variance(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
-        """VAR_POP(x): one number by hand (S7), otherwise through sums (S2)."""
+        """Read VAR_POP(x): one number by hand (S7), otherwise through sums (S2)."""
         expect_only(node, "this")
         source, argument = self._spread_value(node, condition, label)
         if self.direct:
@@ -234,7 +237,7 @@ class Aggregates:
         return self._through_sums(source, argument, label, EstimateKind.VARIANCE, CentredSum, CentredSquares)
 
     def read_deviation(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
-        """STDDEV_POP(x): one number by hand (S7), otherwise through sums (S2)."""
+        """Read STDDEV_POP(x): one number by hand (S7), otherwise through sums (S2)."""
         expect_only(node, "this")
         source, argument = self._spread_value(node, condition, label)
         if self.direct:
@@ -244,13 +247,13 @@ class Aggregates:
     def read_quantile(
         self, node: exp.Expression, condition: exp.Expression | None, label: str, fraction: Fraction
     ) -> Read:
-        """MIN, MAX, MEDIAN and QUANTILE_CONT."""
+        """Read MIN, MAX, MEDIAN and QUANTILE_CONT."""
         expect_only(node, "this", *(("expression",) if isinstance(node, exp.PercentileCont) else ()))
         source, argument = self._spread_value(node, condition, label)
         measure = Quantile.over(argument, label, self.facts, fraction)
         return _within_bounds(self._measure(measure, source), label, argument)
 
-    # ------------------------------------------------------------ what several share
+    # ------------------------------------------------------------ steps that several share
 
     def _present(self, source: str) -> Argument:
         """Return an argument of which only presence is known so far; ``finish`` gives the measure its final one."""
@@ -260,7 +263,7 @@ class Aggregates:
         return self._measure(Count.over(self._present(source), label, self.facts), source)
 
     def _spread_value(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> tuple[str, Argument]:
-        """Return the source and values of an aggregate that can only change if its values can differ."""
+        """Return the source and the values of an aggregate; refuse it if its values cannot differ."""
         source, argument = self._value(node.this, condition, label)
         if argument.width == 0:
             raise _refuse_constant(label)
@@ -274,7 +277,7 @@ class Aggregates:
         how: EstimateKind,
         *sums: type[CentredSum] | type[CentredSquares],
     ) -> Read:
-        """S2: COUNT and centred sums are measured, and the rest is post-processing."""
+        """Return an estimate from COUNT and centred sums: these are measured, the rest is post-processing (S2)."""
         positions = [self._count_present(source, f"COUNT({argument.label})")]
         for each in sums:
             try:
@@ -344,12 +347,12 @@ class Aggregate:
 
 
 def _total(over: Callable[[Argument, str, Facts], Measure]) -> Callable[..., Read]:
-    """Return how a total over values is read that is one measure."""
+    """Return a reader for a total over values that is one measure."""
     return lambda aggregates, node, condition, label: aggregates.read_total(node, condition, label, over)
 
 
 def _quantile(of: Callable[[exp.Expression], Fraction]) -> Callable[..., Read]:
-    """Return how a quantile is read of which the fraction is found in its node."""
+    """Return a reader for a quantile whose fraction is found in its node."""
     return lambda aggregates, node, condition, label: aggregates.read_quantile(node, condition, label, of(node))
 
 

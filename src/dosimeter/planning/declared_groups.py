@@ -19,7 +19,7 @@ MAX_POINTS = 1_000_000
 
 
 def declared_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
-    """A plain column's declared values in their order, or what the expression gives over its columns' domains."""
+    """Return a plain column's declared values in order, or what the expression gives over its columns' domains."""
     if isinstance(checked.tree, exp.Column):
         return _domain(schema.columns[checked.tree.name], source, checked.tree)
     if checked.type is Type.NUMBER:
@@ -58,7 +58,7 @@ def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[S
 
 
 def _listed_values(checked: Checked) -> tuple[Scalar, ...] | None:
-    """What a condition, or a CASE with nothing but constants in its branches, can give, whatever it looks at."""
+    """Return what a condition, or a CASE with only constants in its branches, can give; None for other expressions."""
     if checked.type is Type.BOOLEAN:
         return (False, True)
     tree = checked.tree.unnest()
@@ -72,7 +72,7 @@ def _listed_values(checked: Checked) -> tuple[Scalar, ...] | None:
 
 
 def _count_values(column: Column) -> float:
-    """How many values a column is declared to have, NULL among them; infinity when there is no list."""
+    """Return how many values a column is declared to have, including NULL; infinity when there is no list."""
     match column.type:
         case ColumnType.BOOLEAN:
             return 3
@@ -131,7 +131,7 @@ def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> tup
 
 
 def _is_read_by_day(tree: exp.Expression, name: str) -> bool:
-    """Whether the moment within the day cannot matter: the column stands only inside DATE_TRUNC and date parts."""
+    """Return whether the time of day cannot matter: the column stands only inside DATE_TRUNC and date parts."""
     parents = [node.parent for node in tree.find_all(exp.Column) if node.name == name]
     return all(
         isinstance(parent, exp.TimestampTrunc) or (isinstance(parent, exp.Extract) and parent.this.name != "HOUR")
@@ -143,7 +143,7 @@ _PART_VALUES = {"QUARTER": (1, 4), "MONTH": (1, 12), "DAY": (1, 31), "HOUR": (0,
 
 
 def _date_part_values(tree: exp.Expression, schema: Schema) -> tuple[Scalar, ...] | None:
-    """A date part alone has the same values whatever the bounds, but for the year, which follows them."""
+    """Return the values of a date part, None for other expressions. Only the years depend on the bounds."""
     if not (isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Extract)):
         return None
     part = str(tree.this.this.name)

@@ -1,4 +1,4 @@
-"""What a plan would measure, as plain values: for ``dosimeter explain`` and the analyst's page. Public facts only."""
+"""Explain what a plan would measure: for ``dosimeter explain`` and the analyst's page. Gives public facts only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dosimeter.sql import note_unlisted
 
 @dataclass(frozen=True, slots=True)
 class ExplainedMeasure:
-    """One noisy number per group: what is measured, how far one individual can move it, and where its noise lives."""
+    """One noisy number per group: what is measured, how far one individual can move it, and the grid of its noise."""
 
     measure: str
     kind: str
@@ -23,7 +23,7 @@ class ExplainedMeasure:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a query would measure: all that SQL and schema decide, nothing of the data.
+    """An explanation of what a query would measure: all that SQL and schema decide, nothing of the data.
 
     ``groups`` and ``k`` (noisy numbers in all) are None where the groups are those observed in the data.
     ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
@@ -97,13 +97,13 @@ def note_singled_out(plan: QueryPlan) -> list[str]:
 
 
 def list_conditions(plan: QueryPlan) -> list[Any]:
-    """Every tree of the plan in which the analyst may have written a value."""
+    """Return every tree of the plan in which the analyst may have written a value."""
     arguments = (argument.tree for argument in plan.arguments)
     return [plan.where, *(group.tree for group in plan.groups), *arguments]
 
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:
-    """Numbers that stay within bounds of their own, where Laplace noise at ε = 1 does not."""
+    """Yield a sentence for each number whose Laplace noise at ε = 1 is larger than the range of its bounds."""
     mechanism = Laplace()
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
     weights = plan.weights(mechanism.norm)

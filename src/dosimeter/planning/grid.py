@@ -1,8 +1,8 @@
-"""What stands inside SUM, AVG, MIN …: bounds by interval arithmetic (S9) and exact integers on a grid (S8, C5).
+"""Arguments of SUM, AVG, MIN …: bounds by interval arithmetic (S9) and exact integers on a grid (S8, C5).
 
 Takes a checked row-wise tree; gives a tree of integers, its bounds and what one step is worth. Every column is
 clamped to its declared bounds and put on its grid first, so the bounds of the whole expression hold for any data,
-and from there on only integers are added and multiplied: no engine gets to round.
+and from there on only integers are added and multiplied, so that no engine rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dosimeter.errors import QueryError
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import DATE_PARTS, as_bigint, as_double, clause_of, column_tree, refusal, wrap
 
-LARGEST = 2**62  # what 64-bit integers hold, with room to be doubled
+LARGEST = 2**62  # what 64-bit integers hold even when it is doubled
 LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer
 SMALLEST_UNIT, LARGEST_UNIT = Fraction(1, 10**60), Fraction(10**60)
 
@@ -40,7 +40,7 @@ class Gridded:
 
 
 def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """``aggregate`` is how the analyst wrote it, for messages."""
+    """Return a row-wise tree on its grid. ``aggregate`` is the aggregate as the analyst wrote it, for messages."""
     try:
         return _compile(tree, schema, aggregate)
     except OverflowError:
@@ -137,7 +137,7 @@ def _clamped(
     steps: tuple[int, int],
     unit: Fraction = Fraction(1),
 ) -> Gridded:
-    """CASE, because LEAST and GREATEST skip NULL (C5)."""
+    """Clamp a tree to its bounds, by a CASE because LEAST and GREATEST skip NULL (C5)."""
     branches = [
         exp.If(this=exp.Is(this=raw.copy(), expression=exp.Null()), true=exp.Null()),
         exp.If(this=exp.LT(this=raw.copy(), expression=ends[0]), true=_whole(steps[0])),

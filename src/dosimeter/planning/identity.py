@@ -1,9 +1,9 @@
-"""Say what a plan measures, whatever the query's wording. Takes a QueryPlan; gives a digest. Touches no data.
+"""Identify what a plan measures, however the query is worded. Takes a QueryPlan; gives a digest. Touches no data.
 
 Two queries with the same digest measure the same numbers: aliases, the order of columns, HAVING, ORDER BY and LIMIT do
 not count, and conditions are compared by a normal form, so that ``AND 1 = 1``, turned comparisons and double negation
-make no difference. The ledger records looks by it (G1). Queries that only a proof could show to be the same may still
-have two digests.
+make no difference. The ledger records looks under this digest (G1). Queries that only a proof could show to be the same
+may still have two digests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def digest_measured(plan: QueryPlan) -> str:
             [plan.declared, plan.hand_sensitivity],
         ]
     except RecursionError:
-        return plan.digest  # by its text, where it is nested too deeply to be looked through
+        return plan.digest  # nested too deeply to be compared: the digest of its text
     return hashlib.sha256(_write(content).encode()).hexdigest()
 
 
@@ -58,9 +58,6 @@ def _form_measure(measure: Measure) -> Form:
 
 def _write(form: object) -> str:
     return json.dumps(form, ensure_ascii=False, separators=(",", ":"))
-
-
-# ---------------------------------------------------------------- the normal form of a tree
 
 
 def _normal(tree: exp.Expression) -> Form:
@@ -92,7 +89,7 @@ def _normal(tree: exp.Expression) -> Form:
 
 
 def _parts(tree: exp.Expression) -> list[Any]:
-    """Return every argument that says something, by its name."""
+    """Return every argument that is set, with its name."""
     found: list[Any] = []
     for name, value in sorted(tree.args.items()):
         if isinstance(value, exp.Expression):
@@ -127,7 +124,7 @@ def _normal_connector(tree: exp.Expression) -> Form:
 
 
 def _connect(kind: Literal["And", "Or"], forms: list[Form]) -> Form:
-    """Return AND or OR over these, without order, repetition, and parts that change nothing."""
+    """Return AND or OR over these forms, without order, repetition, and parts that change nothing."""
     neutral, decisive = (_TRUE, _FALSE) if kind == "And" else (_FALSE, _TRUE)
     parts: dict[str, Form] = {}
     for form in forms:
@@ -155,7 +152,7 @@ def _normal_binary(tree: exp.Binary) -> Form:
 
 
 def _negate(form: Form) -> Form:
-    """Return NOT in front of a form: of a comparison the opposite one, which is NULL where it is."""
+    """Return the negation of a form: for a comparison the opposite one, which is NULL in the same cases."""
     match form:
         case ["true"]:
             return _FALSE
@@ -176,7 +173,7 @@ def _negate(form: Form) -> Form:
 
 
 def _settle(tree: exp.Expression) -> Form | None:
-    """Return the truth of a condition in which no column stands; None for anything else."""
+    """Return the truth value of a condition without columns; None for anything else."""
     if not isinstance(tree, _CONDITIONS) or tree.find(exp.Column) is not None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What stands in FROM: one table, or tables joined so that every joined row still belongs to one individual.
+"""The tables of FROM: one, or several joined so that every joined row still belongs to one individual.
 
 Takes the parsed FROM and JOINs and the Schema; gives a Scope in which every column has one meaning, the joins, and
 the schema of the joined rows. A join that could multiply an individual's rows beyond what the schema bounds is
@@ -20,9 +20,9 @@ from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_on
 
 @dataclass(frozen=True, slots=True)
 class JoinedScope(Scope):
-    """A Scope over several tables. ``prefixes``: what a table goes by → what its columns' names start with.
+    """A Scope over several tables. ``prefixes``: by a table's name or alias, what its columns' names start with.
 
-    ``merged``: columns that USING made one with a column of an earlier table, and that a bare name does not mean.
+    ``merged``: columns that USING merged with a column of an earlier table; a bare name never means these.
     """
 
     prefixes: Mapping[str, str]
@@ -58,7 +58,7 @@ class Sources:
 
 
 def scope_of(plan: QueryPlan) -> Scope:
-    """What names mean in the rows of a plan: a FILTER is asked of these, without the query's own aliases."""
+    """Return what names mean in the rows of a plan, without the query's own aliases: FILTERs are resolved in it."""
     names = frozenset({plan.table.lower(), plan.table.rsplit(".", 1)[-1].lower()})
     if not plan.joins:
         return Scope(plan.schema, names)
@@ -74,13 +74,13 @@ def scope_of(plan: QueryPlan) -> Scope:
 
 
 def find_column(plan: QueryPlan, name: str) -> Column:
-    """A column of the plan's rows, by its full name, or by its bare one where just one table has it."""
+    """Return a column of the plan's rows, by its full name, or by its bare one where just one table has it."""
     full = next((column for known, column in plan.schema.columns.items() if known.lower() == name.lower()), None)
     return scope_of(plan).resolve(exp.column(exp.to_identifier(name, quoted=True))) if full is None else full
 
 
 def list_unit_columns(plan: QueryPlan) -> set[str]:
-    """The columns that say whose row it is, in every table, and those that a join makes equal to one of them."""
+    """Return the columns that say whose row it is, in every table, and those that a join makes equal to one of them."""
     found = {plan.schema.unit}
     for join in plan.joins:
         if join.table.unit is not None:
@@ -90,7 +90,7 @@ def list_unit_columns(plan: QueryPlan) -> set[str]:
 
 
 def list_identifying(plan: QueryPlan) -> set[str]:
-    """Return what identifies people in the rows of a plan: columns that say so, and those that say whose row it is."""
+    """Return the columns that identify people in a plan's rows: those so marked, and those that say whose row it is."""
     marked = {name for name, column in plan.schema.columns.items() if column.identifying}
     return marked | {name for name in list_unit_columns(plan) if name in plan.schema.columns}
 
@@ -102,7 +102,7 @@ def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
 
 
 def resolve_joins(select: exp.Select, base: Scope) -> Sources:
-    """The joins of a query whose first table is resolved already."""
+    """Resolve the joins of a query whose first table is resolved already."""
     written = select.args.get("joins") or []
     if not written:
         return Sources(base, (), base.schema)
@@ -132,7 +132,7 @@ def _require_new(
     prefixes: Mapping[str, str],
     schema: Schema,
 ) -> None:
-    """Every table once, and every name for one table."""
+    """Refuse a table that is joined twice, and a name that already stands for something else."""
     if any(join.table.name == table.name for join in joins):
         raise refusal(node, f"{table.name} is joined twice. Join each table once.")
     taken = [name for name in names if name in prefixes]
@@ -216,7 +216,7 @@ def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) ->
 
 
 def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, str], ...], base: Schema) -> int:
-    """How many joined rows one row can become: 1 through a unique public key, m of the other private table."""
+    """Return how many joined rows one row can become: 1 through a unique public key, m of the other private table."""
     if table.public:
         if table.key in {right for _, right in pairs}:
             return 1
@@ -241,7 +241,7 @@ def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, 
 def joined_relation(
     joins: tuple[Join, ...], base: exp.Expression, schema: Schema, others: Mapping[str, exp.Expression]
 ) -> exp.Expression:
-    """The rows of the base table with the joined tables' columns beside them, each under its own name."""
+    """Return the rows of the base table with the joined tables' columns beside them, each under its full name."""
     added = {f"{join.table.name}.{name}" for join in joins for name in join.table.columns}
     own = [name for name in schema.columns if name not in added]
     query = exp.select(*[_column_as("base", name, name) for name in own]).from_(_aliased(base, "base"))

@@ -1,8 +1,8 @@
 """Plan a study: SQL that cannot back a release, with a sensitivity given by hand (S7). Never opens a connection.
 
 Aggregates need no bounds and are taken as SQL defines them, over observed groups; only really leaving records out
-(``recompute``) can measure them. The allow-list is as strict as the planner's: every node is rebuilt, so only trees
-of our own making run. A study never backs a release.
+(``recompute``) can measure them. The allow-list is as strict as the planner's: every node is rebuilt, so that nothing
+of the analyst's tree runs. A study never backs a release.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StudyOutput:
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """Everything that follows from SQL and schema alone. Trees are of our own making; groups are observed (C8)."""
+    """The plan of a study: all that follows from SQL and schema alone. Trees are rebuilt; groups are observed (C8)."""
 
     sql: str
     table: str
@@ -79,16 +79,16 @@ class StudyPlan:
         return (UNDEFINED_IS_ZERO, TAKEN_AS_IT_IS)
 
     def sensitivity(self, norm: Norm) -> float:
-        """S7: the number given by hand, in either norm."""
+        """Return the sensitivity given by hand, in either norm (S7)."""
         return self.hand_sensitivity
 
     def weights(self, norm: Norm) -> FloatArray:
-        """Outputs stand unscaled beside each other, as with any sensitivity given by hand."""
+        """Return 1 for each output: they are not scaled, as with any sensitivity given by hand."""
         return np.ones(len(self.outputs))
 
 
 def plan_study(sql: str, schema: Schema, sensitivity: float) -> StudyPlan:
-    """The plan of one study, or a QueryError that names the clause."""
+    """Return the plan of one study, or raise a QueryError that names the clause."""
     options = PlanOptions(groups="observed", sensitivity=sensitivity)
     assert options.sensitivity is not None
     select = parse_select(sql)
@@ -126,9 +126,6 @@ def _columns_in(trees: Iterable[exp.Expression], schema: Schema) -> tuple[str, .
     return tuple(name for name in schema.columns if name in used)
 
 
-# ---------------------------------------------------------------- groups and outputs
-
-
 def _plan_groups(select: exp.Select, scope: Scope) -> tuple[Group, ...]:
     clause = select.args.get("group")
     if clause is None:
@@ -146,7 +143,7 @@ def _plan_groups(select: exp.Select, scope: Scope) -> tuple[Group, ...]:
 
 
 def _meant_item(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
-    """GROUP BY 1 and GROUP BY alias stand for an item of the SELECT list; a column goes before an alias."""
+    """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; a column goes before an alias."""
     items = select.expressions
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.this) if str(node.this).isdigit() else 0
@@ -194,7 +191,7 @@ def _is_group(node: exp.Expression, scope: Scope, groups: Sequence[Group]) -> bo
 
 
 def _formula(node: exp.Expression, arguments: _Arguments) -> exp.Expression:
-    """Arithmetic over aggregates, rebuilt. A zero divisor gives NULL, as everywhere in this tool."""
+    """Rebuild arithmetic over aggregates. A zero divisor gives NULL, as everywhere in this tool."""
 
     def inner(part: exp.Expression) -> exp.Expression:
         return wrap(_formula(part, arguments))
@@ -231,12 +228,9 @@ def _formula(node: exp.Expression, arguments: _Arguments) -> exp.Expression:
             return _aggregate(node, arguments)
 
 
-# ---------------------------------------------------------------- aggregates
-
-
 @dataclass(slots=True)
 class _Arguments:
-    """The row-wise expressions inside aggregates, rebuilt: one column a0, a1 … each, however often it is used."""
+    """The row-wise expressions inside aggregates, rebuilt: each is one column a0, a1 …, however often it is used."""
 
     scope: Scope
     trees: dict[str, exp.Expression] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How a query is to be looked at: the options that decide the risk beside the SQL, checked once."""
+"""The options beside the SQL that decide the risk, checked once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Method = Literal["closed-form", "recompute"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a query is to be looked at: everything beside the SQL that decides the risk."""
+    """The options of looking at a risk: everything beside the SQL that decides it."""
 
     mechanism: Literal["laplace", "gaussian"] = "laplace"
     delta: float | str | None = None
@@ -71,7 +71,7 @@ def _expect(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def read_delta(value: float | str, n: int) -> float:
-    """A number, or 1/n, 1/n² (also written 1/n^2, 1/n**2) of the number of individuals."""
+    """Return δ from a number, or from 1/n or 1/n² (also written 1/n^2, 1/n**2) of the number of individuals."""
     if isinstance(value, str):
         text = value.replace(" ", "").lower()
         if text == "1/n":

@@ -68,7 +68,7 @@ _ONE_STATEMENT = "Give exactly one SELECT statement."
 _TOO_DEEP = "The SQL is nested too deeply. Simplify its expressions."
 _NO_SUBQUERIES = "Subqueries are not supported. Ask a plain SELECT … FROM table WHERE … GROUP BY …."
 _NO_STAR = "SELECT * would release rows. Ask for aggregates, such as COUNT(*)."
-# What stands in the queries that are understood, and so does not look like a column by mistake.
+# Words of the queries that are understood: none of them is taken for a column by mistake.
 _CLAUSE_WORDS = re.compile(
     r"select|from|where|group|by|having|order|limit|and|or|not|in|is|like|between|case|when|then|else|end|as|on"
     r"|join|inner|left|right|full|cross|using|distinct|filter|over|with|union|intersect|except|null|true|false"
@@ -80,7 +80,7 @@ _READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What else decides a plan. A hand-given sensitivity and observed groups are for study (S7, C8)."""
+    """The options that decide a plan. A sensitivity given by hand and observed groups are for study (S7, C8)."""
 
     groups: Groups = "declared"
     min_rows: int | None = None
@@ -94,7 +94,7 @@ class PlanOptions:
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
-    """The plan of one query, or a QueryError that names the clause."""
+    """Return the plan of one query, or raise a QueryError that names the clause."""
     try:
         return _plan_select(sql, parse_select(sql), schema, options or PlanOptions())
     except RecursionError:
@@ -155,7 +155,7 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
 
 
 def parse_select(sql: str) -> exp.Select:
-    """One SELECT statement, parsed, and nothing else."""
+    """Parse exactly one SELECT statement; refuse anything else."""
     if len(sql) > MAX_SQL:
         raise QueryError(f"The SQL is longer than {MAX_SQL:,} characters.")
     if not sql.strip():
@@ -186,12 +186,12 @@ def parse_select(sql: str) -> exp.Select:
 
 
 def write_plainly(sql: str) -> str:
-    """Return a query as it is understood: without comments, and in one layout whoever wrote it."""
+    """Return a query as it is understood: without comments, and in the same layout whoever wrote it."""
     return parse_select(sql).sql(dialect="duckdb", comments=False)
 
 
 def _expect_one_select(sql: str) -> None:
-    """Turn away other statements before parsing: the parser keeps what it does not know as an opaque command."""
+    """Refuse other statements before parsing: the parser keeps what it does not know as an opaque command."""
     kinds = [token.token_type for token in sqlglot.tokenize(sql, read="duckdb")]
     while kinds and kinds[-1] is TokenType.SEMICOLON:
         kinds.pop()
@@ -202,7 +202,7 @@ def _expect_one_select(sql: str) -> None:
 
 
 def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
-    """Ours, in the analyst's own words: the parser's describe its classes."""
+    """Translate sqlglot's parse error into a message about the SQL text."""
     if not isinstance(error, ParseError) or not error.errors:
         return QueryError(f"The SQL does not parse: {_find_unclosed(sql) or 'it holds a character that has no place'}.")
     found = error.errors[0]
@@ -228,7 +228,7 @@ def _shorten(text: str, *, from_end: bool = False) -> str:
 
 
 def _is_reserved(word: str) -> bool:
-    """Whether a word means something in SQL and nothing in the queries asked here, so that it must be a name."""
+    """Return whether a word is a keyword that supported queries do not use, so that the analyst must mean a name."""
     if not word.isidentifier() or _CLAUSE_WORDS.fullmatch(word):
         return False
     kinds = [token.token_type for token in sqlglot.tokenize(word, read="duckdb")]
@@ -236,7 +236,7 @@ def _is_reserved(word: str) -> bool:
 
 
 def _find_unclosed(sql: str) -> str | None:
-    """What is opened and never closed: a text, a name or a comment."""
+    """Return a message about a text, a name or a comment that is opened and never closed; otherwise None."""
     opened = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL)
     marks = {mark: opened.find(mark) for mark in ("'", '"', "/*") if mark in opened}
     if not marks:
@@ -250,7 +250,7 @@ def _depth(tree: exp.Expression) -> int:
     while pending:
         node, depth = pending.pop()
         deepest = max(deepest, depth)
-        # A flat chain of AND or OR is deep as a tree, and rebuilt balanced, so only nesting of other nodes counts.
+        # A flat chain of AND or OR is a deep tree, but it is rebuilt balanced, so only nesting of other nodes counts.
         step = 0 if isinstance(node, exp.Connector) else 1
         pending.extend((child, depth + step) for child in node.iter_expressions())
     return deepest
@@ -290,7 +290,7 @@ def resolve_table(select: exp.Select, schema: Schema) -> Scope:
 
 
 def _plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> tuple[tuple[Group, ...], tuple[Type, ...]]:
-    """The groups and the type of each."""
+    """Return the groups and the type of each."""
     clause = select.args.get("group")
     if clause is None:
         return (), ()
@@ -323,7 +323,7 @@ def _plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> tuple[tuple[
 
 
 def _dereference(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
-    """GROUP BY 1 and GROUP BY alias stand for an item of the SELECT list."""
+    """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; otherwise the node itself."""
     if isinstance(node, exp.Literal) and not node.is_string:
         position = _whole_number(node)
         if position is None or not 1 <= position <= len(select.expressions):
@@ -344,14 +344,14 @@ def _unaliased(item: exp.Expression) -> exp.Expression:
 
 
 def _whole_number(node: exp.Expression) -> int | None:
-    """A literal such as the 10 of LIMIT 10; None when it is anything else, or beyond any use."""
+    """Return a literal such as the 10 of LIMIT 10; None when it is anything else, or too large."""
     if not isinstance(node, exp.Literal) or node.is_string or not re.fullmatch(r"\d{1,18}", str(node.this), re.ASCII):
         return None
     return int(node.this)
 
 
 def _group_name(node: exp.Expression, select: exp.Select) -> str:
-    """What the analyst calls a group: its column, its alias in the SELECT list, or the expression as written."""
+    """Return the analyst's name for a group: its column, its alias in the SELECT list, or the expression as written."""
     bare = node.unnest()
     if isinstance(bare, exp.Column):
         return str(bare.name)
@@ -364,9 +364,9 @@ def _group_name(node: exp.Expression, select: exp.Select) -> str:
 
 @dataclass(slots=True)
 class _Formulas:
-    """What is said over aggregates, as trees over columns e0, e1 … (estimates) and g0, g1 … (group columns).
+    """Formulas over aggregates, as trees over columns e0, e1 … (estimates) and g0, g1 … (group columns).
 
-    Only Python evaluates these, on what was released, so their types are settled here.
+    Only Python evaluates these, on released numbers, so their types are decided here.
     """
 
     scope: Scope
@@ -429,7 +429,7 @@ class _Formulas:
     # ------------------------------------------------------------ one formula
 
     def formula(self, node: exp.Expression) -> Checked:
-        """Arithmetic over aggregates and group columns."""
+        """Rebuild arithmetic over aggregates and group columns."""
         if as_aggregate(node):
             return Checked(exp.column(f"e{self.aggregates.add(node)}"), Type.NUMBER)
         position = self._matching_group(node)
@@ -559,7 +559,7 @@ def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:
 
 
 def _is_column(node: exp.Column, scope: Scope) -> bool:
-    """Whether a name is a column of the table; in GROUP BY, HAVING and ORDER BY it may be an alias."""
+    """Return whether a name is a column of the table; in GROUP BY, HAVING and ORDER BY it may be an alias."""
     try:
         scope.resolve(node)
     except QueryError:
@@ -568,7 +568,7 @@ def _is_column(node: exp.Column, scope: Scope) -> bool:
 
 
 def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> str:
-    """Identity of what is measured: the query as parsed (layout, comments, keywords' case do not count), its facts."""
+    """Return a digest of what is measured: the query as parsed (without layout and comments) and its facts."""
     content = {
         "query": select.sql(dialect="duckdb", comments=False),
         "schema": digest_schema(schema),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EstimateKind(StrEnum):
-    """How an aggregate of the SELECT list comes out of noisy measures (post-processing)."""
+    """The way in which an aggregate of the SELECT list is computed from noisy measures (post-processing)."""
 
     IDENTITY = "identity"
     MEAN = "mean from sums"
@@ -71,7 +71,10 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A table joined on equal columns: (name in what is joined so far, column of this table). Left keeps every row."""
+    """A table joined on equal columns. ``left``: whether every row is kept, with or without a partner.
+
+    ``pairs``: each a column's name in what is joined so far, and the column of this table that equals it.
+    """
 
     table: JoinTable
     left: bool
@@ -80,7 +83,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """Everything that follows from SQL and schema alone. Trees are of the planner's own making."""
+    """The plan of a query: all that follows from SQL and schema alone. Its trees are rebuilt by the planner."""
 
     sql: str
     table: str
@@ -100,7 +103,7 @@ class QueryPlan:
     digest: str
     joins: tuple[Join, ...] = ()
     singled_out: tuple[tuple[str, str], ...] = ()
-    """Columns that identify people and that the query tests, each with the clause that does."""
+    """Columns that identify people and that the query tests, each with the clause that tests it."""
 
     @property
     def additive(self) -> bool:
@@ -108,7 +111,7 @@ class QueryPlan:
 
     @property
     def group_keys(self) -> tuple[tuple[Scalar, ...], ...] | None:
-        """The declared groups in order, or None when they are observed. Ungrouped: one empty key."""
+        """Return the declared groups in order, or None when they are observed. Ungrouped: one empty key."""
         keys: tuple[tuple[Scalar, ...], ...] = ((),)
         for group in self.groups:
             if group.values is None:
@@ -117,7 +120,7 @@ class QueryPlan:
         return keys
 
     def sensitivity(self, norm: Norm) -> float:
-        """Δ of the whole vector in this norm. Several measures stand scaled by their own (S5)."""
+        """Return Δ of the whole vector in this norm. Several measures are each scaled by their own Δ (S5)."""
         if self.hand_sensitivity is not None:
             return self.hand_sensitivity
         if len(self.measures) == 1:
@@ -125,12 +128,12 @@ class QueryPlan:
         return float(len(self.measures)) if norm == 1 else float(np.sqrt(len(self.measures)))
 
     def weights(self, norm: Norm) -> FloatArray:
-        """What each measure is multiplied with before it enters the norm: 1 alone, 1/Δ_j among several (S5)."""
+        """Return the factor of each measure before it enters the norm: 1 if it is alone, 1/Δ_j among several (S5)."""
         if len(self.measures) == 1 or self.hand_sensitivity is not None:
             return np.ones(len(self.measures))
         return np.array([1.0 / measure.sensitivity(norm) for measure in self.measures])
 
     def grids(self, norm: Norm) -> FloatArray:
-        """The noise grid of each measure, in the units of the norm."""
+        """Return the noise grid of each measure, in the units of the norm."""
         grids: FloatArray = self.weights(norm) * np.array([float(measure.grid) for measure in self.measures])
         return grids

@@ -1,8 +1,8 @@
-"""Which columns that identify people a query tests, and so asks about single persons. By SQL and schema alone.
+"""Find the identifying columns that a query tests, and so asks about single persons. By SQL and schema alone.
 
 Takes a parsed query and the names to watch; gives what it found. `name = 'Yusuf Demir'` asks about one person, and so
 does everything that could stand for it: IN, LIKE, BETWEEN, CASE name WHEN …, NULLIF, arithmetic that bends a number
-around one value. To count different persons, to join by them, and to ask whether a name is known at all is fine.
+around one value. Counting different persons, joining by them and asking whether a name is known at all are fine.
 Never opens a connection.
 """
 
@@ -28,7 +28,7 @@ _BENDING: tuple[type[exp.Expr], ...] = (
 def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str]) -> tuple[tuple[str, str], ...]:
     """Return each watched column that the query tests, with the first clause in which it does.
 
-    select: the query, with its subqueries written in.
+    select: the query, with its subqueries inlined.
     scope: what its names mean.
     watched: full names of the columns that identify people.
     """
@@ -43,7 +43,7 @@ def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str])
 
 
 def _find_test(column: exp.Column) -> exp.Expr | None:
-    """Return the test that a column stands in, climbing from it; None where it is only counted, added or grouped."""
+    """Return the test in which a column stands; None where it is only counted, added or grouped."""
     child: exp.Expr = column
     parent, bent = column.parent, None
     while parent is not None and not isinstance(parent, (exp.AggFunc, exp.Group, exp.Select)):
@@ -60,7 +60,7 @@ def _find_test(column: exp.Column) -> exp.Expr | None:
 
 
 def _is_about_plain_columns(test: exp.Expr) -> bool:
-    """Whether a test compares nothing but columns, or asks whether a column is NULL."""
+    """Return whether a test compares only columns, or asks whether a column is NULL."""
     operands = [operand.unnest() for operand in test.iter_expressions()]
     if isinstance(test, exp.Is) and isinstance(operands[-1], exp.Null):
         operands.pop()
@@ -68,7 +68,7 @@ def _is_about_plain_columns(test: exp.Expr) -> bool:
 
 
 def _is_truth(child: exp.Expr, parent: exp.Expr) -> bool:
-    """Whether the child stands where a condition does, so that a column there is a test by itself."""
+    """Return whether the child stands where a condition is expected, so that a column there is a test by itself."""
     if isinstance(parent, (exp.Where, exp.Having, exp.Not, exp.Connector)):
         return True
     return isinstance(parent, exp.If) and parent.this is child

@@ -1,7 +1,7 @@
-"""Row-wise CTEs and subqueries, written into the query that uses them. Takes a parsed SELECT; gives one without them.
+"""Inline row-wise CTEs and subqueries into the query that uses them. Takes a parsed SELECT; gives one without them.
 
 `WITH v AS (SELECT cost * 2 AS double FROM visits WHERE …) SELECT SUM(double) FROM v` asks the same as
-`SELECT SUM(cost * 2) FROM visits WHERE …`. Only what treats each row by itself can be written in; anything that
+`SELECT SUM(cost * 2) FROM visits WHERE …`. Only a query that treats each row by itself can be inlined; anything that
 groups, sorts, limits, deduplicates or multiplies rows inside is refused by name.
 """
 
@@ -30,13 +30,13 @@ _ONE_ROW_EACH = (
 
 
 def inline_subqueries(select: exp.Select, columns: Iterable[str] = ()) -> exp.Select:
-    """The same question as one SELECT over tables. ``columns``: those of the table, which ``*`` stands for."""
+    """Return the same question as one SELECT over tables. ``columns``: those of the table, which ``*`` stands for."""
     _refuse_shadowing(select, {name.lower() for name in columns})
     return _inline(select.copy(), {}, 0)
 
 
 def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
-    """`SELECT *, … AS cost` has two columns called cost, and engines differ in which of them a name means."""
+    """Refuse `SELECT *, … AS cost` where the table has a column cost: engines differ in which one a name means."""
     for inner in select.find_all(exp.Select):
         if inner is select or not any(_is_star(item) for item in inner.expressions):
             continue
@@ -82,7 +82,7 @@ def _read_ctes(select: exp.Select, known: Mapping[str, exp.Select], depth: int) 
 
 
 def _inner_query(source: exp.Expression, named: Mapping[str, exp.Select], depth: int) -> tuple[exp.Select, str] | None:
-    """What stands in FROM, if it is a query, with nothing inside it any more; and what it goes by."""
+    """Return the subquery or CTE in FROM, flattened, and its alias; None if FROM names a table."""
     is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
     if not isinstance(source, exp.Subquery) and not is_cte:
         return None
@@ -119,12 +119,9 @@ def _is_star(item: exp.Expression) -> bool:
     return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 
 
-# ---------------------------------------------------------------- writing in
-
-
 @dataclass(slots=True)
 class _Meaning:
-    """What names of the outer query mean in terms of the inner one's source."""
+    """The meaning of the outer query's names in terms of the inner query's source."""
 
     alias: str
     columns: Mapping[str, exp.Expression]
@@ -135,7 +132,7 @@ class _Meaning:
     nodes: int = field(default=0)
 
     def rewrite(self, tree: exp.Expression, *, outputs_first: bool) -> exp.Expression:
-        """The tree over the inner source. In HAVING and ORDER BY a bare name is an output of the query first."""
+        """Rewrite the tree over the inner source. In HAVING and ORDER BY a bare name is first an output."""
 
         def replaced(node: exp.Expression) -> exp.Expression:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
@@ -168,7 +165,7 @@ class _Meaning:
         raise refusal(node, f"The subquery has no column {node.name}. Add it to its SELECT list.")
 
     def _counted(self, meaning: exp.Expression, node: exp.Expression) -> exp.Expression:
-        """What is used twice is written out twice, so its size has an end."""
+        """Return a copy of the meaning; refuse it when the query grows too large, since each use is written out."""
         self.nodes += sum(1 for _ in meaning.walk())
         if self.nodes > MAX_NODES:
             raise refusal(node, "The query is too long with its subqueries written in.")
@@ -176,7 +173,7 @@ class _Meaning:
         return copied if isinstance(copied, exp.Column) else exp.Paren(this=copied)
 
     def merge_using(self, join: exp.Expression) -> None:
-        """USING (column) stays only where the subquery passes that column on as it is."""
+        """Refuse USING (column) unless the subquery passes that column on as it is."""
         for identifier in join.args.get("using") or []:
             meaning = self.columns.get(identifier.name.lower())
             if meaning is None and not self.star:
@@ -220,7 +217,7 @@ def _write_in(outer: exp.Select, inner: exp.Select, alias: str, depth: int) -> e
 
 
 def _qualify(inner: exp.Select) -> str | None:
-    """Beside joined tables a bare name could mean several columns: write the inner table's name before its own."""
+    """Write the inner table's name before its columns: beside joined tables a bare name could mean several columns."""
     origin = inner.args.get("from_")
     if origin is None or inner.args.get("joins") or not isinstance(origin.this, exp.Table):
         return None
@@ -233,7 +230,7 @@ def _qualify(inner: exp.Select) -> str | None:
 
 
 def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
-    """The inner SELECT list by name, and whether it passes all other columns on."""
+    """Return the inner SELECT list by name, and whether it passes all other columns on."""
     columns: dict[str, exp.Expression] = {}
     star = False
     mentioned = {node.name.lower() for part in inner.expressions for node in part.find_all(exp.Column)}
@@ -258,7 +255,7 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
 
 
 def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[exp.Expression]:
-    """`*` over a subquery means the subquery's columns, not its table's."""
+    """Expand `*` over a subquery to the subquery's columns, not to its table's."""
     for item in items:
         if not _is_star(item):
             yield item
@@ -273,7 +270,7 @@ def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[ex
 
 
 def _named(item: exp.Expression) -> exp.Expression:
-    """A column keeps the name the outer query gave it, whatever is written in its place."""
+    """Give a column an alias, so that it keeps its name whatever is written in its place."""
     if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
         return exp.Alias(this=item.copy(), alias=exp.to_identifier(item.name, quoted=True))
     return item
