@@ -1,6 +1,6 @@
 """From noisy numbers to the answer that was asked for: quotients, HAVING, ORDER BY, LIMIT, errors.
 
-Takes a plan and the numbers that left a mechanism; gives rows. Never sees data and knows no engine that holds any.
+Takes a plan and the numbers that left a mechanism; gives rows. Never sees data and uses no engine.
 """
 
 from dosimeter.postprocess.estimates import (

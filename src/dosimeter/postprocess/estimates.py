@@ -25,29 +25,26 @@ if TYPE_CHECKING:
     from dosimeter.schema import Scalar
 
 Numbers = Sequence[Sequence[Fraction]]
-_Kept = tuple[int, dict[str, Any]]  # where a group stands among all, and what is known of it
+_Kept = tuple[int, dict[str, Any]]  # a group's index among all groups, and the values known of it
 _PROBABILITY = 0.95
 _LEAST_POINTS, _MOST_POINTS = 128, 1024
-
-
-# ---------------------------------------------------------------- the answer
 
 
 def assemble_answer(
     plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, *, clamp: bool = False
 ) -> list[dict[str, Any]]:
-    """The rows of the answer: every group, less what HAVING and LIMIT leave out, in the order asked for."""
+    """Return the rows of the answer: every group that HAVING and LIMIT keep, in the order asked for."""
     kept = _keep_groups(plan, keys, values, clamp)
     return [{output.name: _cell(plan, facts, at) for at, output in enumerate(plan.outputs)} for _, facts in kept]
 
 
 def select_shown(plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, *, clamp: bool) -> Numbers:
-    """The numbers of the groups that stand in the answer, in its order."""
+    """Return the numbers of the groups in the answer, in its order."""
     return [values[at] for at, _ in _keep_groups(plan, keys, values, clamp)]
 
 
 def _keep_groups(plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, clamp: bool) -> list[_Kept]:
-    """The groups that HAVING and LIMIT leave, in the order asked for."""
+    """Return the groups that HAVING and LIMIT keep, in the order asked for."""
     kept: list[_Kept] = []
     for at, (key, measured) in enumerate(zip(keys, values, strict=True)):
         estimates = estimate_group(plan, measured, clamp=clamp)
@@ -78,7 +75,7 @@ def _compare(plan: QueryPlan, left: _Kept, right: _Kept) -> int:
 
 
 def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool = False) -> list[int | float]:
-    """The aggregates of one group, as the analyst wrote them, from its measured numbers."""
+    """Return the aggregates of one group, as the analyst wrote them, from its measured numbers."""
     return [_estimate(estimate, [measured[at] for at in estimate.measures], clamp) for estimate in plan.estimates]
 
 
@@ -105,24 +102,22 @@ def _clipped(value: Fraction, estimate: Estimate) -> Fraction:
     return max(value, Fraction(0)) if estimate.integer and estimate.label.upper().startswith("COUNT") else value
 
 
-# ---------------------------------------------------------------- how far off it is likely to be
-
-
 def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> FloatArray:
-    """The noise of each measure in its own units, from the scale in the units of the norm (S5)."""
+    """Return the noise scale of each measure in its own units, from the scale in the units of the norm (S5)."""
     return scale / plan.weights(mechanism.norm)
 
 
 def needs_values(plan: QueryPlan) -> bool:
-    """Whether the error of some number depends on the numbers themselves, as that of a ratio does."""
+    """Return whether the error of some number depends on the numbers themselves, as that of a ratio does."""
     return any(_identity(plan, output.formula) is None for output in plan.outputs if output.is_aggregate)
 
 
 def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None) -> tuple[float | None, ...]:
-    """Per aggregate column the error that is not exceeded with 95 % probability, the largest over these groups.
+    """Return the 95 % error of each aggregate column, the largest over these groups.
 
-    A number that gets noise directly: the exact quantile of its discrete noise. Others: the noise propagated through
-    the formula at ``values`` by equally likely points of low discrepancy, so the same input gives the same figure.
+    For a number that gets noise directly, it is the exact quantile of its discrete noise. For others, the noise is
+    propagated through the formula at ``values`` by equally likely points of low discrepancy, so that the same input
+    gives the same error.
     """
     scales = measure_scales(plan, mechanism, scale)
     errors: list[float | None] = []
@@ -140,7 +135,7 @@ def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Number
 
 
 def cap_errors(plan: QueryPlan, errors: Sequence[float | None]) -> tuple[float | None, ...]:
-    """The same for clamped estimates: the truth lies in the range too, so none is off by more than its width."""
+    """Return the errors of clamped estimates: the truth lies in the range too, so none exceeds its width."""
     widths = [_find_width(plan, output.formula) for output in plan.outputs if output.is_aggregate]
     return tuple(
         error if width is None else width if error is None else min(error, width)
@@ -149,7 +144,7 @@ def cap_errors(plan: QueryPlan, errors: Sequence[float | None]) -> tuple[float |
 
 
 def _find_width(plan: QueryPlan, formula: exp.Expression | None) -> float | None:
-    """How wide the range is that ``_estimate`` clamps this column to; None where it clamps to none."""
+    """Return the width of the range to which ``_estimate`` clamps this column; None where it does not clamp."""
     if not isinstance(formula, exp.Column):
         return None
     estimate = plan.estimates[int(formula.name[1:])]
@@ -166,7 +161,7 @@ def _find_width(plan: QueryPlan, formula: exp.Expression | None) -> float | None
 
 
 def _identity(plan: QueryPlan, formula: exp.Expression | None) -> int | None:
-    """The measure behind an output that is one measure and nothing else."""
+    """Return the measure behind an output that is one measure and nothing else; otherwise None."""
     if not isinstance(formula, exp.Column):
         return None
     estimate = plan.estimates[int(formula.name[1:])]
@@ -193,7 +188,7 @@ def _propagated(
 
 @lru_cache(maxsize=64)
 def _spread_points(mechanism: Mechanism, count: int, dimension: int) -> FloatArray:
-    """Equally likely points of noise of scale 1, in the order of a van der Corput sequence in the dimension's base."""
+    """Return equally likely points of noise of scale 1, in the order of the dimension's van der Corput sequence."""
     base = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)[dimension % 10]
     index = np.arange(1, count + 1)
     fractions, step = np.zeros(count), 1.0 / base
@@ -230,7 +225,7 @@ def _evaluate_estimates(
 
 
 def _evaluate_array(tree: exp.Expression, columns: Mapping[str, FloatArray]) -> NDArray[np.float64]:
-    """The formula nodes that ``plan`` writes, over arrays; a NULL is NaN. A group column counts as constant."""
+    """Evaluate a formula of the planner over arrays. NULL is NaN, and a group column counts as constant."""
 
     def inner(node: exp.Expression) -> NDArray[np.float64]:
         return _evaluate_array(node, columns)
