@@ -1,4 +1,4 @@
-"""RDRs and what stands beside them, preferences over them, and the largest ε that meets a preference.
+"""RDRs and absolute risks, preferences over RDRs, and the largest ε that meets a preference.
 
 Takes Contributions and a mechanism; gives numbers per class of equally exposed people, and a Choice. Never reads data
 again, never draws noise.

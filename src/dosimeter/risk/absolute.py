@@ -1,4 +1,4 @@
-"""What stands beside RDRs: own guarantees, odds and the bound of Lee and Clifton (P1–P3). Pure."""
+"""Absolute risks beside RDRs: own guarantees, odds and the bound of Lee and Clifton (P1–P3). Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAIR_WORK = 2**28
 def own_epsilon(
     values: FloatArray, mechanism: Mechanism, *, sensitivity: float, scale: float, epsilon: float
 ) -> FloatArray:
-    """P1: the guarantee that individuals with these PIS have for themselves (per-instance differential privacy)."""
+    """Return the guarantee that individuals with these PIS have for themselves (P1, per-instance DP)."""
     own = np.zeros_like(values, dtype=np.float64)
     movers = values > 0.0
     own[movers] = mechanism.own_epsilon(values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon)
@@ -31,7 +31,10 @@ def own_epsilon(
 
 
 def posterior_odds(prior: float, epsilon: float) -> float:
-    """P3: the most that a prior belief can become after outputs charged ε in all; pure DP only, not for algorithm 1."""
+    """Return the most that a prior belief can become after outputs charged ε in all (P3).
+
+    Holds for pure DP only, not for algorithm 1.
+    """
     if not 0.0 <= prior <= 1.0:
         raise OptionError("A prior belief must lie between 0 and 1.")
     if not epsilon >= 0.0:
@@ -42,7 +45,7 @@ def posterior_odds(prior: float, epsilon: float) -> float:
 
 
 def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: float) -> float:
-    """P2: Lee and Clifton's bound on the probability of being picked out of the n."""
+    """Return Lee and Clifton's bound on the probability of being picked out of the n (P2)."""
     if n < 1:
         raise DataError("There are no individuals to pick from. Check that the table is not empty.")
     exponent = epsilon * (largest_difference / sensitivity) if largest_difference > 0.0 else 0.0
@@ -50,7 +53,7 @@ def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: 
 
 
 def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float, bool]:
-    """P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, and whether it is exact (otherwise: at most that).
+    """Return P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, and whether it is exact (or an upper bound).
 
     Rows that share no cell, directly or through others, are as far apart as their norms add up to; only within such
     a cluster of rows are pairs compared. Where everybody is in one group, a cluster is a group.
@@ -75,7 +78,7 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
 
 
 def _merge_attributes(contributions: Contributions) -> Contributions:
-    """The rows with somebody in them, without attributes; rows that differed in nothing else are one."""
+    """Return the rows with somebody in them, without attributes; rows that differed only in these are merged."""
     people = np.flatnonzero(contributions.people > 0)
     rows = replace(contributions.take(people, contributions.people[people]), attributes={})
     if not contributions.attributes:
@@ -84,7 +87,7 @@ def _merge_attributes(contributions: Contributions) -> Contributions:
 
 
 def _split_clusters(rows: Contributions) -> list[IntArray]:
-    """The rows that move something, by connected cells: two rows that share a cell are in one cluster."""
+    """Return the rows that move something, by connected cells: two rows that share a cell are in one cluster."""
     filled = np.flatnonzero(np.diff(rows.starts))
     labels: IntArray = np.arange(rows.k)
     owners = rows.entry_rows()
@@ -102,9 +105,9 @@ def _split_clusters(rows: Contributions) -> list[IntArray]:
 
 
 def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int) -> tuple[float, bool]:
-    """The largest distance between rows of a cluster, or an upper bound of it, and whether it is exact.
+    """Return the largest distance between rows of a cluster, or an upper bound of it, and whether it is exact.
 
-    Distances up to ``floor`` are of no interest: if there are no larger ones, any number up to it may come back.
+    Distances up to ``floor`` are of no interest: if there are no larger ones, any number up to it may be returned.
     ``work`` limits the pairs × cells that are compared one by one.
     """
     norms = cluster.norms(norm)
@@ -120,7 +123,7 @@ def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int)
         signs = 1.0 - 2.0 * (np.arange(2 ** (width - 1))[:, np.newaxis] >> np.arange(width) & 1)
         return max(float(np.ptp(points @ sign)) for sign in signs), True
 
-    # A row whose distance to every corner of the box is below one we know of is in no farthest pair; without such
+    # A row whose distance to every corner of the box is below a known distance is in no farthest pair; without such
     # rows the box gets smaller.
     far = points[norms.argmax()]
     for _ in range(3):
@@ -149,7 +152,7 @@ def _measure_lengths(vectors: FloatArray, norm: Norm) -> FloatArray:
 
 
 def _add_largest_two(norms: FloatArray, norm: Norm) -> float:
-    """How far apart the two largest are if they share no cell; with norm 1 the triangle inequality for any two."""
+    """Return the distance of the two largest if they share no cell; with norm 1 the triangle inequality for any two."""
     if len(norms) < 2:
         return 0.0
     second, first = np.partition(norms, -2)[-2:].tolist()

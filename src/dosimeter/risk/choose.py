@@ -1,7 +1,7 @@
-"""Find ε from the RDRs (F1–F3), and say what a controller should know about the choice (R7, R8, R10).
+"""Find ε from the RDRs (F1–F3). What a controller should know about the choice (R7, R8, R10) is in ``notes``.
 
-Takes RDRs at each candidate and a Preference; gives the largest candidate that meets it, the exact limit where there
-is one, and notes in plain words. Pure, and for the controller's eyes only: an ε found here depends on the data.
+Takes RDRs at each candidate and a Preference; gives the largest candidate that meets it, and the exact limit where
+there is one. Pure, and for the controller only: an ε found here depends on the data.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WIDEST = 2.0**200
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Found:
-    """What each candidate came to, in the order given, and the largest one that meets the preference (F1)."""
+    """The verdict on each candidate, in the order given, and the largest one that meets the preference (F1)."""
 
     epsilon: float | None
     tested: tuple[tuple[float, Verdict], ...]
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Limit:
-    """F2: the exact largest ε as ``value``. None when ``every`` ε qualifies, or when there is no such number."""
+    """The exact largest ε as ``value`` (F2). None when ``every`` ε qualifies, or when there is no such number."""
 
     value: float | None = None
     every: bool = False
@@ -53,18 +53,17 @@ class Limit:
         return "Limit(redacted)"
 
 
-# ---------------------------------------------------------------- candidates
-
-
 def paper_candidates() -> tuple[float, ...]:
-    """F3: 10 … 1, 0.9 … 0.1, 0.09 … 0.01, 0.009 … 0.001. Each is the float nearest its decimal, so that
-    ``Decimal(str(epsilon))`` gives the decimal back."""
+    """Return the paper's candidates (F3): 10 … 1, 0.9 … 0.1, 0.09 … 0.01, 0.009 … 0.001.
+
+    Each is the float nearest its decimal, so that ``Decimal(str(epsilon))`` gives the decimal back.
+    """
     tail = [float(f"{digit}e-{places}") for places in (1, 2, 3) for digit in range(9, 0, -1)]
     return tuple([float(whole) for whole in range(10, 0, -1)] + tail)
 
 
 def parse_candidates(source: str | Sequence[float] | None) -> tuple[float, ...]:
-    """Candidates for ε, descending, each once: "paper" (also the default), "1, 0.5, 0.1", or numbers."""
+    """Return the candidates for ε, descending, each once: "paper" (also the default), "1, 0.5, 0.1", or numbers."""
     if source is None or (isinstance(source, str) and source.strip().lower() == "paper"):
         return paper_candidates()  # F3
     values = [_read_candidate(part) for part in (source.split(",") if isinstance(source, str) else source)]
@@ -88,9 +87,9 @@ def _read_candidate(part: object) -> float:
 
 
 def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None) -> Found:
-    """F1: the largest candidate that meets the preference, of those that the odometer leaves (O2).
+    """Return the largest candidate that meets the preference (F1), of those that the odometer leaves (O2).
 
-    Meeting it need not be monotone, so every candidate is tested.
+    Smaller candidates need not meet the preference because a larger one does, so every candidate is tested.
     """
     kept = tuple((epsilon, verdict) for epsilon, verdict in tested if available is None or epsilon in available)
     return Found(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
@@ -99,7 +98,7 @@ def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[f
 def build_candidate(
     rdrs: RDRs, *, noise_scale: float, error_95: tuple[float | None, ...], verdict: Verdict | None = None
 ) -> Candidate:
-    """One line of the table a controller sees; without a verdict where there is no preference."""
+    """Return one line of the table that a controller sees; without a verdict where there is no preference."""
     return Candidate(
         epsilon=rdrs.epsilon,
         noise_scale=noise_scale,
@@ -108,9 +107,6 @@ def build_candidate(
         value=None if verdict is None else verdict.value,
         satisfied=None if verdict is None else verdict.satisfied,
     )
-
-
-# ---------------------------------------------------------------- the exact limit
 
 
 def exact_limit(
@@ -122,10 +118,10 @@ def exact_limit(
     indicator: Indicator,
     grids: FloatArray,
 ) -> Limit:
-    """F2: the largest ε of all that meets a ratio or variance preference, where it depends on ε in one direction only.
+    """Return the largest ε of all that meets a ratio or variance preference (F2), where more noise never hurts.
 
-    More noise, that is a larger scale (b or σ), never hurts in these cases, so that ε* belongs to the smallest scale
-    that qualifies; if no noise at all qualifies, every ε does. With x, y two PIS, x < y, and t = kσ²:
+    More noise means a larger scale (b or σ), so that ε* belongs to the smallest scale that qualifies; if no noise at
+    all qualifies, every ε does. With x, y two PIS, x < y, and t = kσ²:
 
     - bound, Laplace: (x + kb)/(y + kb) grows with b, and every gap (y − x)/(Δ + kb) of normalised RDRs shrinks.
     - bound, Gaussian: (x² + t)/(y² + t) grows with t, and the gap of normalised RDRs,
@@ -184,8 +180,10 @@ def extremes(sensitivities: Sensitivities) -> tuple[float, float]:
 
 
 def _smallest_scale(qualifies: Callable[[float], bool], *, start: float) -> float | None:
-    """Where a condition that more noise only helps begins to hold, by bisection of the logarithm.
-    It does not hold without noise, so that halving ends; None when it holds for no scale in reach."""
+    """Return the smallest scale at which a condition holds that more noise only helps, by bisection of the logarithm.
+
+    The condition does not hold without noise, so that halving ends. None when it holds for no scale in reach.
+    """
     high = start
     while not qualifies(high):
         high *= 2.0

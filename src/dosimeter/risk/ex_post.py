@@ -1,4 +1,4 @@
-"""How exposed everybody is by the answer that came out (R1, R2). Pure."""
+"""How exposed everybody is by the answer that was drawn (R1, R2). Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def compute_ex_post(
     contributions: Contributions, residual: FloatArray, mechanism: Mechanism, scale: float
 ) -> tuple[FloatArray, FloatArray]:
-    """R1 and R2 for each row, given the residual o − q(x) in all k cells: the RDR for this output, and the loss."""
+    """Return for each row the RDR for this output (R1) and the privacy loss (R2).
+
+    ``residual``: o − q(x) in all k cells.
+    """
     if len(residual) != contributions.k:
         raise ValueError("the residual needs one number per cell")
     rows = contributions.normalise()
@@ -33,10 +36,10 @@ def compute_ex_post(
 
 
 def _sum_untouched(rows: Contributions, mass: FloatArray) -> FloatArray:
-    """The mass of the cells each row does not touch, in O(entries + k).
+    """Return the mass of the cells that each row does not touch, in O(entries + k).
 
-    Added up from before its first cell, the gaps, and after its last, instead of total − touched: neighbouring cells
-    (the measures of one group) then leave no rounding error of the size of what they hide.
+    It is added up before the row's first cell, in the gaps, and after its last cell, instead of total − touched:
+    neighbouring cells (the measures of one group) then leave no rounding error of the size of what they hide.
     """
     before = np.append(0.0, np.cumsum(mass))
     after = np.append(np.cumsum(mass[::-1])[::-1], 0.0)

@@ -1,4 +1,4 @@
-"""What a controller should know beside the ε that was found, in sentences."""
+"""Write what a controller should know beside the ε that was found, in sentences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_notes(
     found: Found | None = None,
     limit: Limit | None = None,
 ) -> tuple[str, ...]:
-    """What the controller should know, each sentence only where it applies (R7, R8, R10).
+    """Return what the controller should know, each sentence only where it applies (R7, R8, R10).
 
     ``measures`` are the classes of the plan's measures, ``groups`` the number of groups, ``epsilons`` the candidates
     shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at.
@@ -119,7 +119,7 @@ _MATCHES_NOBODY = "matches nobody: its aggregate is NULL, and a comparison with 
 def find_empty_filters(
     preference: Preference | None, sensitivities: Sensitivities, found: Found | None
 ) -> tuple[str, ...]:
-    """A sentence for each FILTER that leaves an aggregate without anybody."""
+    """Return a sentence for each FILTER that leaves an aggregate without anybody."""
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
         return ()
     held = sensitivities.counts > 0
@@ -132,14 +132,14 @@ def find_empty_filters(
 
 
 def pick_headline(notes: Sequence[str]) -> str | None:
-    """The note that says why nothing else matters, where there is one."""
+    """Return the note beside which no other matters, if there is one."""
     return next((note for note in notes if note.endswith(_MATCHES_NOBODY)), None)
 
 
 def _note_own(
     influence: float, mechanism: Mechanism, sensitivity: float, epsilons: Sequence[float | None]
 ) -> Iterator[str]:
-    """P1: what ε guarantees each person, where comparing people says nothing."""
+    """Yield what ε guarantees each person (P1), where comparing people says nothing."""
     largest = max((epsilon for epsilon in epsilons if epsilon is not None), default=None)
     if largest is None or influence <= 0.0:
         return
@@ -149,7 +149,7 @@ def _note_own(
 
 
 def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
-    """R8, R10: preferences on the raw RDR."""
+    """Yield a note on preferences over the raw RDR (R8, R10)."""
     if shifts_alike and preference.shift_free:
         yield _NO_DEPENDENCE
     elif preference.unnormalised_variance:
@@ -159,7 +159,7 @@ def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
 
 
 def _note_groups(preference: Preference, sensitivities: Sensitivities) -> Iterator[str]:
-    """R10: medians and other quantiles that fall on people with PIS 0."""
+    """Yield a note on each median or other quantile that falls on people with PIS 0 (R10)."""
     for aggregate in preference.aggregates:
         if aggregate.fraction and _falls_on_zero(aggregate, sensitivities):
             yield (

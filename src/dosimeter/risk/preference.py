@@ -1,4 +1,4 @@
-"""Preferences: text, short name or callable → Preference, evaluated on RDRs.
+"""Read a preference from text, a short name or a callable, and evaluate it on RDRs.
 
 A preference is one SQL condition over ``rdr`` or ``normalized_rdr``, such as ``MIN(rdr) / MAX(rdr) >= 0.95``.
 Text is translated, through an allow-list of (node class, argument) pairs, into the small terms of
@@ -78,7 +78,7 @@ ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul:
 CALLS: Mapping[type[exp.Expr], str] = {exp.Abs: "ABS", exp.Least: "LEAST", exp.Greatest: "GREATEST"}
 COMPARISONS: Mapping[type[exp.Expr], str] = {exp.GTE: ">=", exp.LTE: "<=", exp.GT: ">", exp.LT: "<", exp.EQ: "="}
 MIRRORED: Mapping[str, str] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=": "="}
-# Set by the parser, without meaning of their own.
+# Arguments that the parser sets and that mean nothing by themselves.
 PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls"})
 
 
@@ -113,23 +113,29 @@ class Preference:
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """Every aggregate in the text, each once."""
+        """Return every aggregate in the text, each once."""
         found = (a for c in self.comparisons for side in (c.left, c.right) for a in list_aggregates(side))
         return tuple(dict.fromkeys(found))
 
     @property
     def scale_free(self) -> bool:
-        """R10: whether multiplying everybody's RDR by one factor changes nothing. Unknown, so True, for a callable."""
+        """Return whether multiplying everybody's RDR by one factor changes nothing (R10).
+
+        True for a callable, of which nothing is known.
+        """
         return all(is_scale_free(comparison) for comparison in self.comparisons)
 
     @property
     def shift_free(self) -> bool:
-        """R8: whether adding one number to everybody's RDR changes nothing, as Laplace noise does with the bound."""
+        """Return whether adding one number to everybody's RDR changes nothing (R8).
+
+        With the bound, Laplace noise adds one number to everybody's RDR.
+        """
         return bool(self.comparisons) and all(is_shift_free(comparison) for comparison in self.comparisons)
 
     @property
     def unnormalised_variance(self) -> bool:
-        """R10: whether some comparison holds only raw spread, VAR_POP(rdr) or STDDEV_POP(rdr), against a constant."""
+        """Return whether some comparison holds only raw spread, such as VAR_POP(rdr), against a constant (R10)."""
         return any(is_raw_spread(comparison) for comparison in self.comparisons)
 
     def write_aggregate(self, aggregate: Aggregate) -> str:
@@ -139,11 +145,12 @@ class Preference:
         return _write_filters(self.filters)[name]
 
 
-# ---------------------------------------------------------------- text → Preference
-
-
 def parse_preference(source: str | PreferenceFunction, *, threshold: float | None = None) -> Preference:
-    """Read a preference. A ``threshold`` belongs to a callable that returns a number: met when it is at least that."""
+    """Read a preference.
+
+    A ``threshold`` belongs to a callable that returns a number: the preference is met when that is at least the
+    threshold.
+    """
     if isinstance(source, str):
         if threshold is not None:
             raise PreferenceError("A threshold goes with a Python callable. In text, write it into the condition.")
@@ -202,7 +209,7 @@ def _build(comparisons: tuple[Comparison, ...], filters: Mapping[str, exp.Expres
 
 
 def _read(source: str) -> exp.Expr:
-    """One parsed tree, not too deep to walk. The parser lets an unclosed call pass, so parentheses are counted."""
+    """Parse one tree, not too deep to walk. The parser lets an unclosed call pass, so parentheses are counted."""
     try:
         tokens = [token.token_type for token in sqlglot.tokenize(source, read="duckdb")]
         trees = [tree for tree in sqlglot.parse(source, read="duckdb") if tree is not None]
@@ -224,7 +231,7 @@ def _read(source: str) -> exp.Expr:
 
 
 def _write_sql(node: exp.Expr) -> str | None:
-    """The node as SQL, or None where it cannot be written without loss."""
+    """Return the node as SQL, or None where it cannot be written without loss."""
     try:
         return node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except (SqlglotError, ValueError, AttributeError, TypeError):  # a half-filled node fails in many ways
@@ -363,7 +370,7 @@ def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> A
 
 
 def _bare(predicate: exp.Expression) -> exp.Expression:
-    """A copy that stands alone: no parent, no comments."""
+    """Return a copy that stands alone: no parent, no comments."""
     copy = predicate.copy()
     for node in copy.walk():
         node.comments = None

@@ -1,6 +1,6 @@
 """The functions over everybody's RDR that a preference may use: one row of a table each.
 
-A new function is a new row. Everything that notes and checks need to know of it stands there, so that nothing has to
+A new function is a new row. The row holds everything that notes and checks need to know of it, so that nothing has to
 be guessed.
 """
 
@@ -27,7 +27,7 @@ class Function:
     ``degree``: d, when multiplying every RDR by t > 0 multiplies it by t**d (R10).
     ``shift``: s, when adding t to every RDR adds s·t to it; None when there is no such s (R8).
     ``of_nobody``: its value over no people; None is SQL's NULL.
-    ``fraction``: that of a quantile, where the function has one of its own; ``takes_fraction`` where it is given.
+    ``fraction``: the fraction of a quantile, where the function fixes it; ``takes_fraction``: whether it is given.
     """
 
     evaluate: Callable[[FloatArray, IntArray, float], float]
@@ -39,12 +39,12 @@ class Function:
 
     @property
     def is_spread(self) -> bool:
-        """Return whether it tells how far RDRs lie apart, and not where they lie."""
+        """Return whether the function tells how far RDRs lie apart, and not where they lie."""
         return self.degree > 0 and self.shift == 0.0
 
 
 def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
-    """Two passes; the second term takes away what rounding left in the mean."""
+    """Return the variance, in two passes; the second term takes away what rounding left in the mean."""
     n = counts.sum()
     deviations = values - np.sum(values * counts) / n
     return max(0.0, float(np.sum(counts * deviations**2) / n - (np.sum(counts * deviations) / n) ** 2))

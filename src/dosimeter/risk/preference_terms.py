@@ -1,7 +1,7 @@
-"""What a preference is made of once it is read: terms over aggregates of the RDRs, compared with each other.
+"""The parts of a preference once it is read: terms over aggregates of the RDRs, compared with each other.
 
-Evaluates them on RDRs, writes them as SQL again and tells what they can and cannot say. Knows nothing of parsing:
-a FILTER is a name here, its predicate belongs to ``preference``.
+Evaluates them on RDRs, writes them as SQL again and tells how they depend on the level of all RDRs. Knows nothing of
+parsing: a FILTER is a name here, its predicate belongs to ``preference``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``fraction`` is p of a quantile, ½ for a median. ``filter`` names an entry of ``Preference.filters``."""
+    """An aggregate over everybody's RDR.
+
+    ``fraction`` is p of a quantile, ½ for a median. ``filter`` names an entry of ``Preference.filters``.
+    """
 
     function: str
     column: str
@@ -71,9 +74,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """Whether RDRs meet a preference. ``value`` is the left-hand side of a single comparison, or a callable's number.
+    """The verdict on whether RDRs meet a preference. Private, as the RDRs are.
 
-    ``empty``: a FILTER matched nobody, so that one of its aggregates is NULL. Private, as the RDRs are.
+    ``value``: the left-hand side of a single comparison, or a callable's number. ``empty``: whether a FILTER matched
+    nobody, so that one of its aggregates is NULL.
     """
 
     value: float | None
@@ -108,7 +112,7 @@ def _binding(term: Term) -> int:
 
 
 def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
-    """The term as SQL. ``filters`` gives each FILTER's predicate as text."""
+    """Write the term as SQL. ``filters`` gives each FILTER's predicate as text."""
     match term:
         case Number(value):
             text = write_number(value)
@@ -131,7 +135,10 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
 
 
 def is_met(left: float | None, operator: str, right: float | None) -> bool:
-    """F1. Sides within the tolerance are equal: that meets >=, <= and =, and does not meet > and <."""
+    """Return whether a comparison is met (F1).
+
+    Sides within the tolerance are equal: that meets >=, <= and =, and does not meet > and <.
+    """
     if left is None or right is None:
         return False
     equal = abs(left - right) <= TOLERANCE * abs(right)
@@ -149,7 +156,7 @@ def is_met(left: float | None, operator: str, right: float | None) -> bool:
 
 
 def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
-    """The term's value, or None for SQL's NULL, where division by zero and overflow count too."""
+    """Return the term's value, or None for SQL's NULL, which division by zero and overflow give too."""
     match term:
         case Number(value):
             return value
@@ -215,7 +222,7 @@ def evaluate_function(function: PreferenceFunction, threshold: float | None, rdr
     return Verdict(value, is_met(value, ">=", threshold))
 
 
-# ---------------------------------------------------------------- what a condition can and cannot say (R8, R10)
+# ---------------------------------------------------------------- how a condition depends on the level (R8, R10)
 
 
 def list_aggregates(term: Term) -> Iterator[Aggregate]:
@@ -233,19 +240,21 @@ def list_aggregates(term: Term) -> Iterator[Aggregate]:
 
 
 def constant_of(term: Term) -> float | None:
-    """The value of a term that does not depend on the RDRs, otherwise None."""
+    """Return the value of a term that does not depend on the RDRs, otherwise None."""
     return None if any(True for _ in list_aggregates(term)) else evaluate_term(term, None)
 
 
 def _common_degree(terms: tuple[Term, ...]) -> int | None:
-    """The degree all terms share. Zero is of every degree."""
+    """Return the degree that all terms share, otherwise None. Zero is of every degree."""
     degrees = {_degree(term) for term in terms if constant_of(term) != 0.0}
     return degrees.pop() if len(degrees) == 1 else None if degrees else 0
 
 
 def _degree(term: Term) -> int | None:
-    """d, when multiplying every RDR by t > 0 multiplies the term by t**d; None when there is no such d.
-    Normalised RDRs do not change: their ceiling is multiplied too."""
+    """Return d, when multiplying every RDR by t > 0 multiplies the term by t**d; None when there is no such d.
+
+    Normalised RDRs do not change: their ceiling is multiplied too.
+    """
     match term:
         case Number() | Aggregate(column="normalized_rdr"):
             return 0
@@ -265,7 +274,7 @@ def _degree(term: Term) -> int | None:
 
 
 def _shift(term: Term) -> float | None:
-    """s, when adding t to every RDR adds s·t to the term; None when there is no such s."""
+    """Return s, when adding t to every RDR adds s·t to the term; None when there is no such s."""
     match term:
         case Number():
             return 0.0

@@ -1,5 +1,5 @@
-"""Formulas over influences: how exposed each individual is. Takes Contributions or Sensitivities and plain numbers;
-gives Sensitivities, RDRs and numbers. Pure: no data is read, nothing is drawn at random, nothing is stored.
+"""How exposed each individual is. Takes Sensitivities and plain numbers; gives RDRs and numbers. Pure: no data is read,
+nothing is drawn at random, nothing is stored.
 
 Everything is in the units of the norm (S5), by class of equally exposed individuals, and counts people, not classes.
 The labels (N1, R1–R9, P1–P3, C9) lead to the project's page of formulas.
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from dosimeter.mechanisms import Indicator, Mechanism
 
 
-# ---------------------------------------------------------------- RDR at one ε
-
-
 def compute_rdr(
     sensitivities: Sensitivities,
     mechanism: Mechanism,
@@ -34,10 +31,10 @@ def compute_rdr(
     indicator: Indicator,
     grids: FloatArray,
 ) -> RDRs:
-    """R3–R6: the RDR of every class at one ε, whose noise has this scale, and the ceiling RDR* (R9).
+    """Return the RDR of every class at one ε (R3–R6), whose noise has this scale, and the ceiling RDR* (R9).
 
-    ``grids``: the noise grid of each measure, for the exact Laplace indicator only. Without vectors that one takes
-    a class's PIS for a change in a single cell. Scale 0 (ε = ∞) gives RDR = PIS.
+    ``grids``: the noise grid of each measure, for the exact Laplace indicator only; without vectors this indicator
+    takes a class's PIS for a change in a single cell. Scale 0 (ε = ∞) gives RDR = PIS.
     """
     if not 0.0 <= scale < math.inf:
         raise ValueError("the scale of the noise must be finite and not negative")
@@ -58,9 +55,6 @@ def compute_rdr(
     )
 
 
-# ---------------------------------------------------------------- over people
-
-
 def summarise_rdr(rdrs: RDRs) -> Spread:
     """Return how RDRs are spread over people; the variance is that of the population."""
     values, counts = _keep_inhabited(rdrs.values, rdrs.counts)
@@ -73,7 +67,7 @@ def summarise_rdr(rdrs: RDRs) -> Spread:
 
 
 def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
-    """QUANTILE_CONT over everybody: linear between the order statistics around place p(n − 1), without expanding.
+    """Return QUANTILE_CONT over everybody: linear between the order statistics around place p(n − 1).
 
     p is taken for the decimal it prints as, so that the place is exact however many people there are.
     """

@@ -56,7 +56,7 @@ def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_ve
 
 
 def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
-    """Whether no norm was rounded: one cell at most (|c| itself, and √(c²) gives it back), or sums of integers."""
+    """Return whether no norm was rounded: one cell at most (|c| itself, which √(c²) gives back), or integers."""
     if np.diff(rows.starts).max(initial=0) <= 1:
         return True
     if not np.array_equal(rows.changes, np.rint(rows.changes)):
@@ -65,7 +65,7 @@ def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
 
 
 def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArray]:
-    """The distinct values, ascending, and for each norm the index of its own."""
+    """Return the distinct values, ascending, and for each norm the index of its value."""
     distinct, codes = np.unique(norms, return_inverse=True)
     if exact or len(distinct) < 2:
         return distinct, codes
@@ -77,13 +77,13 @@ def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArra
 
 
 def _combine_codes(major: IntArray, minor: IntArray) -> IntArray:
-    """Dense codes of pairs, ordered by the major code first. Both are dense, so that their product fits 63 bits."""
+    """Return dense codes of pairs, by the major code first. Both are dense, so that their product fits 63 bits."""
     _, codes = np.unique(major * (minor.max(initial=0) + 1) + minor, return_inverse=True)
     return codes.astype(np.int64)
 
 
 def _code_vectors(rows: Contributions) -> IntArray:
-    """Equal codes for equal rows, whatever the order of the rows."""
+    """Return equal codes for equal rows, whatever the order of the rows."""
     _, change_codes = np.unique(rows.changes, return_inverse=True)
     entries = _combine_codes(rows.cells, change_codes)
     lengths = np.diff(rows.starts)

@@ -113,11 +113,11 @@ class GroupRisk:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AbsoluteRisk:
-    """What stands beside the relative indicator at one ε (P1–P3). Private.
+    """The absolute risks at one ε, beside the relative indicator (P1–P3). Private.
 
     ``identification``: how likely the most exposed person can be picked out; ``identification_exact``: whether that is
     exact, and not an upper bound. ``posterior``: what a belief of ``prior`` that somebody is in the data can become.
-    None where pure differential privacy is needed and the noise does not give it.
+    Both are None where they need pure differential privacy and the noise does not give it.
     """
 
     epsilon: float
@@ -136,7 +136,7 @@ class AbsoluteRisk:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Spread:
-    """How RDRs are spread over people at one ε. Private."""
+    """The spread of RDRs over people at one ε. Private."""
 
     min: float
     max: float
@@ -186,7 +186,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Choice:
-    """What find-ε-from-RDR came to. ``limit`` is the exact largest ε, where there is such a number (F2)."""
+    """The result of finding ε from a preference. ``limit``: the exact largest ε, where there is such a number (F2)."""
 
     preference: str
     epsilon: float | None
