@@ -11,7 +11,7 @@ from dosimeter.show.numbers import FLOOR
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From ``low`` to ``high``, by ratios or evenly, with ticks a person would choose."""
+    """An axis from ``low`` to ``high``, logarithmic or linear, with ticks at round numbers."""
 
     low: float
     high: float
@@ -19,7 +19,7 @@ class Axis:
     logarithmic: bool
 
     def position(self, value: float) -> float:
-        """Where a value lies, 0 at the low end and 1 at the high end; what lies outside is at the nearer end."""
+        """Return where a value lies, 0 at the low end and 1 at the high end; values outside are at the nearer end."""
         inside = min(max(value, self.low), self.high)
         if self.logarithmic:
             return math.log(inside / self.low) / math.log(self.high / self.low)
@@ -27,7 +27,7 @@ class Axis:
 
 
 def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
-    """A logarithmic axis that holds these values, never so narrow that rounding errors look like bars."""
+    """Return a logarithmic axis that holds these values, never so narrow that rounding errors look like bars."""
     positive = [value for value in values if value > 0.0 and math.isfinite(value)] or [1.0]
     top = max(positive)
     bottom = max(min(positive), FLOOR * top)
@@ -37,7 +37,7 @@ def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
 
 
 def even_axis(low: float, high: float, *, ticks: int = 9) -> Axis:
-    """A linear axis between two different values, with a little room; it keeps 0 where it starts there."""
+    """Return a linear axis between two different values, with a small margin; it keeps 0 where it starts there."""
     room = 0.04 * (high - low)
     low, high = (low - room if low > 0.0 else low), high + room
     return Axis(low, high, _even_ticks(low, high, ticks), False)
@@ -47,7 +47,7 @@ _TICKS = (((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1
 
 
 def _ratio_ticks(low: float, high: float, limit: int) -> tuple[float, ...]:
-    """Even steps on a narrow axis; on a wider one a few round numbers per decade, or every so many decades."""
+    """Return even steps on a narrow axis; on a wider one a few round numbers per decade, or every so many decades."""
     if high / low < 4.0:
         return _even_ticks(low, high, limit)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -67,6 +67,6 @@ def _even_ticks(low: float, high: float, limit: int) -> tuple[float, ...]:
 
 
 def _round_step(step: float) -> float:
-    """The smallest 1, 2 or 5 times a power of ten that is not below ``step``."""
+    """Return the smallest 1, 2 or 5 times a power of ten that is not below ``step``."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(power * digit for digit in (1.0, 2.0, 5.0, 10.0) if power * digit >= step * (1.0 - 1e-9))

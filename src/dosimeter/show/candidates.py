@@ -16,19 +16,19 @@ TextTable = Mapping[str, Sequence[Any]]  # {"columns": [...], "rows": [[...], ..
 
 
 def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Largest ε first: the order of every list, table and chart."""
+    """Return the candidates, largest ε first: the order of every list, table and chart."""
     if not candidates:
         raise OptionError("There is no candidate ε to show. Give at least one, for example --epsilon 1.")
     return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
 
 
 def format_errors(candidate: Candidate) -> str:
-    """The 95 % error of every number of the answer."""
+    """Write the 95 % error of every number of the answer."""
     return ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in candidate.error_95)
 
 
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
-    """The numbers behind a range chart, as text."""
+    """Return the numbers behind a range chart, as text."""
     ordered = order_candidates(candidates)
     valued = any(c.value is not None for c in ordered)
     stated = any(c.satisfied is not None for c in ordered)

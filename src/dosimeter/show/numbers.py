@@ -1,7 +1,7 @@
-"""Write numbers for people, and lay out the axis they are read on. Takes numbers; gives text and positions.
+"""Write numbers for people. Takes numbers; gives text.
 
-Charts, the terminal and the web use the same digits, the same order of candidates and the same ticks, so that a
-controller who looks at two of them sees one story.
+Charts, the terminal and the web use the same digits, so that a controller who looks at two of them sees the same
+numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ FLOOR = 1e-6  # a value below this share of the largest one is drawn at the end 
 
 
 def format_number(value: float, digits: int = 3, *, down: bool = False) -> str:
-    """To this many significant digits, thousands separated: 0.0526, 12.3, 32,522. ``down`` never rounds up."""
+    """Write a number to so many significant digits: 0.0526, 12.3, 32,522. ``down`` never rounds up."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     if value == 0.0:
@@ -29,14 +29,14 @@ def format_number(value: float, digits: int = 3, *, down: bool = False) -> str:
 
 
 def format_epsilon(epsilon: float) -> str:
-    """A candidate as it was written: 10, 0.3, 0.001."""
+    """Write a candidate as it was given: 10, 0.3, 0.001."""
     if not math.isfinite(epsilon):
         return format_number(epsilon)
     return format(Decimal(f"{epsilon:.12g}").normalize(), "f")
 
 
 def format_times(value: float) -> str:
-    """A multiple of the average. Close to 1 it keeps two digits of the difference: 1.0004, not 1."""
+    """Write a multiple of the average. Close to 1 it keeps two digits of the difference: 1.0004, not 1."""
     gap = abs(value - 1.0)
     if 1e-9 < gap < 0.01:
         return f"{value:.{1 - math.floor(math.log10(gap))}f}".rstrip("0").rstrip(".")
@@ -44,7 +44,7 @@ def format_times(value: float) -> str:
 
 
 def format_range(low: float, high: float) -> tuple[str, str]:
-    """Two multiples of the average, with the digits it takes to tell them apart: 0.482 and 680; 1.000 and 1.050."""
+    """Write two multiples of the average with enough digits to tell them apart: 0.482 and 680; 1.000 and 1.050."""
     gap = high - low
     apart = 1 - math.floor(math.log10(1.01 * gap)) if gap > 1e-9 else 0
 
@@ -56,7 +56,7 @@ def format_range(low: float, high: float) -> tuple[str, str]:
 
 
 def format_percent(share: float) -> str:
-    """A percentage with two decimals; more of them close to 0 and to 1, so that neither is claimed too early."""
+    """Write a percentage with two decimals; more close to 0 and to 1, so that it is not rounded to 0 % or 100 %."""
     missing = 1.0 - share
     if 0.0 < share < 1e-6:
         return "< 0.0001 %"

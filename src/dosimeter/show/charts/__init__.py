@@ -1,6 +1,6 @@
-"""Pictures of risks: ranges over the candidates, everybody at one ε, the odometer. Altair is loaded here alone.
+"""Pictures of risks: ranges over the candidates, everybody at one ε, the odometer.
 
-Takes values; gives charts, SVG and pages that need no network.
+Takes values; gives charts, SVG and pages that need no network. Altair is used only here and in ``research``.
 """
 
 from dosimeter.show.charts.drawing import (

@@ -1,4 +1,4 @@
-"""Draw what the controller sees. Takes plain values (candidates, RDRs, readings); gives Altair charts, files, a page.
+"""Draw what the controller sees. Takes plain values (candidates, RDRs, readings); gives Altair charts.
 
 Nothing here computes a risk, opens data or touches the network. Three rules hold for every chart:
 
@@ -46,7 +46,7 @@ TICK = "M-1,0.05L-0.65,-0.3L-0.25,0.1L0.65,-0.8L1,-0.45L-0.25,0.8Z"
 CROSS = "M-0.8,-0.5L-0.5,-0.8L0,-0.3L0.5,-0.8L0.8,-0.5L0.3,0L0.8,0.5L0.5,0.8L0,0.3L-0.5,0.8L-0.8,0.5L-0.3,0Z"
 
 
-# ---------------------------------------------------------------- ranges: the first picture
+# ---------------------------------------------------------------- ranges over the candidates: the first picture
 
 
 def range_chart(
@@ -56,10 +56,10 @@ def range_chart(
     reading: float | None = None,
     selected: float | None = None,
 ) -> alt.LayerChart:
-    """One bar per candidate ε, from the least to the most exposed person.
+    """Draw one bar per candidate ε, from the least to the most exposed person.
 
     The largest ε that meets the preference is marked, and ``selected`` where it is another one. ``reading`` draws the
-    odometer's reading as a line between the candidates above it and those it has overtaken.
+    odometer's reading as a line between the candidates that are larger and those that are not.
     """
     import altair as alt
 
@@ -128,7 +128,7 @@ _TIPS = (
 
 
 def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> alt.X:
-    """The horizontal axis of a chart, with our own ticks."""
+    """Return the horizontal axis of a chart, with our own ticks."""
     import altair as alt
 
     sign = "" if title == "RDR" else " + ' ×'"
@@ -168,7 +168,7 @@ def _range_row(candidate: Candidate, view: str, found: float | None, selected: f
 
 
 def _value_axis(rows: Sequence[Mapping[str, Any]], view: str) -> Axis:
-    """Relative bars on a log axis; raw bars on a linear one while the shortest can still be seen there."""
+    """Return a log axis for relative bars; for raw bars a linear one while the shortest can still be seen there."""
     spans = [float(row[end]) for row in rows for end in ("low", "high")]
     if view == "relative":
         return ratio_axis([*spans, 1.0])
@@ -177,7 +177,7 @@ def _value_axis(rows: Sequence[Mapping[str, Any]], view: str) -> Axis:
 
 
 def _reading_rule(epsilons: Sequence[float], order: Sequence[str], reading: float, end: int, gap: float) -> list[Any]:
-    """A dashed line below the last candidate that is still larger than the reading (O2)."""
+    """Draw a dashed line below the last candidate that is still larger than the reading (O2)."""
     import altair as alt
 
     larger = [epsilon for epsilon in epsilons if epsilon > reading]
@@ -238,7 +238,7 @@ def _describe_ranges(ordered: Sequence[Candidate], found: float | None, reading:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """People between two multiples of the average. ``least`` and ``most`` are really held by somebody."""
+    """People between two multiples of the average. ``least`` and ``most`` are multiples that somebody has."""
 
     start: float
     end: float
@@ -254,7 +254,7 @@ class Bin:
 
 
 def bin_people(rdrs: RDRs, bins: int = 30) -> tuple[Bin, ...]:
-    """Counts of people per bin of "× the average person", empty bins left out. Wide spreads get bins of equal ratio."""
+    """Count people per bin of "× the average person", empty bins left out. Wide spreads get bins of equal ratio."""
     if bins < 1:
         raise OptionError("A histogram needs at least one bin.")
     held = rdrs.counts > 0
@@ -281,7 +281,7 @@ def _is_wide(low: float, high: float) -> bool:
 
 
 def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> alt.LayerChart:
-    """How many people carry how much at one ε, the tail named. It never stands alone: show ranges first."""
+    """Draw how many people are how exposed at one ε, with the tail named. Show ranges first, and never this alone."""
     import altair as alt
 
     binned = bin_people(rdrs, bins)
@@ -317,7 +317,10 @@ def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> a
 
 
 def _count_scale(top: int, log_counts: bool) -> alt.Scale:
-    """Head room for two lines of words. symlog keeps 0 on the axis, and gives a single person a bar of their own."""
+    """Return a scale with space for two lines of words above the bars.
+
+    symlog keeps 0 on the axis, and gives a single person a bar of their own.
+    """
     import altair as alt
 
     if log_counts:
@@ -335,7 +338,7 @@ def _count_axis(top: int, log_counts: bool) -> alt.Axis:
 
 
 def _histogram_labels(binned: Sequence[Bin], tallest: Bin, tail: Bin, axis: Axis, y: alt.Y) -> list[Any]:
-    """Words for the tallest bar and for the tail, set so that they cover neither a bar nor each other."""
+    """Write words for the tallest bar and for the tail, set so that they cover neither a bar nor each other."""
     import altair as alt
 
     crowded = axis.position(tallest.start) > 0.6
@@ -372,7 +375,7 @@ def _bin_cells(held: Bin) -> list[str]:
 
 
 def staircase_chart(entries: Sequence[tuple[str, float]]) -> alt.LayerChart:
-    """The reading after each entry of an account. An infinite reading (O1) is a last step to the top."""
+    """Draw the reading after each entry of an account. An infinite reading (O1) is a last step to the top."""
     import altair as alt
 
     if not entries:
@@ -429,13 +432,13 @@ def staircase_chart(entries: Sequence[tuple[str, float]]) -> alt.LayerChart:
     )
 
 
-# ---------------------------------------------------------------- finishing, saving, pages
+# ---------------------------------------------------------------- finishing
 
 
 def _finish(
     chart: Any, title: str, subtitle: Sequence[str], description: str, table: TextTable, private: str = PRIVATE
 ) -> alt.LayerChart:
-    """The words, the table behind the chart, and one look."""
+    """Add the words, the table behind the chart, and the common style."""
     import altair as alt
 
     heading = alt.TitleParams(

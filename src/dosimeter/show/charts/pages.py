@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def draw_svg(chart: alt.LayerChart) -> str:
-    """A chart as one finished picture: no script, no request to anywhere."""
+    """Return a chart as one finished SVG picture: no script, no network request."""
     text = io.StringIO()
     chart.save(text, format="svg")
     return text.getvalue()
@@ -61,7 +61,7 @@ def write_page(content: bytes | str, path: str | Path) -> None:
 def chart_page(
     charts: Sequence[alt.LayerChart], title: str, *, query: str | None = None, notes: Sequence[str] = ()
 ) -> str:
-    """One self-contained HTML page: each chart with its table, no request to anywhere."""
+    """Return one self-contained HTML page: each chart with its table, no network request."""
     import altair as alt
     import vl_convert
 
@@ -96,7 +96,7 @@ def risk_page(
     reading: float | None = None,
     selected: float | None = None,
 ) -> str:
-    """The controller's page of one query: ranges first, the histogram of one ε below, a table under each."""
+    """Return the controller's page of one query: ranges first, the histogram of one ε below, a table under each."""
     charts = [range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs)]
     return chart_page(charts, title, query=query, notes=notes)
 

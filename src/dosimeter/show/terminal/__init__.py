@@ -1,4 +1,4 @@
-"""Tables and bars for a terminal. Rich is loaded here alone.
+"""Tables and bars for a terminal, made with Rich.
 
 Takes values; gives what a console prints.
 """

@@ -1,6 +1,6 @@
-"""Tell the controller the same story on a terminal: a table, text range bars, one sentence of advice.
+"""Show the controller the candidates on a terminal: a table, text range bars, one sentence of advice.
 
-Takes plain values, gives rich renderables. They decide how they look when they are printed: in the width there is,
+Takes plain values, gives rich renderables. Their layout is decided when they are printed: in the available width,
 without colour where there is none, in ASCII where the encoding is not UTF-8. Nothing is cut off: what does not fit is
 folded. Text that comes from the data is shown as text: no markup, no control characters.
 """
@@ -26,7 +26,7 @@ from dosimeter.show.numbers import format_epsilon, format_number, format_percent
 if TYPE_CHECKING:
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
 
-FEW = 15  # so many candidates are all shown; of more, a selection
+FEW = 15  # up to so many candidates are all shown; of more, a selection
 _ASCII = str.maketrans(
     {"ε": "eps", "×": "x", "÷": "/", "±": "+/-", "–": "-", "−": "-", "∞": "inf", "≥": ">=", "≤": "<=", "•": "*"}
     | {"✓": "yes", "✗": "no", "◀": "<", "█": "#", "▌": "#", "▐": "#", "│": "|", "…": "...", "Δ": "Delta", "σ": "sigma"}
@@ -35,7 +35,7 @@ _ASCII = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """Something that is laid out when it is printed, because only then the width and the encoding are known."""
+    """A renderable that is laid out when it is printed, because only then the width and the encoding are known."""
 
     build: Callable[[ConsoleOptions], RenderableType]
 
@@ -44,7 +44,7 @@ class _Late:
 
 
 def _plain(value: object, options: ConsoleOptions, style: str = "") -> Text:
-    """A value as text that cannot act on the terminal, in characters the terminal has."""
+    """Return a value as text that cannot act on the terminal, in characters that the terminal has."""
     text = "" if value is None else str(value)
     text = "".join(_visible(character) for character in text)
     if options.ascii_only:
@@ -53,7 +53,7 @@ def _plain(value: object, options: ConsoleOptions, style: str = "") -> Text:
 
 
 def _visible(character: str) -> str:
-    """Control and format characters (escape sequences, direction marks) as their escapes; the rest as it is."""
+    """Return control and format characters (escape sequences, direction marks) as their escapes; others as they are."""
     if character == "\n" or unicodedata.category(character)[0] != "C":
         return character
     return character.encode("unicode_escape").decode("ascii")
@@ -63,13 +63,13 @@ def _visible(character: str) -> str:
 
 
 def pick_candidates(candidates: Sequence[Candidate], found: float | None = None) -> tuple[Candidate, ...]:
-    """A readable selection, largest first: 1-2-5 per decade, both ends, and the found ε with its neighbours."""
+    """Return a readable selection, largest first: 1-2-5 per decade, both ends, and the found ε with its neighbours."""
     ordered = order_candidates(candidates)
     if len(ordered) <= FEW:
         return ordered
     chosen = {0, len(ordered) - 1}
     chosen |= {place for place, c in enumerate(ordered) if f"{c.epsilon:.9e}"[:11] in _ONE_TWO_FIVE}
-    if len(chosen) < 5 or len(chosen) > FEW:  # candidates of another making: evenly spread
+    if len(chosen) < 5 or len(chosen) > FEW:  # custom candidates: evenly spread
         chosen = {round(index * (len(ordered) - 1) / (FEW - 4)) for index in range(FEW - 3)}
     for place, candidate in enumerate(ordered):
         if candidate.epsilon == found:
@@ -90,7 +90,7 @@ def _count_shown(shown: int, total: int) -> str:
 def candidate_table(
     candidates: Sequence[Candidate], outputs: Sequence[str], *, found: float | None, show_all: bool = False
 ) -> RenderableType:
-    """Per ε: the noise, the 95 % error of each number, how far people are apart, and whether the preference is met."""
+    """Tabulate per ε the noise, 95 % errors, least ÷ most exposed, and whether the preference is met."""
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     valued = any(c.value is not None and c.value != c.rdr.ratio for c in shown)  # a ratio is not shown twice
     judged = found is not None or any(c.satisfied is not None for c in shown)
@@ -135,7 +135,7 @@ def _colour(candidate: Candidate) -> str:
 def range_bars(
     candidates: Sequence[Candidate], *, width: int | None = None, found: float | None = None, show_all: bool = False
 ) -> RenderableType:
-    """From the least to the most exposed person per ε, as text bars on one logarithmic axis with a line at 1 ×."""
+    """Draw text bars from the least to the most exposed person, one per ε, on one logarithmic axis."""
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     spans = [c.rdr.relative for c in shown]
     names = [format_epsilon(c.epsilon) for c in shown]
@@ -165,7 +165,7 @@ def range_bars(
 
 
 def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
-    """A bar to an eighth of a cell (to a cell in ASCII), never shorter than the smallest piece."""
+    """Draw a bar to an eighth of a cell (to a cell in ASCII), never shorter than the smallest piece."""
     low, high = (axis.position(end) * cells for end in span)
     start = min(round(low), cells - 1)
     eighths = min(max(round(8 * (high - low)), 1), 8 * (cells - start))
@@ -175,7 +175,7 @@ def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOpti
 
 
 def _scale_line(axis: Axis, cells: int) -> str:
-    """The ticks of an axis as one line: each label starts at its place, 1 first, then those that still have room."""
+    """Write the ticks of an axis as one line: each label starts at its place, 1 first, then those that still fit."""
     line = [" "] * cells
     written: set[str] = set()
     for tick in sorted(axis.ticks, key=lambda tick: abs(math.log(tick))):
@@ -230,7 +230,7 @@ def groups_table(groups: Sequence[GroupRisk], *, by: str, epsilon: float | None 
 
 
 def say(sentence: str) -> RenderableType:
-    """A sentence, wrapped to whatever shows it."""
+    """Return a sentence that is wrapped to the width where it is shown."""
     return _Late(lambda options: _plain(sentence, options))
 
 
@@ -245,9 +245,9 @@ def advise(
     smallest: int | None = None,
     headline: str | None = None,
 ) -> str:
-    """The sentence of advice. Names the indicator wherever it names an ε that was chosen (R7).
+    """Return the sentence of advice. It names the indicator wherever it names an ε that was chosen (R7).
 
-    ``smallest`` is how many people the smallest group of the answer holds, ``headline`` what comes before everything.
+    ``smallest``: how many people the smallest group of the answer holds. ``headline``: a sentence to return instead.
     """
     ordered = order_candidates(candidates)
     if headline is not None:
@@ -299,14 +299,14 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float |
     )
 
 
-# ---------------------------------------------------------------- one look for every table
+# ---------------------------------------------------------------- the layout of every table
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     title: str
     justify: Literal["left", "right"] = "right"
-    whole: bool = False  # its lines are not broken; figures, which stand to the right, never are
+    whole: bool = False  # its lines are not broken; those of figures, which are aligned to the right, never are
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ class _Row:
 def _lay_out(
     columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions, *, title: str = "", caption: str = ""
 ) -> Table:
-    """A table in which figures stay whole and words are folded."""
+    """Return a table in which figures stay whole and words are folded."""
     table = Table(
         box=box.ASCII2 if options.ascii_only else box.SIMPLE_HEAD,
         title=_plain(title, options, "bold") if title else None,
@@ -343,7 +343,7 @@ _GAP = 2  # between two columns, or at the two edges
 
 
 def _share_room(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
-    """Widths that break nothing they need not: what each column must have, then small wishes, then the long texts."""
+    """Return widths that break as little as possible: the least of each column, then small wishes, then long texts."""
     widths = _least_widths(columns, rows, options)
     room = options.max_width - sum(widths)
     if room < 0:
@@ -362,7 +362,7 @@ def _share_room(columns: Sequence[_Column], rows: Sequence[_Row], options: Conso
 
 
 def _least_widths(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int]:
-    """The least room of each column, gap included, in which no figure and no word of up to 20 cells is broken."""
+    """Return the least width of each column, gap included, that breaks no figure and no word of up to 20 cells."""
     widths = []
     for place, column in enumerate(columns):
         whole = column.whole or column.justify == "right"
