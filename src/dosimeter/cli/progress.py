@@ -19,7 +19,7 @@ LONGEST_STOP = 5.0  # seconds given to the engine; then the process ends anyway
 
 
 class Meter:
-    """How far work is. The work calls ``steps``; whoever draws the progress bar calls ``share``."""
+    """A record of how far work is. The work calls ``steps``; whoever draws the progress bar calls ``share``."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

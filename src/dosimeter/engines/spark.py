@@ -496,7 +496,7 @@ def _require_java() -> None:
 
 @contextmanager
 def _prepared(session: SparkSession) -> Iterator[None]:
-    """Set what the trees are written for, for the time of one call; then set the session back as it was."""
+    """Apply the settings that the trees are written for, for the time of one call; then restore the session's own."""
     before = {name: session.conf.get(name) for name in _SETTINGS}
     changed = {name: value for name, value in before.items() if str(value).lower() != _SETTINGS[name].lower()}
     for name in changed:

@@ -23,7 +23,7 @@ RANK = "dosimeter_rank"
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """How many individuals there are, the most rows that one has, and how many rows belong to nobody (a NULL unit)."""
+    """Counts of a table with a unit: individuals, the most rows that one has, and rows of nobody (a NULL unit)."""
 
     individuals: int
     most_rows: int

@@ -42,7 +42,10 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class SchemaCheck:
-    """What a comparison found. ``odd_cells``: how many cells of each column count as NULL (N4), where there are any."""
+    """The result of a comparison.
+
+    ``odd_cells``: how many cells of each column count as NULL (N4), where there are any.
+    """
 
     findings: tuple[Finding, ...]
     remarks: tuple[Remark, ...]
@@ -56,7 +59,7 @@ class SchemaCheck:
 
 @dataclass(slots=True)
 class _Found:
-    """What has been found so far, while the tables are compared one after the other."""
+    """The findings so far, while the tables are compared one after the other."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)

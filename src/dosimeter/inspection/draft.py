@@ -85,7 +85,7 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """What was read off one column: how many cells hold a value, how many values differ, and the two ends."""
+    """Facts read off one column: how many cells hold a value, how many values differ, the smallest and the largest."""
 
     present: int
     distinct: int

@@ -43,7 +43,7 @@ class Evidence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnCounts:
-    """How many cells of a column hold a value, and how many different ones there are."""
+    """Counts of one column: cells that hold a value, and distinct values."""
 
     present: int
     distinct: int

@@ -111,7 +111,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one entry costs: ε for an answer, ε_svt where ε was found privately, and δ (O1)."""
+    """The cost of one entry: ε for an answer, ε_svt where ε was found privately, and δ (O1)."""
 
     epsilon: Decimal
     epsilon_svt: Decimal = ZERO
@@ -128,7 +128,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the odometer shows: the sum of all charges, and infinity once Σδ > δ_g (O1)."""
+    """The state of the odometer: the sum of all charges, and infinity once Σδ > δ_g (O1)."""
 
     epsilon: Decimal = ZERO
     delta: Decimal = ZERO

@@ -104,7 +104,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked, by whom and how: what an auditor needs besides the charge.
+    """A request as an auditor needs it besides the charge: what was asked, by whom and how.
 
     ``settings`` holds further options as they were given, single values only: never rows or RDRs.
     ``measured_digest``: what is measured, whatever the query's wording; None in requests of version 0.1.0.

@@ -168,7 +168,7 @@ class Identification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What is to be written before anything is released.
+    """A decision about a request, to be written before anything is released.
 
     ``status`` reserved: an answer may follow, at this charge. Denied: no answer follows; the charge is ε_svt if the
     noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller. ``viewed``: the
@@ -363,7 +363,7 @@ def _name_term(option: str, agreed: Policy | Decimal | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Whether nothing was altered.
+    """The result of checking the chain: whether nothing was altered.
 
     ``head``: the digest of the last good record. ``first_bad``: the number of the first bad one and what is wrong with
     it.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What a release adds to its account before it is charged: it is opened, or continued, or its data identified."""
+    """An addition to the account before it is charged: it is opened, or continued, or its data are identified."""
 
     opening: AccountOpening | None = None
     continuation: Continuation | None = None

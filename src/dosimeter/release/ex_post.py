@@ -29,7 +29,7 @@ MOST_CLASSES = 10_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aftermath:
-    """How one answer exposed everybody, by class of equal contributions, the largest loss first. Private.
+    """The exposure of everybody by one answer, by class of equal contributions, the largest loss first. Private.
 
     ``losses`` are those of the noisy numbers. Where ε was found privately, that cost everybody up to ``epsilon_svt``
     more.

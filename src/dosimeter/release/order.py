@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an account is opened with. Later releases may leave it out, and may not contradict it."""
+    """The terms that an account is opened with. Later releases may leave them out, and may not contradict them."""
 
     policy: str | None = None
     delta_total: float | str | None = None

@@ -128,7 +128,10 @@ class NoisyTest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
-    """How likely each candidate is to be released, and a denial. From private data: for the controller's eyes only."""
+    """The probability of each candidate to be released, and of a denial.
+
+    From private data: for the controller's eyes only.
+    """
 
     probabilities: tuple[float, ...]
     denial: float

@@ -47,7 +47,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a process needs to know. ``declared``: the declared groups, or None where groups are observed (C8)."""
+    """The query as a process needs it. ``declared``: the declared groups, or None where groups are observed (C8)."""
 
     table: str
     schema: Schema

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What the account grants: a charge, and for a denial its reason, which the controller sees."""
+    """The account's decision: a charge, and for a denial its reason, which the controller sees."""
 
     charge: Charge
     reason: DenialReason | None = None
@@ -50,7 +50,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a release is about, as far as SQL, schema and options decide it."""
+    """A release as far as SQL, schema and options decide it, for a way to check."""
 
     plan: QueryPlan
     look: Look
@@ -60,7 +60,7 @@ class Subject:
 
 
 class Way(ABC):
-    """How ε is set. ``algorithm`` is what JSON and the ledger call it."""
+    """A way to set ε. ``algorithm`` is its name in JSON and in the ledger."""
 
     __slots__ = ()
 
