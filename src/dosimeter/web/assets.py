@@ -1,6 +1,4 @@
-"""Files for the browser, all served by this application. The Vega bundle is made by vl-convert once per version, and
-cached.
-"""
+"""Files for the browser, all served from here. vl-convert makes the Vega bundle once per version; it is cached."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Middleware: security headers on every response, limits on the size and time of a body, no uploads. Internal errors
-are never shown.
-"""
+"""Middleware: security headers, limits on the size and time of a body, no uploads. Internal errors are never shown."""
 
 from __future__ import annotations
 

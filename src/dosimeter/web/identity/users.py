@@ -126,7 +126,7 @@ def _revoke_all(connection: sa.Connection, user_id: str) -> None:
 
 
 def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> bool:
-    """Return whether the user still has this stored password and is not disabled. Locks the row until the end."""
+    """Return whether the user still has this stored password and is not disabled. Locks the user's row."""
     query = sa.select(USERS.c.password, USERS.c.disabled).where(USERS.c.id == user_id).with_for_update()
     row = connection.execute(query).first()
     return row is not None and row.password == password and not row.disabled
@@ -182,7 +182,7 @@ class SignedIn:
 
 
 def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> SignedIn | None:
-    """Sign a user in; return None if the name or the password is wrong. Raises Throttled before it is verified."""
+    """Sign a user in; return None if name or password is wrong. Raises Throttled before it verifies a password."""
     account = clean_name(name)
     attempt = count_attempt(database, account, limits)
     with database.reading() as connection:
