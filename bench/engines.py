@@ -1,6 +1,6 @@
-"""What risk costs on each engine beside that engine's own plain query. Takes sizes; prints a table and writes JSON.
+"""Measure the cost of risk on each engine, relative to that engine's own plain query. Prints a table and writes JSON.
 
-Everything is a ratio within one run and one warm process: the paper's five queries over Adult-like rows, and unit-level
+All costs are ratios within one run and one warm process: the paper's five queries over Adult-like rows, and unit-level
 queries over visits of individuals with many rows, against a plain GROUP BY of the unit column in the same engine.
 PostgreSQL runs from its own wheel unless a URL is given; Spark is started on this machine.
 """
@@ -47,7 +47,7 @@ type = "category"
 values = ["A", "B", "C", "D"]
 """
 PER_PATIENT = "SELECT COUNT(*), MAX(n) FROM (SELECT patient_id, {0} AS n FROM {1} GROUP BY patient_id) AS per_patient"
-# What is asked, and what the plain query gives per patient.
+# The queries, each with the plain query per patient it is compared with.
 UNIT_QUERIES = {
     "COUNT": ("SELECT COUNT(*) FROM visits", "COUNT(*)"),
     "COUNT WHERE": ("SELECT COUNT(*) FROM visits WHERE ward = 'A'", "COUNT(*)"),
@@ -57,7 +57,7 @@ UNIT_QUERIES = {
     "GROUP BY": ("SELECT ward, COUNT(*) FROM visits GROUP BY ward", "COUNT(*)"),
     "MEDIAN": ("SELECT MEDIAN(minutes) FROM visits", "COUNT(minutes)"),
 }
-# The visits: every number from a hash of the row's, so that the same rows come out every time.
+# The visits: every number comes from a hash of the row's number, so that the rows are the same every time.
 WRITE_VISITS = """
     COPY (
         SELECT CAST(hash(i) % {individuals} AS BIGINT) AS patient_id, i AS visit_id,
@@ -72,7 +72,7 @@ Open = Callable[[str, Path], Dataset]
 
 
 def write_visits(folder: Path, rows: int, individuals: int) -> Path:
-    """Visits in Parquet with their schema, bounded by what the busiest individual has, so that nobody is cut."""
+    """Write visits in Parquet, with two schemas: one that holds everybody's rows, and one that cuts the busiest."""
     import duckdb
 
     target = folder / f"{rows}" / "visits.parquet"
@@ -85,9 +85,6 @@ def write_visits(folder: Path, rows: int, individuals: int) -> Path:
         facts = VISITS_FACTS.format(individuals=individuals, most=most)
         target.with_name(f"{name}.toml").write_text(facts, encoding="utf-8")
     return target
-
-
-# ---------------------------------------------------------------- the engines
 
 
 @contextmanager
@@ -170,11 +167,8 @@ def load_into_postgres(connection: Any, path: Path) -> None:
     connection.execute(f"VACUUM ANALYZE {path.stem}")
 
 
-# ---------------------------------------------------------------- the comparison
-
-
 def compare(plain: Run, dataset: Dataset, queries: dict[str, tuple[str, str]], runs: int) -> list[dict[str, Any]]:
-    """Per query: seconds of the plain query and of risk + find, one after the other in one process."""
+    """Return for each query the seconds of the plain query and of risk + find, one after the other in one process."""
     rows = []
     for name, (sql, plain_sql) in queries.items():
         base = median_seconds(partial(plain, plain_sql), runs)

@@ -1,7 +1,7 @@
-"""Generate a table that behaves like Adult. Takes a number of rows; gives a Parquet file and its schema beside it.
+"""Generate a table that behaves like Adult. Takes a number of rows; writes a Parquet file and its schema beside it.
 
 All 15 columns, with marginals and the dependences that decide how many people a query matches (bench/marginals.toml).
-Written a chunk at a time, each from its own seed, so that memory stays small and the same rows come out every time.
+Written in chunks, each from its own seed, so that memory stays small and the rows are the same every time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
-ROW_GROUP = 122_880  # what DuckDB hands to one thread
+ROW_GROUP = 122_880  # rows that DuckDB gives to one thread
 CHUNK = 4 * ROW_GROUP
 SEED = 1996
 BOUNDS = {
@@ -38,12 +38,12 @@ Marginals = dict[str, dict[str, Any]]
 
 
 def load_marginals() -> Marginals:
-    """The tables of counts."""
+    """Return the tables of counts."""
     return tomllib.loads((Path(__file__).parent / "marginals.toml").read_text(encoding="utf-8"))
 
 
 def draw_indices(random: Generator, weights: list[Any], given: Indices) -> Indices:
-    """For each row an index, drawn with the row of weights that ``given`` names."""
+    """Draw an index for each row, with the row of weights that ``given`` names."""
     drawn = np.empty(len(given), dtype=np.int64)
     uniform = random.random(len(given))
     for condition, row in enumerate(weights):
@@ -54,7 +54,7 @@ def draw_indices(random: Generator, weights: list[Any], given: Indices) -> Indic
 
 
 def generate_chunk(marginals: Marginals, chunk: int, rows: int) -> pa.RecordBatch:
-    """One chunk of rows. Depends on its number alone, and on how many rows are wanted."""
+    """Return one chunk of rows. It depends only on its number and on how many rows are wanted."""
     random = default_rng([SEED, chunk])
     anybody = np.zeros(rows, dtype=np.int64)
 
@@ -87,14 +87,14 @@ def generate_chunk(marginals: Marginals, chunk: int, rows: int) -> pa.RecordBatc
     for column in ("capital_gain", "capital_loss"):
         number[column] = np.array(marginals[column]["values"])[draw(column, index["income"])]
 
-    # Who has never worked has no occupation.
+    # People who have never worked have no occupation.
     idle = [marginals["workclass"]["values"].index(value) for value in ("?", "Never-worked")]
     index["occupation"] = np.where(np.isin(workclass, idle), 0, 1 + draw("occupation"))
     return pa.record_batch([encode_column(marginals, name, index, number) for name in COLUMNS], names=list(COLUMNS))
 
 
 def draw_incomes(random: Generator, marginals: Marginals, age: Indices, years: Indices, marital: Indices) -> Indices:
-    """1 for more than 50K, likelier with education, marriage and middle age."""
+    """Draw 1 for an income of more than 50K, likelier with education, marriage and middle age; otherwise 0."""
     constant, by_years, by_marriage, by_age, by_square = marginals["income"]["odds"]
     names = marginals["marital_status"]["values"]
     married = np.isin(marital, [names.index("Married-civ-spouse"), names.index("Married-AF-spouse")])
@@ -105,20 +105,20 @@ def draw_incomes(random: Generator, marginals: Marginals, age: Indices, years: I
 
 
 def list_values(marginals: Marginals, column: str) -> list[str]:
-    """The values of a category column, in the order of its indices."""
+    """Return the values of a category column, in the order of its indices."""
     values: list[str] = marginals[column]["values"]
     return ["?", *values] if column == "occupation" else values
 
 
 def encode_column(marginals: Marginals, name: str, index: dict[str, Indices], number: dict[str, Indices]) -> pa.Array:
-    """Integers as they are, categories as dictionaries."""
+    """Return a column for Parquet: integers as they are, categories as dictionaries."""
     if name in number:
         return pa.array(number[name].astype(np.int32))
     return pa.DictionaryArray.from_arrays(index[name].astype(np.int8), list_values(marginals, name))
 
 
 def write_schema(marginals: Marginals, rows: int, target: Path) -> None:
-    """The public facts of the generated table, as Dosimeter reads them."""
+    """Write the schema of the generated table."""
     lines = [f'table = "{target.stem}"', f"individuals = {rows}", 'unit = "row"', "reviewed = true"]
     for name in COLUMNS:
         lines += ["", f"[columns.{name}]"]
@@ -143,7 +143,7 @@ def write_table(rows: int, target: Path) -> None:
 
 
 def main() -> None:
-    """Read the options and write."""
+    """Read the options and write the table."""
     parser = argparse.ArgumentParser(description="Generate a table that behaves like Adult, and its schema.")
     parser.add_argument("--rows", type=int, required=True, metavar="N")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.parquet")

@@ -1,7 +1,7 @@
-"""What risk costs beside the plain query. Takes generated Parquet files; prints a table and writes JSON.
+"""Measure the cost of risk relative to the plain query. Takes generated Parquet files; prints a table and writes JSON.
 
-Everything is a ratio within one run: the paper's five queries, `risk` + `find` in a warm process against the plain
-query in the same engine. Beside it: peak memory at two sizes, one cold command, and the paper's own way at 10,000 rows.
+All costs are ratios within one run: the paper's five queries, `risk` + `find` in a warm process against the plain query
+in the same engine. Also measured: peak memory at two sizes, one cold command, and recomputing at 10,000 rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PREFERENCE = "ratio:0.95"
 
 
 def median_seconds(work: Callable[[], object], runs: int) -> float:
-    work()  # warm
+    work()  # warm up
     seconds = []
     for _ in range(runs):
         started = time.perf_counter()
@@ -54,7 +54,7 @@ def _look(dataset: Dataset, sql: str) -> object:
 
 
 def compare_with_plain(data: Path, runs: int) -> list[dict[str, Any]]:
-    """Per query: seconds of the plain query and of risk + find, alternating in one process."""
+    """Return for each query the seconds of the plain query and of risk + find, in one process."""
     import duckdb
 
     from dosimeter import Dataset
@@ -71,7 +71,7 @@ def compare_with_plain(data: Path, runs: int) -> list[dict[str, Any]]:
 
 
 def measure_peak(data: Path) -> float:
-    """Peak megabytes of a process of its own that does risk + find on all five queries."""
+    """Return the peak memory in megabytes of a separate process that does risk + find on all five queries."""
     code = subprocess.run(
         [sys.executable, __file__, "--peak", str(data)], check=True, capture_output=True, text=True
     ).stdout
@@ -88,7 +88,7 @@ def print_peak(data: Path) -> None:
 
 
 def measure_cold(adult: Path) -> float:
-    """One `dosimeter find` on Adult's CSV, start to finish: the best of five."""
+    """Return the seconds of one `dosimeter find` on Adult's CSV, from start to finish: the best of five."""
     command = [sys.executable, "-m", "dosimeter", "find", str(adult), "--table", "adult", QUERIES["Q1"]]
     command += ["--prefer", PREFERENCE, "--json"]
     seconds = []
@@ -100,7 +100,7 @@ def measure_cold(adult: Path) -> float:
 
 
 def compare_with_recompute(folder: Path) -> list[dict[str, Any]]:
-    """The closed form beside the paper's own way, both on 10,000 rows."""
+    """Compare the closed form with the paper's own way, recomputing, both on 10,000 rows."""
     from dosimeter import Dataset
 
     small = generate(folder, 10_000)

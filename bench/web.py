@@ -36,11 +36,11 @@ START = (
     "serve(load_settings(pathlib.Path(sys.argv[1])), lambda address: print(address, flush=True))"
 )
 PASSWORD = "correct horse battery"
-LONGEST_WAIT = 300.0  # seconds for one response; it ends a run that is stuck
+LONGEST_WAIT = 300.0  # seconds for one response; ends a run that hangs
 
 
 class Stopwatch:
-    """Seconds per kind of request, from any thread."""
+    """Collects seconds per kind of request, from any thread."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = defaultdict(list)
@@ -68,7 +68,7 @@ class Stopwatch:
 
 
 def prepare(folder: Path, database: str, dataset: str, analysts: int) -> dict[str, str]:
-    """Configuration, users, tokens."""
+    """Write the configuration and add users; return the analysts' tokens."""
     (folder / "secret").write_text(make_key())
     (folder / "dosimeter.toml").write_text(
         f'database = "{database}"\nsecret_file = "secret"\nport = 0\nsession_hours = 1\n{dataset}'
@@ -120,11 +120,8 @@ def sign_in(address: str) -> httpx.Client:
     return client
 
 
-# ---------------------------------------------------------------- many analysts, one controller
-
-
 def analyse(address: str, token: str, number: int, until: float, watch: Stopwatch) -> None:
-    """Submit a query, look every quarter of a second whether it is decided, then submit the next; one at least."""
+    """Submit queries one after the other, at least one; ask every quarter of a second whether each is decided."""
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=f"{address}/api/v1", headers=headers, timeout=LONGEST_WAIT) as client:
         asked = 0
@@ -146,7 +143,7 @@ def analyse(address: str, token: str, number: int, until: float, watch: Stopwatc
 
 
 def control(address: str, until: float, watch: Stopwatch) -> None:
-    """Take the first of the queue, look, move the slider, approve; again and again, and once at least."""
+    """Decide queries until the time is over, at least one: open the first in the queue, move the slider, approve."""
     with closing(sign_in(address)) as client:
         while time.monotonic() < until or "approve" not in watch.seconds:
             queue = watch.call("queue", client, "GET", "/queue").text
@@ -184,14 +181,11 @@ def bench_load(database: str, folder: Path, analysts: int, seconds: float, title
     return watch.report(title)
 
 
-# ---------------------------------------------------------------- the slider on many people
-
-
 def bench_slider(folder: Path, people: int) -> dict[str, Any]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    places = np.arange(people, dtype=np.int64)  # spread out like random numbers, and the same every time
+    places = np.arange(people, dtype=np.int64)  # multiplied below: spread out like random numbers, the same every time
     spread = (places * 2654435761) % people
     cost = np.round(50_000 * (spread / people) ** 3, 2)
     table = pa.table({"age": 17 + spread % 74, "cost": cost, "sex": np.where(spread % 7 < 3, "Female", "Male")})

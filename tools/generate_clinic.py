@@ -76,7 +76,7 @@ WILSON = Condition(RARE, 0.0, 0.0, 18.0, 800.0, 0.4)
 
 
 def draw_option(random: Random, options: Sequence[tuple[str, float]]) -> str:
-    """One of the options, each as likely as its weight among all weights."""
+    """Draw one of the options, each with a probability in proportion to its weight."""
     left = random.random() * sum(weight for _, weight in options)
     for option, weight in options:
         left -= weight
@@ -86,26 +86,26 @@ def draw_option(random: Random, options: Sequence[tuple[str, float]]) -> str:
 
 
 def draw_normal(random: Random) -> float:
-    """A standard normal number, by Box and Muller."""
+    """Draw a standard normal number, by Box and Muller."""
     return math.sqrt(-2.0 * math.log(1.0 - random.random())) * math.cos(2.0 * math.pi * random.random())
 
 
 def draw_age(random: Random) -> int:
-    """Children and young adults, and a broad hump of older people: 0 to 98."""
+    """Draw an age from 0 to 98: children and young adults, and a broad peak of older people."""
     if random.random() < 0.3:
         return int(random.random() * 30)
     return min(98, max(18, round(55 + 18 * draw_normal(random))))
 
 
 def draw_condition(random: Random, age: int) -> Condition:
-    """A common diagnosis, likely at this age."""
+    """Draw a common diagnosis that is likely at this age."""
     old = min(1.0, max(0.0, (age - 15) / 60))
     name = draw_option(random, [(c.name, c.young * (1 - old) + c.old * old) for c in CONDITIONS])
     return next(condition for condition in CONDITIONS if condition.name == name)
 
 
 def draw_cost(random: Random, condition: Condition, visits: int) -> str:
-    """What the clinic billed, in euros and cents; empty for one in twenty-five, not billed yet."""
+    """Draw what the clinic billed, in euros and cents; empty for one in twenty-five, not billed yet."""
     if random.random() < 0.04:
         return ""
     stay = 9000.0 * math.exp(0.8 * draw_normal(random)) if random.random() < 0.004 else 0.0
@@ -115,14 +115,14 @@ def draw_cost(random: Random, condition: Condition, visits: int) -> str:
 
 
 def draw_person(random: Random, number: int, *, island: bool, rare: bool) -> list[str]:
-    """One row of the table."""
+    """Draw one row of the table."""
     age = 20 + int(random.random() * 25) if rare else draw_age(random)
     sex = draw_option(random, [("Female", 0.531), ("Male", 0.466), ("Other", 0.003)])
     given = {"Female": FEMALE_NAMES, "Male": MALE_NAMES, "Other": FEMALE_NAMES + MALE_NAMES}[sex]
     name = " ".join(names[int(random.random() * len(names))] for names in (given, FAMILY_NAMES))
     condition = WILSON if rare else draw_condition(random, age)
     smokes = age >= 16 and random.random() < (0.31 if sex == "Male" else 0.22) * (0.5 if age > 65 else 1.0)
-    # Exponential with a mean that itself varies: most come a few times, a few come every week.
+    # Exponential with a mean that itself varies: most people come a few times, a few come every week.
     often = condition.visits * math.exp(0.6 * draw_normal(random))
     visits = min(60, int(-often * math.log(1.0 - random.random())))
     return [
@@ -140,7 +140,7 @@ def draw_person(random: Random, number: int, *, island: bool, rare: bool) -> lis
 
 
 def generate_clinic() -> list[list[str]]:
-    """Everybody, in the order of their numbers. One of the rare cases lives on the island."""
+    """Return everybody, in the order of their numbers. One of the rare cases lives on the island."""
     random = Random(SEED)
     order = sorted(range(PEOPLE), key=lambda _: random.random())
     rare = set(order[:RARE_CASES])
@@ -155,7 +155,7 @@ def generate_clinic() -> list[list[str]]:
 
 
 def main() -> None:
-    """Write the table to the package, or to another file."""
+    """Write the table into the package, or to another file."""
     parser = argparse.ArgumentParser(description="Write the bundled clinic table.")
     parser.add_argument("-o", "--output", type=Path, default=TARGET)
     target = parser.parse_args().output

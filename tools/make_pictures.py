@@ -22,7 +22,7 @@ COSTS = "SELECT SUM(cost_eur) FROM clinic"
 
 
 def draw_pictures(folder: Path) -> None:
-    """range.svg: the least and the most exposed at each ε. histogram.svg: everybody at one ε, where costs differ."""
+    """Draw range.svg (least and most exposed at each ε) and histogram.svg (everybody at one ε, where costs differ)."""
     folder.mkdir(parents=True, exist_ok=True)
     with Dataset.open(CLINIC, schema=CLINIC.with_suffix(".toml")) as clinic:
         choice = clinic.risk(QUESTION, candidates=SHOWN).find(PREFERENCE)

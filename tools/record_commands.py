@@ -1,6 +1,6 @@
-"""Write down again what the recorded commands print: ``record_commands.py [STORY ...]``, all of them by default.
+"""Record again what the recorded commands print: ``record_commands.py [STORY ...]``, all of them by default.
 
-Run it only where a change of what is printed is intended, and read the difference before it is committed.
+Run it only when a change of the output is intended, and read the difference before you commit it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def sign_in(browser: Browser, demonstration: Demonstration, name: str, **options
 
 
 def settle(page: Page) -> None:
-    """Return once nothing is loading and every picture is drawn."""
+    """Wait until nothing is loading and every picture is drawn."""
     page.wait_for_load_state("networkidle")
     for unfinished in ("[data-spec]:not([data-drawn])", ".htmx-request"):
         expect(page.locator(unfinished)).to_have_count(0, timeout=300_000)
@@ -121,7 +121,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
 
 
 def take_variants(browser: Browser, demo: Demonstration, url: str, folder: Path) -> None:
-    """The decision page in the dark, and on a telephone: to look at, not for the documentation."""
+    """Take the decision page in dark mode and on a telephone: for checking, not for the documentation."""
     dark = sign_in(browser, demo, "carol", viewport={"width": 1120, "height": 800}, color_scheme="dark")
     dark.goto(url)
     take(dark, folder, "web-decision-dark")

@@ -37,7 +37,7 @@ With `--json` standard output holds one JSON document and nothing else.
 
 
 def write_page() -> str:
-    """The whole page: its head, then every command in the order of ``dosimeter --help``."""
+    """Return the whole page: its head, then every command in the order of ``dosimeter --help``."""
     root = get_command(app)
     sections = [HEAD, *_describe_root(root)]
     for path, command in walk_commands(root, ("dosimeter",)):
@@ -46,7 +46,7 @@ def write_page() -> str:
 
 
 def walk_commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every visible command below this one, with the words that call it."""
+    """Yield every visible command below this one, with the words that call it."""
     for name, inner in getattr(command, "commands", {}).items():
         if inner.hidden:
             continue
@@ -55,7 +55,7 @@ def walk_commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[s
 
 
 def list_options(command: Any) -> list[Any]:
-    """The visible options of a command, without the --help that every command has."""
+    """Return the visible options of a command, without the --help that every command has."""
     return [param for param in command.params if _is_option(param) and not param.hidden]
 
 
@@ -107,7 +107,7 @@ def _meaning(command: Any, param: Any) -> str:
 
 
 def _choices(command: Any, param: Any) -> list[str]:
-    """The values of an enumeration, read off the annotation of the function behind the command."""
+    """Return the values of an enumeration, read off the annotation of the command's function."""
     if command.callback is None:
         return []
     hint = typing.get_type_hints(inspect.unwrap(command.callback)).get(param.name)

@@ -1,6 +1,6 @@
 """Write docs/python.md from the docstrings of the public names. Takes nothing; gives the page, the same every time.
 
-What stands in ``dosimeter.__all__`` is public, and of its classes the members listed here; all else may change.
+Names in ``dosimeter.__all__`` are public, and the members of its classes that are listed here; all else may change.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ with Ledger.open("ledger.db") as ledger:
     answer = clinic.release("SELECT COUNT(*) FROM clinic WHERE smoker", ledger=ledger, epsilon=0.5, policy="budget:2.0")
 ```
 """
-# In the order in which somebody needs them. Members that are not listed serve other modules of the package.
+# In the order in which a reader needs them. Members that are not listed serve other modules of the package.
 MEMBERS = {
     "Dataset": ("open", "risk", "explain", "draft_schema", "check_schema", "dry_run", "release", "close"),
     "ReleaseOptions": (),
@@ -64,7 +64,7 @@ SECTION = re.compile(r"^(Args|Returns|Raises):$", flags=re.MULTILINE)
 
 
 def write_page() -> str:
-    """The whole page: every public class with its members, then the errors."""
+    """Return the whole page: every public class with its members, then the errors."""
     parts = [HEAD]
     for name, members in MEMBERS.items():
         parts.append("\n".join(_describe_class(name, members)))
@@ -87,7 +87,7 @@ def _describe_class(name: str, members: tuple[str, ...]) -> Iterator[str]:
 
 
 def _list_fields(kind: Any) -> Iterator[str]:
-    """The fields of a dataclass with their types, or the keys of a TypedDict with the strings below them."""
+    """Yield the fields of a dataclass with their types, or the keys of a TypedDict with the strings below them."""
     if dataclasses.is_dataclass(kind) and kind is not dosimeter.Risk:
         for field in dataclasses.fields(kind):
             yield f"| `{field.name}` | `{str(field.type).replace('|', chr(92) + '|')}` |"
@@ -119,7 +119,7 @@ def _describe_member(kind: Any, member: str) -> Iterator[str]:
 
 
 def _write_parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
-    """Each parameter with its default, and the star before those that have to be named."""
+    """Yield each parameter with its default, and the star before those that have to be named."""
     positional = True
     for parameter in parameters:
         if positional and parameter.kind is inspect.Parameter.KEYWORD_ONLY:
@@ -136,7 +136,7 @@ def _write_default(default: Any) -> str:
 
 
 def _write_docstring(text: str | None) -> Iterator[str]:
-    """A docstring as Markdown: its paragraphs, then each section as a list."""
+    """Yield a docstring as Markdown: its paragraphs, then each section as a list."""
     cleaned = inspect.cleandoc(text or "")
     head, *sections = SECTION.split(cleaned)
     yield _plain(head.strip())

@@ -89,7 +89,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Public names are loaded when they are first used, so that a command starts fast."""
+    """Load a public name when it is first used, so that a command starts fast."""
     from importlib import import_module
 
     if name not in _HOMES:

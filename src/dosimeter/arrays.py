@@ -10,7 +10,7 @@ IntArray = NDArray[np.int64]
 
 
 def sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
-    """Sum each row's entries. ``reduceat`` gives an empty row its successor's entry: such rows are left out."""
+    """Sum each row's entries. Empty rows are left out, since ``reduceat`` gives them their successor's entry."""
     sums = np.zeros(len(starts) - 1)
     filled = np.flatnonzero(np.diff(starts))
     if len(filled):

@@ -1,6 +1,6 @@
-"""A Risk: everybody's exposure to one query, looked at from all sides. Private to the controller.
+"""A Risk: everybody's exposure to one query, and all that is derived from it. Private to the controller.
 
-Calls the rooms in order: profile → contributions → sensitivities → RDRs at each ε → the chosen ε. The profile is
+Calls the packages in order: profile → contributions → sensitivities → RDRs at each ε → the chosen ε. The profile is
 measured once; everything after it is arithmetic on distinct contributions.
 """
 
@@ -82,7 +82,7 @@ MOST_IN_HISTOGRAM = 10_000
 
 
 def study_as_plan(study: StudyPlan) -> QueryPlan:
-    """A study in the shape of a plan (S7): every output is measured directly, on no grid, over observed groups."""
+    """Return a study in the shape of a plan (S7): every output measured directly, on no grid, over observed groups."""
     places = range(len(study.outputs))
     return QueryPlan(
         sql=study.sql,
@@ -138,7 +138,7 @@ class Risk:
 
     @property
     def sensitivities(self) -> Sensitivities:
-        """Distinct per-instance sensitivities, ascending, and how many individuals have each."""
+        """Return the distinct per-instance sensitivities, ascending, and how many individuals have each."""
         if self._sensitivities is None:
             self._sensitivities = self._summarise(self.contributions)
         return self._sensitivities
@@ -149,7 +149,7 @@ class Risk:
 
     @property
     def sensitivity(self) -> float:
-        """Δ, the global sensitivity of the measured vector in the mechanism's norm."""
+        """Return Δ, the global sensitivity of the measured vector in the mechanism's norm."""
         return self.plan.sensitivity(self.mechanism.norm)
 
     def rdr(self, epsilon: float) -> RDRs:
@@ -164,7 +164,7 @@ class Risk:
         return self.mechanism.scale(self.sensitivity, epsilon)
 
     def candidate(self, epsilon: float) -> Candidate:
-        """One ε with its accuracy and the spread of the RDRs."""
+        """Return one ε with its accuracy and the spread of the RDRs."""
         return self._candidate(self.rdr(epsilon))
 
     def _summarise(self, contributions: Contributions) -> Sensitivities:
@@ -189,7 +189,7 @@ class Risk:
         return build_candidate(rdrs, noise_scale=scale, error_95=errors, verdict=verdict)
 
     def measured(self) -> Measured:
-        """The exact answer's measured vector. Never released."""
+        """Return the exact answer's measured vector. Never released."""
         if self._measured is None:
             self._measured = measure_exactly(self.plan, self.engine, self.profile)
         return self._measured
@@ -242,7 +242,7 @@ class Risk:
         sensitivities: Sensitivities | None = None,
         filters: Iterable[exp.Expression] = (),
     ) -> Choice:
-        """What was found for a preference, with its exact limit and everything the controller should know of it."""
+        """Return what was found for a preference, with its exact limit and what the controller should know about it."""
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self._limit(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
@@ -265,7 +265,10 @@ class Risk:
         )
 
     def _check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
-        """FILTERs need everybody profiled by whether it holds for them: a scan of their own."""
+        """Return the checked FILTERs of a preference.
+
+        They need a scan of their own, which profiles everybody by them.
+        """
         if not preference.filters:
             return {}
         self._require_profile("A preference with FILTER")
@@ -276,7 +279,7 @@ class Risk:
             raise PreferenceError(f"In the preference's FILTER: {error}") from None
 
     def _literal_notes(self, filters: Iterable[exp.Expression] = ()) -> tuple[str, ...]:
-        """Values in the query or a FILTER that the schema does not list."""
+        """Return notes on values in the query or a FILTER that the schema does not list."""
         return note_unlisted((*list_conditions(self.plan), *filters), self.plan.schema)
 
     def _contributions_by(self, attributes: Mapping[str, exp.Expression]) -> Contributions:
@@ -309,12 +312,12 @@ class Risk:
         )
 
     def risk_notes(self) -> tuple[str, ...]:
-        """What the controller should know even without a preference (R7, R8)."""
+        """Return what the controller should know even without a preference (R7, R8)."""
         notes = self._write_notes(self.sensitivities, self.candidates)
         return tuple(dict.fromkeys((*self._literal_notes(), *self.notes, *notes)))
 
     def smallest_group(self) -> int | None:
-        """How many individuals the smallest group of the answer holds that holds anybody; None without groups."""
+        """Return how many individuals are in the smallest group that is not empty; None without groups."""
         profile = self.profile
         if not isinstance(profile, Profile) or not self.plan.groups:
             return None
@@ -322,7 +325,7 @@ class Risk:
         sizes = np.bincount(profile.group[inside], weights=profile.people[inside])
         return int(sizes[sizes > 0].min()) if (sizes > 0).any() else None
 
-    # ------------------------------------------------------------ who, why, by group
+    # ------------------------------------------------------------ people and groups
 
     def people(
         self,
@@ -428,7 +431,7 @@ class Risk:
         return groups
 
     def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
-        """Return what stands beside the relative indicator at one ε: own guarantee, odds, being picked out (P1–P3).
+        """Return absolute figures for one ε, beside the relative RDR: own guarantee, odds, being picked out (P1–P3).
 
         Args:
             epsilon: the ε of the answer.
@@ -449,7 +452,7 @@ class Risk:
             posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
         )
 
-    # ------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------ showing
 
     def plot(self, *, view: str = "relative", epsilons: Sequence[float] | None = None) -> alt.LayerChart:
         """Return the range plot as an Altair chart: from the least to the most exposed person at each ε.
@@ -474,7 +477,10 @@ class Risk:
         return histogram_chart(self.rdr(epsilon))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """In a notebook: a finished picture. Nothing is loaded from anywhere, and nothing offers to send it there."""
+        """Return a finished picture for a notebook.
+
+        It loads nothing from elsewhere, and nothing offers to send it there.
+        """
         from dosimeter.show.charts import draw_svg
 
         return {"image/svg+xml": draw_svg(self.plot()), "text/plain": repr(self)}
@@ -494,7 +500,7 @@ class Risk:
         return pa.table(columns)
 
     def head(self) -> dict[str, Any]:
-        """The fields that ``risk`` and ``find`` share in JSON."""
+        """Return the fields that ``risk`` and ``find`` share in JSON."""
         values, counts = self.sensitivities.values, self.sensitivities.counts
         distinct, where = np.unique(values, return_inverse=True)
         people = np.bincount(where, weights=counts).astype(np.int64)

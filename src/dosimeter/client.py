@@ -29,7 +29,7 @@ Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A query as the server knows it. ``rows``, ``epsilon`` and ``error_95`` are there once it is released."""
+    """A query as the server knows it. ``rows``, ``epsilon`` and ``error_95`` are None until it is released."""
 
     id: str
     dataset: str
@@ -242,7 +242,7 @@ _ANSWER = ("rows", "epsilon", "epsilon_svt", "error_95", "guarantee")
 
 
 def _check_address(url: str, *, insecure: bool) -> str:
-    """The address without a name or password in it: those would end up in logs, and the server takes a token."""
+    """Return the address. Refuse a name or password in it: these would end up in logs, and the server takes a token."""
     try:
         parts = urlsplit(url)
         host = parts.hostname if parts.port != 0 else None
@@ -276,7 +276,7 @@ def _not_ours() -> ServerError:
 
 @contextmanager
 def _expecting_ours() -> Iterator[None]:
-    """Whatever is missing or of another shape, the answer is not a Dosimeter server's."""
+    """Turn a missing or malformed field into an error: the answer is not a Dosimeter server's."""
     try:
         yield
     except (KeyError, TypeError, AttributeError):

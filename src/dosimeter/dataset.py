@@ -52,7 +52,7 @@ class Dataset:
         self, engine: Engine, schema: Schema, *, drafted: bool, reopen: Callable[[], Engine] | None = None
     ) -> None:
         self.engine = engine
-        self._reopen = reopen  # the same source again, without a schema
+        self._reopen = reopen  # opens the same source again, without a schema
         self.schema = schema
         self.drafted = drafted
         self._counted: int | None = None
@@ -125,7 +125,7 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """Declared individuals with a reviewed schema, counted ones without (N2)."""
+        """Return the declared number of individuals with a reviewed schema, the counted number without (N2)."""
         declared = self.schema.individuals
         if self.schema.reviewed and not self.drafted and declared is not None:
             return declared
@@ -133,7 +133,7 @@ class Dataset:
 
     @property
     def slots(self) -> int:
-        """Return how many slots the risk is about: those declared, or the people there if they are more (N4)."""
+        """Return how many slots the risk is about: those declared, or one per person if more are there (N4)."""
         return max(self.n, self.count())
 
     def count(self) -> int:
@@ -142,7 +142,10 @@ class Dataset:
         return self._counted
 
     def renew(self) -> str:
-        """See the data as they are now, and give their digest. What was counted holds for that alone."""
+        """See the data as they are now, and return their digest.
+
+        Counts are kept only while the digest stays the same.
+        """
         self.engine.refresh()
         digest = self.engine.fingerprint()
         if digest != self._digest:
@@ -150,11 +153,11 @@ class Dataset:
         return digest
 
     def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
-        """What the query would measure. Without a schema the columns it mentions are drafted first."""
+        """Return what the query would measure. Without a schema the columns it mentions are drafted first."""
         return plan_query(sql, self._schema_for(f"{sql} {mentioned}"), options)
 
     def _schema_for(self, text: str) -> Schema:
-        """The schema; where none was given, with the facts of every column the text mentions, each read off once."""
+        """Return the schema; where none was given, with the facts of every column the text mentions, each read once."""
         if not self.drafted:
             return self.schema
         words, lowered = set(re.findall(r"\w+", text.lower())), text.lower()
@@ -176,7 +179,7 @@ class Dataset:
         return self.schema
 
     def _impose_whole_numbers(self, names: Collection[str]) -> None:
-        """Read whole numbers that the source keeps as floats as what they were drafted as."""
+        """Impose the drafted type on whole numbers that the source keeps as floats."""
         found = self.engine.describe()
         whole = [name for name in sorted(names) if self.schema.columns[name].type is ColumnType.INTEGER != found[name]]
         if whole:
@@ -273,13 +276,13 @@ class Dataset:
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
-        """The engine whose relation holds the rows this plan is about."""
+        """Return the engine whose relation holds the rows this plan is about."""
         return join_tables(self.engine, plan, self.schema)
 
     def _assess_study(
         self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None
     ) -> Risk:
-        """S7: SQL that cannot be planned, with a sensitivity given by hand, by really leaving out each record."""
+        """Assess SQL that cannot be planned, with a sensitivity given by hand (S7), by leaving out each record."""
         from dosimeter.influence.recompute import recompute_study
         from dosimeter.planning import plan_study
 
@@ -390,7 +393,7 @@ class Dataset:
 
     @contextmanager
     def _open_again(self) -> Iterator[Engine]:
-        """The source without this dataset's schema, which must not change while somebody holds its risks."""
+        """Open the source without this dataset's schema, which must not change while somebody holds its risks."""
         self.engine.describe()  # refused once the dataset is closed
         if self._reopen is None:
             raise OptionError("This dataset was made from an engine of its own. Use Dataset.open for this.")
@@ -398,7 +401,7 @@ class Dataset:
             yield engine
 
     def _count_odd_cells(self, plan: QueryPlan) -> Mapping[str, int] | None:
-        """Return how many odd cells the columns hold that the query reads, where there are known to be some.
+        """Return how many odd cells the columns that the query reads hold, where some are known to exist.
 
         None otherwise: counting them all would take a scan of its own, as ``dosimeter schema --check`` does.
         """
@@ -423,7 +426,7 @@ class Dataset:
         return [DRAFTED] if owner is None else [DRAFTED, ROWS_OF_ONE.format(owner=owner)]
 
     def _find_owner(self) -> RepeatedOwner | None:
-        """Return the column that several rows of one individual share, by the columns' names; looked for once."""
+        """Return the column that several rows of one individual share, by the columns' names; searched for once."""
         if self._owner is None or self._owner[0] != self.engine.generation:
             from dosimeter.inspection import count_values, find_repeated_owner, weigh_name
 
@@ -446,7 +449,7 @@ def _require_ledger(ledger: Ledger) -> Ledger:
 
 
 def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
-    """What makes this a study: nothing of it can back a release."""
+    """Yield what makes this a study, so that it cannot back a release."""
     if plan.hand_sensitivity is not None:
         yield HAND_MADE
     if plan.groups and not plan.declared:

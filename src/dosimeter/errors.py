@@ -63,7 +63,7 @@ class SourceUnreachable(DataError):
 
 
 class DatasetClosed(InputError):
-    """The dataset was closed, and is used all the same. No data are involved, so it is no ``DataError``."""
+    """The dataset is used after it was closed. No data are involved, so it is no ``DataError``."""
 
 
 class LedgerError(InputError):

@@ -1,4 +1,4 @@
-"""The application and its exit statuses: 0 done, 1 nothing suitable, 2 bad input, 3 a bug of ours, 130 interrupted."""
+"""The application and its exit statuses: 0 done, 1 nothing suitable, 2 bad input, 3 a bug, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ app.add_typer(study.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit status. Never a traceback for a user's mistake."""
+    """Run a command and return its exit status. Never print a traceback for a user's mistake."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _never_fail_on_a_character()
         result = app(args=words or ["--help"], prog_name="dosimeter", standalone_mode=False)
         sys.stdout.flush()
-        if result == Interrupted.exit_code:  # what becomes of Ctrl-C outside of our own work
+        if result == Interrupted.exit_code:  # Ctrl-C was caught by Typer
             return _fail("dosimeter: stopped.", result)
         return result if isinstance(result, int) else 0
     except DosimeterError as error:
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, Abort):
         return _fail("dosimeter: stopped.", 130)
     except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # how the library ends itself then
+        if isinstance(error.__context__, BrokenPipeError):  # Typer exits this way when a pipe breaks
             return _stop_writing()
         return error.code if isinstance(error.code, int) else 0
     except BrokenPipeError:
@@ -98,13 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _never_fail_on_a_character() -> None:
-    """What the terminal's encoding lacks is written as an escape."""
+    """Write characters that the terminal's encoding lacks as escapes."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _stop_writing() -> int:
-    """Nobody reads on: what is still in the buffer goes nowhere."""
+    """Discard what is still in the buffer: standard output was closed, and nobody reads on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return 0
 
@@ -117,7 +117,7 @@ def _fail(message: str, status: int) -> int:
 
 
 def _describe_misuse(error: TyperException) -> str:
-    """The command line's own complaint, and where its options are explained."""
+    """Return the complaint of the command-line library, and where the options are explained."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dosimeter"
     complaint = error.format_message().replace("Value error, ", "").rstrip(". \n")
@@ -125,7 +125,7 @@ def _describe_misuse(error: TyperException) -> str:
 
 
 def _describe_bug(error: Exception) -> str:
-    """Where it happened and its kind. Its text is left out: it could quote the data."""
+    """Return the kind of an error and where it happened. Its text is left out: it could quote the data."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"

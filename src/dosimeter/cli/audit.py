@@ -82,7 +82,7 @@ def export(
 
 @contextmanager
 def _open(config: Path | None, target: str | None) -> Iterator[Database]:
-    """Open the database for reading. Nothing is made or migrated where it is not there."""
+    """Open the database for reading. Create and migrate nothing."""
     o.require_web()
     if (config is None) == (target is None):
         raise OptionError("Say which log: --config FILE, or --database L.")

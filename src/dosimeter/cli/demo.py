@@ -1,4 +1,4 @@
-"""``dosimeter demo``: the whole story on bundled data, offline, in seconds."""
+"""``dosimeter demo``: from a query to a chosen ε on bundled data, offline, in seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates as JSON documents."""
+"""Describe candidates as JSON documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look writes to files: the distribution and the picture."""
+"""Write the files that ``risk`` and ``find`` offer: the distribution and the picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--ledger`` and ``--release`` of the commands that look: what looking leaves in the ledger, and learns from it."""
+"""``--ledger`` and ``--release`` of ``risk`` and ``find``: record a look in the ledger, and read the account."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ ReleaseId = Annotated[
 
 
 def check_books(target: str | None, release: str | None, schema: object, **others: object) -> None:
-    """``others``: options that say how to look, by name. A release was looked at in one way, which the ledger knows."""
+    """Refuse options that do not go together.
+
+    ``others``: options that say how to look, by name. A release was looked at in one way, which the ledger knows.
+    """
     if target is not None and schema is None:
         raise OptionError("--ledger goes with --schema: an account belongs to the table that the schema names.")
     if release is None:
@@ -41,7 +44,7 @@ def check_books(target: str | None, release: str | None, schema: object, **other
 
 
 def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | None:
-    """Before anything is shown: note that the risk was looked at (G1). Gives the account, where there is one."""
+    """Record that the risk was looked at, before anything is shown (G1). Return the account, where there is one."""
     if target is None:
         return None
     if not risk.plan.digest:
@@ -55,7 +58,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | N
 
 
 def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
-    """Which candidates the account still admits (O2); all of them while there is none."""
+    """Return a function that keeps the candidates the account still admits (O2); all of them without an account."""
     if account is None:
         return lambda candidates: candidates
     from dosimeter.ledger import exact_decimal, remaining_candidates
@@ -71,14 +74,14 @@ def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[f
 
 
 def describe_reading(account: Account | None, risk: Risk) -> dict[str, Any]:
-    """The reading, null when it is infinite, and the candidates that it cut off."""
+    """Return the reading, null when it is infinite, and the candidates that it rules out."""
     left = set(leave_remaining(account, risk)(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 
 
 def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermath:
-    """The risk by the answer that was given. That it was looked at is recorded like every other look."""
+    """Return the risk by the answer that was given. That it was looked at is recorded like every other look."""
     from dosimeter.ledger import Ledger
     from dosimeter.release import ex_post_risk
 

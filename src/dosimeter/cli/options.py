@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read."""
+"""Options that several commands share, and the functions that read their texts."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 
 
 def require_web() -> None:
-    """Refuse where the libraries of the web application are not installed."""
+    """Refuse to go on where the libraries of the web application are not installed."""
     if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
         raise OptionError("The web application is an extra: pip install 'dosimeter[web]'.")
 
 
 def read_sql(text: str) -> str:
-    """The SQL itself, from the text, @FILE or standard input."""
+    """Return the SQL itself, from the text, @FILE or standard input."""
     if text == "-":
         return _read_standard_input()
     if not text.startswith("@"):
@@ -122,17 +122,17 @@ def read_sql(text: str) -> str:
 def _read_standard_input() -> str:
     try:
         return sys.stdin.read()
-    except (OSError, ValueError, AttributeError):  # closed, not text, or not there
+    except (OSError, ValueError, AttributeError):  # closed, not text, or missing
         raise OptionError("Standard input cannot be read as text. Give the SQL as an argument or as @FILE.") from None
 
 
 def split_list(text: str | None) -> list[str] | None:
-    """A comma-separated option as its parts, or None when it was not given."""
+    """Return the parts of a comma-separated option, or None when it was not given."""
     return None if text is None else [part.strip() for part in text.split(",")]
 
 
 def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "") -> None:
-    """Before any work: the ending is one of these (none: any), and there is a folder to write into."""
+    """Refuse, before any work, a path with another ending than these (none: any), or without a folder to write into."""
     if path is None:
         return
     if kinds and path.suffix.lower() not in kinds:
@@ -142,7 +142,7 @@ def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "
 
 
 def confirm_written(*paths: Path | None) -> None:
-    """Say to people, beside the output, which files there are now."""
+    """Say on standard error which files were written."""
     for path in paths:
         if path is not None:
             typer.echo(f"Wrote {path}.", err=True)
@@ -153,7 +153,7 @@ def unwritable(path: Path) -> OptionError:
 
 
 def print_json(document: Any) -> None:
-    """One line on standard output; in ASCII where the terminal's encoding, or a broken character, asks for it."""
+    """Print one line on standard output; in ASCII where the terminal's encoding, or a broken character, needs it."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

@@ -1,4 +1,4 @@
-"""``dosimeter paper …``: the paper's example, tables and figures again, beside what its authors found."""
+"""``dosimeter paper …``: reproduce the paper's example, tables and figures, beside what its authors found."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def everything(
     example = compute_example()
     figures.write_file(
         output / "example.csv", report.write_csv(example.document()["lines"])
-    )  # the folder can be written to
+    )  # checks that the folder is writable
     with open_adult(table) as adult:
         with _watch("Finding ε") as progress:
             found = compare_thresholds(adult, progress)
@@ -281,9 +281,6 @@ def everything(
     return 0
 
 
-# ---------------------------------------------------------------- loading, watching, printing
-
-
 def _load(data: Path | None, split: SplitName) -> Any:
     from dosimeter.research.paper.data import load_adult
 
@@ -292,7 +289,7 @@ def _load(data: Path | None, split: SplitName) -> Any:
 
 @contextmanager
 def _watch(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, where that is a terminal."""
+    """Show a progress bar on standard error, where that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

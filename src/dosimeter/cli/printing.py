@@ -1,4 +1,4 @@
-"""What people read on a terminal: the question, the table, the range bars, one sentence of advice, the notes."""
+"""Print for people on a terminal: the question, the table, the range bars, one sentence of advice, the notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def make_console() -> Console:
-    """Standard output; when it is not a terminal, wide enough that nothing is cut."""
+    """Return a console on standard output; when that is not a terminal, wide enough that nothing is cut."""
     if sys.stdout.isatty():
         return Console(highlight=False)
     columns = os.environ.get("COLUMNS", "")
@@ -37,7 +37,7 @@ def make_console() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class _Trimmed:
-    """A stream without blanks at the ends of lines: a table is padded, and a file need not be."""
+    """A stream that drops blanks at the ends of lines: a table is padded, and a file need not be."""
 
     stream: IO[str]
 
@@ -169,11 +169,11 @@ def _aggregates(found: Risk) -> list[str]:
     return [output.name for output in found.plan.outputs if output.is_aggregate]
 
 
-# ---------------------------------------------------------------- releases and the books
-
-
 def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
-    """What the analyst may see, and only that. ``columns``: which ones hold numbers, named where there are several."""
+    """Print what the analyst may see, and only that.
+
+    ``columns``: the columns with numbers, named where there are several.
+    """
     console = make_console()
     if answer.status == "denied":
         console.print("Denied.")
@@ -266,7 +266,7 @@ def _print_cost(console: Console, cost: Mapping[str, Any] | None) -> None:
 
 
 def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
-    """What one answer did to everybody: the largest losses first."""
+    """Print how one answer exposed everybody: the largest losses first."""
     document = found.describe()
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))

@@ -19,7 +19,7 @@ LONGEST_STOP = 5.0  # seconds given to the engine; then the process ends anyway
 
 
 class Meter:
-    """How far work is, for whoever draws it. ``steps`` is called by the work, ``share`` by the one who draws."""
+    """A record of how far work is. The work calls ``steps``; whoever draws the progress bar calls ``share``."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -27,7 +27,7 @@ class Meter:
         self._stopped = False
 
     def steps(self, done: int, total: int) -> None:
-        """So much of so much is done. Raises once the work is to stop."""
+        """Note how much of the work is done. Raise Interrupted once the work is to stop."""
         if self._stopped:
             raise Interrupted("stopped.")
         self._steps = (done, total)
@@ -39,17 +39,17 @@ class Meter:
         return self._engine.progress()
 
     def stop(self) -> None:
-        """The work's next step, or the engine's query that runs now, is its last."""
+        """Stop the work at its next step, and the engine's query that runs now."""
         self._stopped = True
         self._engine.interrupt()
 
 
 def run_with_progress(engine: Engine, title: str, work: Callable[[Meter], Result]) -> Result:
-    """Do the work in a thread of its own, so that this one can draw and listen for Ctrl-C."""
+    """Do the work in a thread of its own, so that this one can draw and react to Ctrl-C."""
     meter = Meter(engine)
     outcome: list[Result] = []
     failure: list[BaseException] = []
-    ended = threading.Event()  # not Thread.join: interrupted, it may take a running thread for an ended one
+    ended = threading.Event()  # not Thread.join: an interrupted join may take a running thread for an ended one
 
     def run() -> None:
         try:
@@ -72,12 +72,12 @@ def run_with_progress(engine: Engine, title: str, work: Callable[[Meter], Result
 
 
 def _stop(ended: threading.Event, meter: Meter) -> None:
-    """Ask until the work has ended: a query that began after the first request must hear the second."""
+    """Ask the work to stop until it has ended: a query that began after the first request needs another."""
     deadline = time.monotonic() + LONGEST_STOP
     while not ended.is_set():
         meter.stop()
         ended.wait(0.1)
-        if time.monotonic() > deadline:  # the engine does not listen; nothing here is worth waiting for
+        if time.monotonic() > deadline:  # the engine does not react: end without it
             sys.stderr.write("dosimeter: stopped.\n")
             sys.stderr.flush()
             os._exit(Interrupted.exit_code)

@@ -149,7 +149,7 @@ def _print_answer(answer: Answer, columns: Sequence[str], *, json: bool) -> None
 
 
 def _note_for_controller(answer: Answer) -> str | None:
-    """What the books did. Never on standard output: that is the analyst's."""
+    """Return what the ledger did, for the controller. Never on standard output: that is the analyst's."""
     if answer.status == "denied":
         return "dosimeter find or --dry-run shows why."
     if answer.repeated:

@@ -119,7 +119,7 @@ def risk(
 
 
 def show_aftermath(ledger: str, release: str, dataset: Dataset, query: str, *, json: bool) -> int:
-    """What one released answer did to everybody (R1, R2)."""
+    """Show how one released answer exposed everybody (R1, R2)."""
     found = run_with_progress(
         dataset.engine, "Looking back", lambda _: looks.look_back(ledger, release, dataset, query)
     )

@@ -67,7 +67,7 @@ def schema(
 
 
 def _print_check(found: SchemaCheck, path: Path | None) -> None:
-    """Say what disagrees, a line each, and below it what else there is to know."""
+    """Print what disagrees, a line each, and below it what else there is to know."""
     for finding in found.findings:
         typer.echo(f"{finding.column}: {finding.problem}" if finding.column else finding.problem)
     if found.agrees:
@@ -77,7 +77,7 @@ def _print_check(found: SchemaCheck, path: Path | None) -> None:
 
 
 def describe_schema(text: str) -> dict[str, Any]:
-    """A schema's TOML as JSON of the same shape; days and moments in ISO 8601."""
+    """Return a schema's TOML as JSON of the same shape; days and moments in ISO 8601."""
     import tomllib
 
     return {name: _plain(value) for name, value in tomllib.loads(text).items()}
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_replaceable(path: Path) -> None:
-    """A draft may replace an older draft. A reviewed schema is somebody's work, and so may be anything else."""
+    """Refuse to replace anything but a draft: a reviewed schema is somebody's work, and so may be another file."""
     import tomllib
 
     if not path.exists():

@@ -60,5 +60,5 @@ def _serve_demo(host: str, port: int) -> int:
 
 
 def _end_on_terminate() -> None:
-    """A service manager's SIGTERM ends as Ctrl-C does: what was begun is finished first."""
+    """Treat a service manager's SIGTERM like Ctrl-C: what was begun is finished first."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))

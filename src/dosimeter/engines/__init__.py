@@ -1,7 +1,7 @@
 """Engines run trees of SQL where the data are and give Arrow tables: DuckDB, PostgreSQL, Spark.
 
 Takes a source and trees that the planner wrote; gives Arrow tables, and their columns as arrays. Never runs the text
-of an analyst, never draws noise. ``base`` is the protocol; one file per engine, and what it needs, beside it.
+of an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers stand beside it.
 """
 
 from dosimeter.engines.arrays import fetch_rows, read_booleans, read_codes, read_integers, read_values

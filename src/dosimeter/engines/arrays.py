@@ -1,4 +1,4 @@
-"""Arrow columns as NumPy arrays and Python values, straight from their buffers.
+"""Read Arrow columns as NumPy arrays and Python values, straight from their buffers.
 
 Arrow's own conversions load pandas where it is installed, which costs a command a fifth of a second; and they raise
 on days that engines know and Python does not, quoting them.
@@ -32,7 +32,7 @@ def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = 
 
 
 def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Whole numbers, and which of them are there (not NULL); 0 stands for the others."""
+    """Return whole numbers, and which of them are not NULL; NULL is given as 0."""
     import pyarrow as pa
 
     array = _whole(column.cast(pa.int64()))
@@ -41,19 +41,19 @@ def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]
 
 
 def read_booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Truth values; NULL counts as false."""
+    """Return truth values; NULL counts as false."""
     array = _whole(column)
     return _bits(array) & _bits(_whole(array.is_valid()))
 
 
 def read_codes(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
-    """A column as codes and distinct values, NULL among them."""
+    """Return a column as codes and the distinct values that they stand for, NULL among them."""
     array = _whole(_whole(column).dictionary_encode(null_encoding="encode"))
     return _numbers(array.indices, np.int32).astype(np.int64), read_values(array.dictionary)
 
 
 def read_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """Plain Python values."""
+    """Return plain Python values. Refuse days and moments that Python cannot represent."""
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
@@ -65,7 +65,7 @@ def read_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def _whole(column: Any) -> Any:
-    """One array, whatever chunks it came in."""
+    """Return one array, whatever chunks the column came in."""
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
@@ -76,7 +76,7 @@ def _numbers(array: pa.Array, kind: type[np.signedinteger[Any]]) -> NDArray[Any]
 
 
 def _bits(array: pa.Array) -> NDArray[np.bool_]:
-    """The values of a boolean array, which Arrow packs eight to a byte."""
+    """Return the values of a boolean array, which Arrow packs eight to a byte."""
     if not len(array):
         return np.zeros(0, dtype=np.bool_)
     packed = np.frombuffer(array.buffers()[1], dtype=np.uint8)

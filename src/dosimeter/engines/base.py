@@ -1,4 +1,7 @@
-"""What every engine offers: run a tree of ours, give Arrow. A driver's errors become ours in its own file."""
+"""The protocol of engines: run a tree that Dosimeter wrote, give Arrow.
+
+Each engine's own file translates its driver's errors.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +34,28 @@ class ReadOptions:
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def wording(self) -> tuple[str | None, ...]:
-        """How a file's text is to be read: part of what the data are."""
+        """Return how a file's text is to be read: the same bytes read in another way are other data."""
         return (self.table, self.delimiter, self.encoding, self.null)
 
 
 class Engine(Protocol):
-    """A table somewhere, able to run our trees over it."""
+    """A table somewhere, with the means to run Dosimeter's trees over it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def rows_fetched(self) -> int:
-        """How many rows have come back to us so far."""
+        """Return how many rows the engine has given back so far."""
         ...
 
     @property
     def generation(self) -> int:
-        """Another number whenever the data may be others: what was found out before then no longer holds."""
+        """Return a number that changes whenever the data may have changed, and with them what was found out before."""
         ...
 
     def default_table(self) -> str:
-        """What the table is called when no schema says otherwise."""
+        """Return what the table is called when no schema says otherwise."""
         ...
 
     def describe(self) -> Mapping[str, ColumnType]:
@@ -67,7 +70,7 @@ class Engine(Protocol):
         ...
 
     def impose(self, schema: Schema) -> None:
-        """Take column types from the schema; a column that is missing or cannot have its type is a DataError."""
+        """Take column types from the schema. Raise a DataError for a column that is missing or cannot have its type."""
         ...
 
     def relation(self) -> exp.Expression:
@@ -86,38 +89,38 @@ class Engine(Protocol):
         ...
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """A further table the schema declares, with its declared types, as it can stand in FROM."""
+        """Return a further table that the schema declares, with its declared types, as it can stand in FROM."""
         ...
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        """Run a query of our own making and give its rows."""
+        """Run a query that Dosimeter wrote and return its rows."""
         ...
 
     def refresh(self) -> None:
-        """See the data as they are now: a snapshot ends, and what was kept of joined tables is read again.
+        """See the data as they are now: end the snapshot, and read joined tables again.
 
-        A DataError where the table no longer has the columns that it was opened with.
+        Refuse, with a DataError, a table that no longer has the columns that it was opened with.
         """
         ...
 
     def fingerprint(self) -> str:
-        """A digest of the source's content and of the tables declared beside it, to notice that the data changed."""
+        """Return a digest of the source's content and of the tables declared beside it, to notice changed data."""
         ...
 
     def is_still(self, digest: str) -> bool:
-        """Whether the data are those whose digest this is. Cheap where the engine holds a snapshot."""
+        """Return whether the data still have this digest. Cheap where the engine holds a snapshot."""
         ...
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
         """Return which stored data these are, however they are read or named; see ``engines/identities.py``.
 
-        Of the table itself and of the private ones that the schema declares beside it, whether or not a query joins
-        them; with ``public``, of the public ones instead. A declared table that is not there has none.
+        Covers the table itself and the private ones that the schema declares beside it, whether or not a query joins
+        them; with ``public``, the public ones instead. A declared table that does not exist has none.
         """
         ...
 
     def progress(self) -> float | None:
-        """How far the running query is, in percent, where the engine can tell."""
+        """Return how far the running query is, in percent; None where the engine cannot tell."""
         ...
 
     def interrupt(self) -> None:
@@ -128,7 +131,7 @@ class Engine(Protocol):
 
 
 class EngineInFront:
-    """An engine that stands in front of another and changes some of what it shows. All else is the other's own."""
+    """A wrapper around another engine: subclasses change some of what it gives, and everything else is passed on."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -192,7 +195,7 @@ class EngineInFront:
 
 
 class ClosableEngine(EngineInFront):
-    """An engine that can be closed: whatever is asked of it afterwards is refused with one error, on every engine."""
+    """An engine that can be closed: every call afterwards is refused with one error, the same on every engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine
@@ -241,7 +244,7 @@ def unreadable(path: str) -> SourceUnreachable:
 
 
 def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
-    """The bytes of the files and how they are read: the same on every engine that reads files."""
+    """Return a digest of the files' bytes and of how they are read: the same on every engine that reads files."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -254,7 +257,7 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:
-    """One digest of a table and of those that may be joined with it; its own where there are none."""
+    """Return one digest of a table and of those that may be joined with it; the table's own where there are none."""
     if not joined:
         return own
     return hashlib.sha256(json.dumps([own, sorted(joined.items())]).encode()).hexdigest()

@@ -23,9 +23,11 @@ BEYOND_INTEGERS = "9223372036854775808"  # 2^63, a double: whole numbers lie fro
 
 @dataclass(frozen=True, slots=True)
 class CellForm:
-    """A pattern for all of the text but blanks around it, and what texts of that form are called.
+    """How cells of one type are written.
 
-    ``ends``: the marks from which on the text adds nothing to the value, and casts do not agree about it.
+    ``pattern`` matches all of the text but blanks around it, ``words`` name the form.
+
+    ``ends``: the marks from which on the text adds nothing to the value, and engines' casts disagree about it.
     """
 
     pattern: str
@@ -48,7 +50,7 @@ FORMS = {
 
 
 def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
-    """Return the value in the engine's own type; NULL where the text is not written as one, or is odd."""
+    """Return the cell's value in the engine's own type; NULL where the text is not written as one, or is odd."""
     value = _parse(text, kind, native)
     match kind:
         case ColumnType.DECIMAL:  # 1e999 has the form of a number
@@ -72,23 +74,23 @@ def _parse(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.
 
 
 def matches(text: exp.Expression, pattern: str) -> exp.Expression:
-    """Tell whether all of a text has the form. ``\\z``, because $ can stand before a last line break."""
+    """Return a test of whether all of a text has the form. ``\\z``, because $ can stand before a last line break."""
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^({pattern})\\z"))
 
 
 def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Return the value where the test holds, otherwise NULL. CASE, so that the value is computed there alone."""
+    """Return the value where the test holds, otherwise NULL. CASE, so that the value is computed only there."""
     return exp.Case(ifs=[exp.If(this=test, true=value.copy())])
 
 
 def is_within(value: exp.Expression, low: str, high: str, native: exp.DataType) -> exp.Expression:
-    """Tell whether a value lies between two others of its type, both included. NaN lies above all numbers."""
+    """Return a test of whether a value lies between two others of its type, both included. NaN is above all numbers."""
     ends = [exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (low, high)]
     return exp.Between(this=exp.Paren(this=value.copy()), low=ends[0], high=ends[1])
 
 
 def is_whole(value: exp.Expression, native: exp.DataType) -> exp.Expression:
-    """Tell whether a double, given as one, is a whole number of 64 bits."""
+    """Return a test of whether a double, given as one, is a whole number of 64 bits."""
     ends = [
         exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (f"-{BEYOND_INTEGERS}", BEYOND_INTEGERS)
     ]

@@ -1,7 +1,7 @@
 """The embedded engine: CSV, gzipped CSV, Parquet, DuckDB files and Arrow tables, through DuckDB.
 
 Once the source is open, the connection is locked: no other file, no network, no extension, no configuration. Only
-SELECT trees of our own making run. DuckDB's messages can quote cells, so none is passed on.
+SELECT trees that Dosimeter wrote run. DuckDB's messages can quote cells, so none is passed on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class DuckDBEngine:
         self.generation = 0
         self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
-        if self._reading:  # otherwise no query can be made of it, and drafting says so
+        if self._reading:  # otherwise no query can read it, and drafting a schema says so
             self._create_view(typed=True)
 
     # ------------------------------------------------------------ opening
@@ -120,7 +120,7 @@ class DuckDBEngine:
 
     @classmethod
     def _over_database(cls, path: str, options: ReadOptions) -> DuckDBEngine:
-        """Attached to a database in memory, so that one process may have the file open several times."""
+        """Open a DuckDB file, attached to a database in memory so that one process may open it several times."""
         if not Path(path).is_file():
             raise DataError(f"There is no DuckDB file {path}.")
         connection = _connect()
@@ -164,7 +164,7 @@ class DuckDBEngine:
         _lock(connection)
         return cls(connection, options.table or "data", native | unread, None, options, _digest_table(table))
 
-    # ------------------------------------------------------------ what it is
+    # ------------------------------------------------------------ describing
 
     def default_table(self) -> str:
         return self._table
@@ -227,7 +227,7 @@ class DuckDBEngine:
         return {name: int(column[0].as_py()) for name, column in zip(names, found.columns, strict=True)}
 
     def _text_reader(self) -> str:
-        """The CSV again, with every cell as text."""
+        """Return SQL that reads the CSV again, with every cell as text."""
         assert self._files is not None
         assert self._form is not None
         return write_csv_reader(self._files, self._options, self._form, dict.fromkeys(self._native, "VARCHAR"))
@@ -236,7 +236,7 @@ class DuckDBEngine:
         return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """The further table, read once through an engine of its own and kept beside this one."""
+        """Return the further table, read once through an engine of its own and registered on this connection."""
         if table.name not in self._joined:
             view = f"dosimeter_joined_{self.generation}_{len(self._joined)}"
             with contextlib.closing(self._open_joined(table)) as other:
@@ -294,7 +294,10 @@ class DuckDBEngine:
         return explain_error(error, path, self._files.kind if self._files else "table")
 
     def refresh(self) -> None:
-        """The views of a generation keep their names to themselves, so that nobody who kept one reads another table."""
+        """Read joined tables again.
+
+        Views of another generation have other names, so that an old name never reads a new table.
+        """
         if self._read_headers() != self._headers:
             assert self._files is not None
             raise changed_columns(self._files.paths[0])
@@ -304,7 +307,7 @@ class DuckDBEngine:
         self.generation += 1
 
     def _read_headers(self) -> list[bytes]:
-        """The first line of every CSV, whose columns are read by their place."""
+        """Return the first line of every CSV: columns are read by position, so a changed header means other columns."""
         if self._form is None or self._files is None:
             return []
         for path in self._files.paths:
@@ -350,7 +353,7 @@ class DuckDBEngine:
         except duckdb.InterruptException:
             raise Interrupted("Stopped.") from None
         except duckdb.Error as error:
-            if self._content is not None:  # in memory, with text that is no text: its bytes are all that can be named
+            if self._content is not None:  # in memory, with text that is not UTF-8: identified by its bytes alone
                 return frozenset({f"arrow:{self._content}"})
             raise self._reading_error(error) from None
 
@@ -395,7 +398,7 @@ def _connect() -> duckdb.DuckDBPyConnection:
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """From here on: no other file, no network, no change of settings."""
+    """Forbid, from here on, other files, the network and any change of settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -405,7 +408,7 @@ def _bare(table: str) -> str:
 
 
 def _by_bytes(name: str, kind: str) -> str:
-    """A column without its collation: what is equal, and what is less, is decided by bytes, as on every engine."""
+    """Return SQL for a column without its collation: equality and order are decided by bytes, as on every engine."""
     found = quote_identifier(name)
     return f"{found} COLLATE C AS {found}" if kind == "VARCHAR" else found
 
@@ -458,7 +461,7 @@ def _without_zones(table: pa.Table) -> pa.Table:
 
 
 def _digest_table(table: pa.Table) -> str:
-    """A digest of a table's content: its Arrow stream, in one chunk, dictionaries and all."""
+    """Return a digest of a table's content: its Arrow stream, in one chunk, with its dictionaries."""
     import pyarrow as pa
 
     sink = _HashingSink()
@@ -470,7 +473,7 @@ def _digest_table(table: pa.Table) -> str:
 
 
 class _HashingSink(io.RawIOBase):
-    """Keeps nothing of what is written to it but the digest."""
+    """A stream that keeps only the digest of what is written to it."""
 
     def __init__(self) -> None:
         self.digest = hashlib.sha256()

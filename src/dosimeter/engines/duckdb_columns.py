@@ -2,8 +2,8 @@
 
 Takes names and DuckDB's own type names; gives SQL. Never opens a connection.
 
-NaN is told by ``isfinite``, which DuckDB works out for every row. Comparisons and ``isnan`` it can decide for a whole
-block of rows by a Parquet file's statistics, and these leave NaN out.
+NaN is recognized by ``isfinite``, which DuckDB computes for every row. Comparisons and ``isnan`` it can decide for a
+whole block of rows by a Parquet file's statistics, and these leave NaN out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FITS = {
     ColumnType.TIMESTAMP: {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
     | {"TIMESTAMPTZ_NS"},
 }
-_NOTHING = '"NULL"'  # the type of a column of which no cell is known: it can be of any type
+_NOTHING = '"NULL"'  # the type of a column in which every cell is NULL: it can be of any type
 _LENGTHS = {"TIMESTAMP_S": len("9999-12-31 23:59:59"), "TIMESTAMP_MS": len("9999-12-31 23:59:59.999")}
 _ALSO_FITS = {ColumnType.INTEGER: _FLOATS | {"DECIMAL"}}  # whole numbers with gaps, which pandas keeps as floats
 _DAYS = (
@@ -58,7 +58,7 @@ _CONVERSIONS = {(native, ColumnType.DATE): _DAYS for native in _FITS[ColumnType.
 
 
 def guess_type(native: str) -> ColumnType | None:
-    """Return the type a column has without a schema; None for one that has no equivalent: a time, a list, bytes."""
+    """Return the type a column has without a schema; None where there is no equivalent: a time, a list, bytes."""
     if _bare(native) == _NOTHING:
         return ColumnType.TEXT
     kinds = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE, ColumnType.TIMESTAMP)
@@ -68,7 +68,7 @@ def guess_type(native: str) -> ColumnType | None:
 def match_columns(
     columns: Mapping[str, Column], natives: Mapping[str, str], *, text: bool
 ) -> dict[str, tuple[str, ColumnType]]:
-    """Return which column of the data each declared one is read from. A type that does not fit is an error.
+    """Return which column of the data each declared one is read from. Refuse a type that does not fit.
 
     ``text``: the data are a CSV, whose cells can be read as any type.
     """
@@ -144,7 +144,7 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
-    """Tell whether cells that were all found to be of this native type can be read as the kind."""
+    """Return whether cells that were all found to be of this native type can be read as the kind."""
     return kind not in FORMS or _bare(native) in _FITS[kind]
 
 

@@ -1,4 +1,4 @@
-"""Which files DuckDB is to read, and how: takes a path or glob and the options, gives the SQL that reads them.
+"""Find the files DuckDB is to read, and how: takes a path or glob and the options, gives the SQL that reads them.
 
 How a CSV is written is found out once, when it is opened. DuckDB's messages can quote cells, so none is passed on.
 """
@@ -22,7 +22,7 @@ from dosimeter.engines.files import find_kind, list_files
 from dosimeter.errors import DataError, OptionError
 
 _LONGEST_HEADER = 1_000_000  # bytes
-# DuckDB's own; more would need an extension. Python knows the many names each goes by.
+# The encodings that DuckDB reads without an extension, by Python's name, which all aliases lead to.
 _ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "ascii": "utf-8", "iso8859-1": "latin-1", "utf-16": "utf-16"}
 
 
@@ -48,7 +48,7 @@ def quote_text(text: str) -> str:
 
 
 def quote_path(path: str) -> str:
-    """A file's name as a literal. DuckDB reads names as patterns, so what would be one is taken literally."""
+    """Return a file's name as a literal. DuckDB reads names as patterns, so pattern characters are escaped."""
     return quote_text(re.sub(r"([*?\[])", r"[\1]", path))
 
 
@@ -70,7 +70,10 @@ class CsvForm:
 
 
 def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: ReadOptions) -> CsvForm:
-    """The first file's form. Several are read by position, so each must name the same columns in the same order."""
+    """Return the first file's form.
+
+    Several files are read by position, so each must name the same columns in the same order.
+    """
     settings = _csv_settings(options) | {"sample_size": "-1"}
     if options.delimiter is not None:
         settings["delim"] = quote_text(options.delimiter)
@@ -85,7 +88,7 @@ def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: Read
 def _sniff_first(
     connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str], options: ReadOptions
 ) -> CsvForm:
-    """The first file's form; where the sniffer gives up on it, by its first line, so that reading finds the bad row."""
+    """Return the first file's form; where the sniffer fails, by its first line, so that reading finds the bad row."""
     try:
         form = _sniff_file(connection, path, settings)
     except duckdb.InvalidInputException:
@@ -98,7 +101,7 @@ def _sniff_first(
 
 
 def read_first_line(path: str) -> bytes:
-    """As it is written. A file that is gone, or no gzip file any more, is noticed when it is read."""
+    """Return the first line as it is written; nothing for a missing or broken file, which reading notices."""
     opening = gzip.open if path.lower().endswith(".gz") else open
     with contextlib.suppress(OSError, EOFError, zlib.error), opening(path, "rb") as stream:
         return bytes(stream.readline(_LONGEST_HEADER))
@@ -128,7 +131,7 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
 
 
 def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
-    """Where a malformed row made the sniffer see one wide column, go by the header, so that reading finds the row."""
+    """Go by the header where a malformed row made the sniffer see one wide column, so that reading finds the row."""
     if len(form.columns) != 1:
         return form
     (header,) = form.columns
@@ -157,7 +160,7 @@ def _csv_settings(options: ReadOptions) -> dict[str, str]:
 
 
 def _read_encoding(name: str) -> str:
-    """DuckDB's name of an encoding, whatever alias it was given by."""
+    """Return DuckDB's name of an encoding, whatever alias it was given by. Refuse one that DuckDB does not read."""
     try:
         known = codecs.lookup(name).name
     except (LookupError, ValueError):  # not a name, or one with a NUL
@@ -181,7 +184,7 @@ def write_csv_reader(files: Files, options: ReadOptions, form: CsvForm, kinds: M
 
 
 def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
-    """Ours, from DuckDB's kind of error and the line number alone: its text can quote cells."""
+    """Translate an error of DuckDB, by its kind and the line number alone: its text can quote cells."""
     text = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", text)
     column = re.search(r'Error when converting column "([^"\n]{1,64})"', text)

@@ -1,6 +1,6 @@
-"""Which stored data DuckDB reads: the content of tables, and of the tables under a view. Takes an open connection.
+"""Identify the stored data that DuckDB reads: the content of tables, and of the tables under a view.
 
-Lets the driver's errors through. Only statements of our own making run.
+Takes an open connection; gives identities. Lets the driver's errors through. Only statements that Dosimeter wrote run.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Catalogue:
     macros: bool = False  # whether functions of its own hide what a view reads
 
     def find(self, name: str, schema: str) -> list[Name]:
-        """Return the tables and views of this name: those of the schema that is given, otherwise those of any."""
+        """Return the tables and views of this name in the given schema, or in any where the schema is empty."""
         wanted = [known for known in (*self.tables, *self.views) if known[1] == name.lower()]
         return [known for known in wanted if not schema or known[0] == schema.lower()]
 
     def list_under(self, names: list[Name]) -> frozenset[Name]:
-        """Return the stored tables that tables and views read; every table where that cannot be told."""
+        """Return the stored tables that these tables and views read; every table where that is not known."""
         if not names or (self.macros and not self.tables.issuperset(names)):
             return frozenset(self.tables)
         found: set[Name] = set()
@@ -80,7 +80,7 @@ class Catalogue:
         return frozenset(found)
 
     def _list_read(self, sql: str) -> list[Name] | None:
-        """Return what a view's own text reads, or None where the text does not tell."""
+        """Return what a view reads by its own text, or None where the text does not tell."""
         try:
             tree = sqlglot.parse_one(sql, dialect="duckdb")
         except sqlglot.errors.SqlglotError:
@@ -92,7 +92,7 @@ class Catalogue:
         read: list[Name] = []
         for table in body.find_all(exp.Table):
             if not isinstance(table.this, exp.Identifier):
-                return None  # a function that makes rows
+                return None  # a function that returns rows
             known = self.find(table.name, table.db)
             if not known and table.name.lower() not in own:
                 return None

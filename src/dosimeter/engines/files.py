@@ -1,4 +1,4 @@
-"""Which files a source names. Takes a path, glob or URI; gives the kind of data and the files of this machine.
+"""Find the files that a source names. Takes a path, glob or URI; gives the kind of data and the files of this machine.
 
 A source that looks like a database URL is refused here and never quoted: it can hold a password.
 """
@@ -14,12 +14,12 @@ from dosimeter.errors import OptionError
 _CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _PARQUET_ENDINGS = (".parquet", ".pq")
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?:", re.IGNORECASE)
-_PASSWORD = re.compile(r":(?!//)[^@]*@")  # abfss://container@account is a place, and holds none
+_PASSWORD = re.compile(r":(?!//)[^@]*@")  # abfss://container@account is an address without a password
 _SECRET = re.compile(r"(?i)(^jdbc:|\b(ssl)?(password|passwd|pwd)\s*=)")
 
 
 def refuse_database_url(source: str) -> None:
-    """Anything that is no file and looks as if somebody meant a database, or wrote a password into a URI."""
+    """Refuse what is no file and looks like a database, or like a URI with a password in it."""
     named = _POSTGRES.match(source)
     if _SECRET.search(source) is not None and not Path(source).exists():
         raise OptionError(
@@ -39,7 +39,7 @@ def refuse_database_url(source: str) -> None:
 
 
 def find_kind(source: str, readable: str) -> str:
-    """``csv`` or ``parquet``, by the ending. ``readable`` says in the message what could be read."""
+    """Return ``csv`` or ``parquet``, by the ending. ``readable`` says in the message what could be read."""
     refuse_database_url(source)
     lowered = source.lower().rstrip("/")
     if lowered.endswith(_PARQUET_ENDINGS):
@@ -50,13 +50,13 @@ def find_kind(source: str, readable: str) -> str:
 
 
 def list_files(source: str) -> tuple[str, ...]:
-    """The files of this machine that a path or glob names, as they are written there."""
+    """Return the files of this machine that a path or glob names, spelled as given."""
     is_pattern = any(mark in source for mark in "*?[") and not Path(source).exists()
     paths = sorted(glob.glob(source, recursive=True)) if is_pattern else [source]  # noqa: PTH207 (absolute patterns)
     return tuple(path for path in paths if Path(path).is_file())
 
 
 def name_table(path: str) -> str:
-    """What the table of a file is called: the file's name without its ending."""
+    """Return what the table of a file is called: the file's name without its ending."""
     stem = re.split(r"[/\\]", path.rstrip("/"))[-1]
     return re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)

@@ -1,7 +1,7 @@
-"""Say which stored data a table is, however it is read or named. Takes files or sums over rows; gives short texts.
+"""Identify stored data, however a table is read or named. Takes files or sums over rows; gives short texts.
 
-A source's fingerprint says whether anything changed, also how a file is read. Identities say whose rows these are: two
-accounts whose tables share one of them are of the same people. They are digests, and never hold a cell.
+A fingerprint changes when anything changes, also how a file is read. An identity depends on the stored rows alone: two
+accounts whose tables share one hold data of the same people. Identities are digests, and never hold a cell.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dosimeter.engines.base import unreadable
 def identify_files(paths: Iterable[str]) -> frozenset[str]:
     """Return one identity per file: the digest of its bytes, wherever it is and whatever it is called.
 
-    A gzipped file also has the identity of what is packed in it. An empty file holds nobody.
+    A gzipped file also has the identity of its unpacked bytes. An empty file has none: it holds nobody's data.
     """
     found = set()
     for path in paths:
@@ -46,7 +46,7 @@ def _identify_packed(path: str) -> set[str]:
 
 
 def name_digests(digests: Iterable[str]) -> frozenset[str]:
-    """Return the identities of files whose SHA-256 digests somebody else has computed."""
+    """Return the identities of files whose SHA-256 digests were computed elsewhere."""
     return frozenset(map(_name_bytes, digests)) - {_name_bytes(hashlib.sha256(b"").hexdigest())}
 
 
@@ -57,7 +57,7 @@ def _name_bytes(digest: str) -> str:
 def identify_rows(columns: Sequence[str], rows: int, sums: Sequence[object]) -> frozenset[str]:
     """Return the identity of a table's content, from sums over a hash of each row. A table without rows has none.
 
-    Neither the table's name nor the order of its rows and columns is part of it.
+    Neither the table's name nor the order of its rows and columns changes it.
     """
     if rows == 0:
         return frozenset()

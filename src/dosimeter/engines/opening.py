@@ -18,7 +18,7 @@ _POSTGRES = ("postgresql", "postgres")
 
 
 def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine:
-    """A path, glob or URL, ``duckdb:PATH``, ``spark:TABLE``, a table in memory, or a Spark session or DataFrame."""
+    """Open a path, glob or URL, ``duckdb:PATH``, ``spark:TABLE``, a table in memory, a Spark session or DataFrame."""
     if engine is not None and engine not in ENGINES:
         raise OptionError(f"There is no engine {engine}. Available: {', '.join(ENGINES)}.")
     wanted = _engine_of(source)
@@ -36,7 +36,7 @@ def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine
 
 
 def _engine_of(source: Any) -> str | None:
-    """The only engine that can read this, or None where there is a choice."""
+    """Return the only engine that can read this source, or None where there is a choice."""
     if isinstance(source, str):
         scheme = source.partition(":")[0]
         if scheme in (*_POSTGRES, "postgresql+psycopg") and source.startswith(f"{scheme}://"):
@@ -77,7 +77,7 @@ def _open_duckdb(source: Any, options: ReadOptions) -> Engine:
 
 
 def read_frames(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables given beside the source, for joins: paths and Spark's own as they are, others as Arrow."""
+    """Return the tables given beside the source, for joins: paths and Spark's own as they are, others as Arrow."""
     return {
         name: table if isinstance(table, str) or _engine_of(table) == "spark" else _as_arrow(table)
         for name, table in tables.items()

@@ -1,6 +1,6 @@
 """A table, view or materialised view of a PostgreSQL server, through psycopg. Everything is aggregated in the server.
 
-Takes a ``postgresql://`` URL and a table name; gives an Engine. Only SELECT trees of our own making run, in one
+Takes a ``postgresql://`` URL and a table name; gives an Engine. Only SELECT trees that Dosimeter wrote run, in one
 read-only transaction that sees one snapshot of the data. The table is read through casts, so that every type and
 collation is the same as on the other engines. PostgreSQL's messages can quote cells and the URL can hold a password:
 neither is passed on.
@@ -44,7 +44,7 @@ STATEMENT_TIMEOUT = "15min"
 WORK_MEM = 64 * 1024  # kB: a hundred thousand individuals are grouped in memory
 CONNECT_TIMEOUT = "10"  # seconds
 # SET LOCAL, so that nothing outlives the transaction behind a connection pool. The search path keeps others' functions
-# from standing in for PostgreSQL's own; row_security = off turns hidden rows into an error; the rest fixes how values
+# from replacing PostgreSQL's own; row_security = off turns hidden rows into an error; the rest fixes how values
 # are written, which the fingerprint depends on.
 _SETTINGS = {
     "search_path": "pg_catalog",
@@ -108,13 +108,13 @@ class PostgresEngine:
         self._interrupted = False
         self.rows_fetched = 0
 
-    # ------------------------------------------------------------ what it is
+    # ------------------------------------------------------------ describing
 
     def default_table(self) -> str:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Columns of a type that has no equivalent (JSON, arrays, …) are left out."""
+        """Return the columns and their types. Those of a type that has no equivalent (JSON, arrays …) are left out."""
         found = {name: attribute.column_type for name, attribute in self._attributes.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
@@ -130,7 +130,7 @@ class PostgresEngine:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Another table of the same database, of the same schema unless its source says which."""
+        """Return another table of the same database, and of the same schema unless its source names one."""
         if table.name in self._options.tables:
             raise OptionError(
                 f"{table.name} is in memory and cannot be joined in PostgreSQL. Load it into the database."
@@ -179,12 +179,12 @@ class PostgresEngine:
         return table
 
     def fingerprint(self) -> str:
-        """A digest of the columns' names and types, the number of rows, and a sum over all rows of a hash of each.
+        """Return a digest of the columns' names and types, the number of rows, and sums over a hash of each row.
 
-        A live table has no bytes to digest. The sum does not depend on the order of the rows, needs one scan and no
-        memory, and stays the same over VACUUM, a dump and a restore, which the server's own marks (system identifier,
-        oid, transaction ids) do not. It notices that data changed; it is no proof against somebody who can write to
-        the table and tries to keep two 64-bit sums the same.
+        A live table has no bytes to digest. The sums do not depend on the order of the rows, need one scan and no
+        memory, and stay the same over VACUUM, a dump and a restore, which the server's own marks (system identifier,
+        oid, transaction ids) do not. The digest notices that data changed; it is no proof against somebody who can
+        write to the table and tries to keep two 64-bit sums the same.
         """
         joined = {name: self._digest_joined(table) for name, table in self._declared.items()}
         self._snapshot_digest = combine_fingerprints(self._digest(self._relation, self._attributes), joined)
@@ -241,7 +241,9 @@ class PostgresEngine:
         record = ", ".join(quote_identifier(name) for name in attributes)
         table = f"{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
         sums = ", ".join(f"SUM(CAST(hashtextextended(record, {seed}) AS NUMERIC)) AS sum{seed}" for seed in (0, 1))
-        records = f"SELECT CAST(ROW({record}) AS TEXT) AS record FROM {table} OFFSET 0"  # OFFSET 0: written out once
+        records = (
+            f"SELECT CAST(ROW({record}) AS TEXT) AS record FROM {table} OFFSET 0"  # OFFSET 0: each is written once
+        )
         found = self._run(f"SELECT COUNT(*) AS people, {sums} FROM ({records}) AS records")
         content = [
             [[name, attribute.written] for name, attribute in attributes.items()],
@@ -256,7 +258,7 @@ class PostgresEngine:
         try:
             self._begin_if_idle()
             with self._connection.cursor(binary=True) as cursor:
-                cursor.execute(text.encode())  # as bytes: a % in it is a %
+                cursor.execute(text.encode())  # as bytes: a % is no placeholder
                 return _as_arrow(cursor)
         except psycopg.Error as error:
             self._leave_transaction()
@@ -300,7 +302,7 @@ class PostgresEngine:
         try:
             self._connection.cancel_safe(timeout=5.0)
         except psycopg.Error:
-            return  # nothing runs, or nobody is there to be told
+            return  # nothing runs, or the server cannot be reached
 
     def close(self) -> None:
         self._connection.close()
@@ -310,7 +312,7 @@ class PostgresEngine:
 
 
 def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
-    """The connection, and how messages call the server: its host and database, never the user or the password."""
+    """Return the connection, and the server's name for messages: host and database, never the user or the password."""
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
@@ -344,8 +346,11 @@ def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
 
 
 def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
-    """Start the transaction with its settings. A time limit that somebody has set stays as it is, and so does a limit
-    on memory that the connection asks for, or that is larger than ours."""
+    """Start the transaction with its settings.
+
+    A time limit that somebody has set stays as it is, and so does a limit on memory that the connection asks for, or
+    that is larger than Dosimeter's.
+    """
     asked = "SELECT name, setting, source FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'work_mem')"
     found = {name: (setting, source) for name, setting, source in connection.execute(asked).fetchall()}
     chosen = dict(settings)
@@ -378,7 +383,7 @@ def _look_up(
 
 
 def _with_collations(query: exp.Select) -> exp.Expression:
-    """Every text literal in the collation "C", as the columns are: bytes decide what is less, on every engine.
+    """Put every text literal in the collation "C", as the columns are: bytes decide what is less, on every engine.
 
     In parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN.
     """
@@ -393,7 +398,7 @@ def _with_collations(query: exp.Select) -> exp.Expression:
 
 
 def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:
-    """Exact: whole numbers and decimals stay what they are."""
+    """Return the rows as an Arrow table, exactly: whole numbers and decimals stay what they are."""
     import pyarrow as pa
 
     description = cursor.description or []
@@ -418,7 +423,7 @@ def _array(values: Sequence[Any], oid: int) -> pa.Array:
     }
     if oid in types:
         return pa.array(values, types[oid])
-    if oid == 1700:  # numeric: our trees give whole ones only, of up to 38 digits
+    if oid == 1700:  # numeric: Dosimeter's trees give only whole ones, of up to 38 digits
         return pa.array(values, pa.decimal128(38, 0))
     return pa.array([None if value is None else str(value) for value in values], pa.string())
 
@@ -427,7 +432,7 @@ def _array(values: Sequence[Any], oid: int) -> pa.Array:
 
 
 def _refused(error: psycopg.Error, server: str) -> OptionError:
-    """A connection that was refused carries no SQLSTATE, only words, and these can quote the user."""
+    """Translate a refused connection by its words: it carries no SQLSTATE, and its words can quote the user."""
     text = str(error)
     option = re.search(r'invalid (\w+) value|connection option "(\w+)"|bad value for (\w+)', text)
     if option is not None:
@@ -455,7 +460,10 @@ def _wrong_option(name: str) -> OptionError:
 
 
 def _not_found(error: psycopg.Error, table: str | None, label: str) -> DosimeterError:
-    """While a table is looked up, what can be forbidden is its schema: the catalogue itself is open to everybody."""
+    """Translate an error met while a table is looked up.
+
+    Only the table's schema can be forbidden then: the catalogue itself is open to everybody.
+    """
     parts = split_name(table) if table is not None else []
     if error.sqlstate != "42501" or len(parts) < 2:
         return _translate(error, label)
@@ -467,7 +475,7 @@ def _not_found(error: psycopg.Error, table: str | None, label: str) -> Dosimeter
 
 
 def _translate(error: Exception, label: str) -> DosimeterError:
-    """Ours, from the SQLSTATE alone: PostgreSQL's text can quote cells."""
+    """Translate an error of PostgreSQL by its SQLSTATE alone: its text can quote cells."""
     state = cast("str | None", getattr(error, "sqlstate", None))
     match state:
         case "57014" if "user request" in str(error):

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server has, and how it is read: relations, their columns, and the casts that make types agree.
+"""Describe what a PostgreSQL server holds: relations, their columns, and the casts that make types agree.
 
 Takes an open connection or plain names; gives values and trees. Never connects, and lets the driver's errors through.
 """
@@ -29,7 +29,7 @@ from dosimeter.schema import Column, ColumnType
 if TYPE_CHECKING:
     import psycopg
 
-Reading = dict[str, tuple[str, str, ColumnType]]  # a column's name → its attribute, the kind of that, and its type
+Reading = dict[str, tuple[str, str, ColumnType]]  # column → its attribute, the attribute's kind, and its type
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _RELATION_KINDS = "('r', 'p', 'v', 'm', 'f')"  # tables, partitioned ones, views, materialised views, foreign tables
 
@@ -98,7 +98,7 @@ _DESCRIBE = """
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column as the server has it: the type as a person writes it, and the kind of value it comes down to."""
+    """A column as the server has it: ``written`` is the type as people write it, ``kind`` the base type under it."""
 
     written: str
     kind: str
@@ -119,11 +119,8 @@ class Relation:
         return f"{self.schema}.{self.name}"
 
 
-# ---------------------------------------------------------------- finding
-
-
 def split_name(table: str) -> list[tuple[str, bool]]:
-    """registry.visits or "Odd.Schema"."Visits" as its parts, and whether each was quoted."""
+    """Return the parts of a name such as registry.visits or "Odd.Schema"."Visits", and whether each was quoted."""
     parts: list[tuple[str, bool]] = []
     rest = table
     while match := _PART.match(rest):
@@ -148,7 +145,7 @@ def find_relation(connection: psycopg.Connection[Any], table: str | None, server
     parts = split_name(table)
     if not parts:
         raise OptionError(f'--table {table} is not the name of a table. Write table, schema.table or "Schema"."Table".')
-    # As it was typed first; then, as SQL reads it, in lower case where it is not quoted.
+    # First as it was typed; then as SQL reads it: in lower case where it is not quoted.
     for fold in (False, True):
         written = ".".join(quote_identifier(name.lower() if fold and not quoted else name) for name, quoted in parts)
         row = connection.execute(_FIND_RELATION, [written]).fetchone()
@@ -176,15 +173,12 @@ def describe_relation(connection: psycopg.Connection[Any], relation: Relation) -
     return attributes
 
 
-# ---------------------------------------------------------------- reading
-
-
 def quote_identifier(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect="postgres")
 
 
 def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Attribute]) -> Reading:
-    """Which attribute each declared column is read from. A type that does not fit is an error."""
+    """Return which attribute each declared column is read from. Refuse a type that does not fit."""
     reading = {}
     for column in columns.values():
         found = _find_attribute(column.name, attributes)
@@ -209,7 +203,10 @@ def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Attrib
 
 
 def _find_attribute(name: str, attributes: Mapping[str, Attribute]) -> str | None:
-    """As it is written; then, as SQL reads it, in lower case; then the only one whose name is alike."""
+    """Find an attribute by name: as written; then in lower case, as SQL reads it; then the only one that fits.
+
+    The last step ignores case.
+    """
     for known in (name, name.lower()):
         if known in attributes:
             return known
@@ -220,7 +217,7 @@ def _find_attribute(name: str, attributes: Mapping[str, Attribute]) -> str | Non
 
 
 def _advise_cast(column: Column, attribute: Attribute) -> str:
-    """The remedy, where PostgreSQL has a cast that keeps what the values say: timestamps become days, and so on."""
+    """Return advice where PostgreSQL has a cast that keeps what the values mean: timestamps become days, and so on."""
     if attribute.kind not in _CASTABLE[column.type]:
         return ""
     name = column.name if re.fullmatch("[a-z_][a-z0-9_]*", column.name) else quote_identifier(column.name)
@@ -255,9 +252,10 @@ def odd_cells_query(relation: Relation, reading: Reading, names: Collection[str]
 
 
 def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
-    """Return the value of an attribute. NaN lies above all numbers here, and before and after all days lie infinities.
+    """Return the value of an attribute.
 
-    A numeric can be too large or too small for a double, and a cast would fail.
+    NaN lies above all numbers in PostgreSQL, and infinities lie before and after all days. A numeric can be too large
+    or too small for a double, and a cast would fail.
     """
     column = exp.column(exp.to_identifier(source, quoted=True))
     value = exp.Cast(this=column, to=_type(_NATIVE[kind]))
@@ -286,7 +284,7 @@ def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
 
 
 _INT64 = (str(-(2**63)), str(2**63 - 1))
-_SMALLEST = exp.Literal.string("1e-300")  # smaller sizes are 0: a double holds none below 5e-324
+_SMALLEST = exp.Literal.string("1e-300")  # anything closer to 0 is read as 0: a double holds nothing below 5e-324
 
 
 def _type(name: str) -> exp.DataType:

@@ -1,7 +1,7 @@
-"""Which stored tables PostgreSQL reads: server, database and OID. Takes an open connection inside a transaction.
+"""Identify the stored tables that PostgreSQL reads: by server, database and OID.
 
-A table keeps its OID for as long as it exists, whatever is written to it or how it is renamed. Lets the driver's errors
-through.
+Takes an open connection inside a transaction; gives identities. A table keeps its OID for as long as it exists,
+whatever is written to it or how it is renamed. Lets the driver's errors through.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVERY_TABLE = "SELECT oid FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 
 
 
 def identify_relation(connection: psycopg.Connection[Any], oid: int, server: str) -> frozenset[str]:
-    """Return the identities of the stored tables that a table or view reads; of all where a function hides them.
+    """Return the identities of the stored tables that a table or view reads; of all tables where a function hides them.
 
     ``server``: as ``name_system`` or ``name_address`` gives it.
     """
@@ -64,12 +64,12 @@ _PORT = "SELECT COALESCE(CAST(pg_catalog.inet_server_port() AS TEXT), pg_catalog
 
 def name_system(connection: psycopg.Connection[Any]) -> str:
     """Return the server's own identifier, which its replicas share. Not every server lets everybody read it."""
-    with connection.transaction():  # a savepoint: what is forbidden does not end the transaction
+    with connection.transaction():  # a savepoint: a refusal does not end the transaction
         return f"system {_fetch_one(connection, _SYSTEM)}"
 
 
 def name_address(connection: psycopg.Connection[Any]) -> str:
-    """Return where the server is, for one that does not tell its identifier."""
+    """Return the server's address, for one that does not tell its identifier."""
     address = _fetch_one(connection, _ADDRESS) or f"socket of {socket.gethostname()}"
     return f"address {address}:{_fetch_one(connection, _PORT)}"
 

@@ -1,8 +1,8 @@
 """Files, catalogue tables and DataFrames through Spark, classic or Connect: SQL and the DataFrame API only.
 
-Takes a path or URI, ``spark:TABLE``, a SparkSession or a Spark DataFrame; gives an Engine. Only SELECT trees of our own
-making run. They are analysed in ANSI mode and in UTC whatever the session is set to, over the table with the schema's
-types imposed. Spark's messages and logs can quote cells: neither is passed on.
+Takes a path or URI, ``spark:TABLE``, a SparkSession or a Spark DataFrame; gives an Engine. Only SELECT trees that
+Dosimeter wrote run. They are analysed in ANSI mode and in UTC whatever the session is set to, over the table with the
+schema's types imposed. Spark's messages and logs can quote cells: neither is passed on.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _FITS = {
     ColumnType.CATEGORY: _TEXTS,
 }
 _ALSO_FITS = {ColumnType.INTEGER: _NUMBERS}  # whole numbers that are kept as decimals or floats
-# What a tree means depends on these. They are set while one of ours is analysed and run, and then set back.
+# What a tree means depends on these. They are set while a tree is analysed and run, and then set back.
 _SETTINGS = {
-    "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail without a word
+    "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail silently
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",  # otherwise a cast drops a moment's zone
     "spark.sql.groupByOrdinal": "true",
@@ -115,7 +115,7 @@ def _open_table(session: SparkSession, table: str | None, options: ReadOptions) 
 
 
 class SparkEngine:
-    """One open source. ``interrupt`` may be called from another thread. The session stays when the engine is closed."""
+    """One open source. ``interrupt`` may be called from another thread. Closing the engine leaves the session open."""
 
     name = "spark"
 
@@ -147,13 +147,16 @@ class SparkEngine:
         self.rows_fetched = 0
         frame.createOrReplaceTempView(self._view)
 
-    # ------------------------------------------------------------ what it is
+    # ------------------------------------------------------------ describing
 
     def default_table(self) -> str:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Columns of a type that has no equivalent (arrays, structs, binary …) are left out."""
+        """Return the columns and their types.
+
+        Those of a type that has no equivalent (arrays, structs, binary …) are left out.
+        """
         if self._is_text:
             return self._infer_types()
         found = {name: _column_type(native) for name, native in self._native.items()}
@@ -166,7 +169,7 @@ class SparkEngine:
         return {name: native for name, native in self._native.items() if _column_type(native) is None}
 
     def _infer_types(self) -> dict[str, ColumnType]:
-        """The types all cells of a CSV column can be read as, by the rules they are read by: one scan."""
+        """Return the type that all cells of each CSV column can be read as, by the rules they are read by: one scan."""
         names = list(self._native)
         query, order = inference_query(names, self._source(), self._null() or "")
         row = self.fetch(query).to_pylist()[0]
@@ -203,7 +206,7 @@ class SparkEngine:
         self._declared = schema.tables
 
     def relation(self) -> exp.Expression:
-        """The source with every column in its type."""
+        """Return the source with every column in its type."""
         columns = [exp.alias_(self._value_of(name), name, quoted=True) for name in self._read_as()]
         return exp.select(*columns).from_(self._source()).subquery(f"{self._view}_typed")
 
@@ -234,7 +237,7 @@ class SparkEngine:
         return frozenset()
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """A further table, through an engine of its own in the same session."""
+        """Return a further table, read through an engine of its own in the same session."""
         if table.name not in self._joined:
             other = self._open_joined(table)
             if table.public and self._is_same(other):
@@ -251,7 +254,7 @@ class SparkEngine:
         return self._files is other._files and self._full_name() == other._full_name()
 
     def _full_name(self) -> str:
-        """The label of a table of the catalogue, with its database."""
+        """Return the label of a table of the catalogue, with its database."""
         name = self._label.lower().removeprefix("spark_catalog.")
         return name if "." in name else f"{self._session.catalog.currentDatabase()}.{name}"
 
@@ -269,7 +272,7 @@ class SparkEngine:
         return exp.Table(this=exp.to_identifier(self._view, quoted=True))
 
     def _null(self) -> str | None:
-        """How a missing value is written, where columns come as text; None where they come with types."""
+        """Return how a missing value is written, where columns come as text; None where they come with types."""
         return (self._options.null or "") if self._is_text else None
 
     # ------------------------------------------------------------ running
@@ -286,7 +289,10 @@ class SparkEngine:
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:
-        """Mark what runs as ours. A classic session's own tags do not reach the thread that collects Arrow."""
+        """Tag what runs, so that it can be interrupted.
+
+        A classic session's own tags do not reach the thread that collects Arrow.
+        """
         if is_remote(self._session):
             self._session.addTag(self._tag)
         else:
@@ -304,7 +310,7 @@ class SparkEngine:
         return self._interrupted
 
     def refresh(self) -> None:
-        """Files are listed again, tables looked up again, and joined ones opened again."""
+        """List files again, look tables up again, and close joined ones, which open again when they are needed."""
         self._close_joined()
         self.generation += 1
         with _translated(self._label), _prepared(self._session):
@@ -317,11 +323,11 @@ class SparkEngine:
         return self.fingerprint() == digest
 
     def fingerprint(self) -> str:
-        """Of local files: their bytes, as for the embedded engine, so that both give the same.
+        """Return a digest of local files' bytes, the same as the embedded engine's, or of a table's content.
 
-        Of anything else: a digest of the columns' names and types, the number of rows, and a sum over all rows of a
-        hash of each, which does not depend on their order. It notices that data changed; it is no proof against
-        somebody who can write to the table and tries to keep two 64-bit sums the same.
+        The content's digest covers the columns' names and types, the number of rows, and a sum over all rows of a hash
+        of each, which does not depend on their order. It notices that data changed; it is no proof against somebody who
+        can write to the table and tries to keep two 64-bit sums the same.
         """
         return combine_fingerprints(
             self._digest(), {name: self._digest_joined(table) for name, table in self._declared.items()}
@@ -337,7 +343,7 @@ class SparkEngine:
         return self._joined[table.name].fingerprint()
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the bytes of the files that are read, wherever they are, and the content of what is in no file."""
+        """Return the identities of the files that are read, wherever they are; of the content where there are none."""
         found = set() if public else set(self._identify())
         for table in self._declared.values():
             if table.public is public and self._digest_joined(table) != "absent":
@@ -412,7 +418,7 @@ _WRITTEN = {
 
 
 def _advise_cast(column: Column, native: str) -> str:
-    """The remedy, where Spark has a cast that keeps what the values say: timestamps become days, and so on."""
+    """Return advice where Spark has a cast that keeps what the values mean: timestamps become days, and so on."""
     if _kind(native) not in _CASTABLE[column.type]:
         return ""
     name = exp.to_identifier(column.name).sql(dialect="spark")
@@ -427,7 +433,7 @@ def _column_type(native: str) -> ColumnType | None:
 
 
 def find_session() -> SparkSession:
-    """The active session, or a quiet one of our own: Spark's defaults decide where (local[*], SPARK_REMOTE …)."""
+    """Return the active session, or start a quiet one: Spark's defaults decide where (local[*], SPARK_REMOTE …)."""
     try:
         with _without_version_warnings():
             from pyspark.errors import PySparkException
@@ -463,10 +469,10 @@ def _build_session() -> SparkSession:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "OFF",
-            "spark.sql.shuffle.partitions": "16",  # far fewer rows come out of a profile than Spark's 200 are meant for
+            "spark.sql.shuffle.partitions": "16",  # a profile has far fewer rows than Spark's 200 are meant for
         }
         conf = SparkConf().setAll([*settings.items(), *quiet.items()])
-        # Java's own standard error is where Spark logs rows it cannot read, before and whatever its log level.
+        # Spark logs rows it cannot read to Java's standard error, even before its log level is set and whatever it is.
         logging.getLogger().addFilter(_is_not_of_py4j)
         gateway = launch_gateway(conf, {"stderr": subprocess.DEVNULL})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
@@ -490,7 +496,7 @@ def _require_java() -> None:
 
 @contextmanager
 def _prepared(session: SparkSession) -> Iterator[None]:
-    """The settings our trees are written for, for the time of one call; then the session is as it was."""
+    """Apply the settings that the trees are written for, for the time of one call; then restore the session's own."""
     before = {name: session.conf.get(name) for name in _SETTINGS}
     changed = {name: value for name, value in before.items() if str(value).lower() != _SETTINGS[name].lower()}
     for name in changed:
@@ -513,12 +519,12 @@ def _without_version_warnings() -> Iterator[None]:
 
 
 class SparkLostError(SourceUnreachable):
-    """Spark's Java process has ended, and nothing is left in it to tidy up."""
+    """Spark's Java process has ended, and nothing is left in it to clean up."""
 
 
 @contextmanager
 def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]:
-    """Spark's errors as ours, and its loggers silent meanwhile."""
+    """Translate Spark's errors, and silence its loggers meanwhile."""
     with _without_version_warnings():
         from pyspark.errors import PySparkException
 
@@ -541,12 +547,12 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """py4j writes tracebacks of a connection that is lost to the root logger, whenever it tidies up."""
+    """Return whether a log record is not py4j's, which logs tracebacks of lost connections to the root logger."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
-    """Ours, from Spark's error condition alone: its text can quote cells."""
+    """Translate an error of Spark by its error condition alone: its text can quote cells."""
     if engine is not None and engine.interrupted:
         return Interrupted("Stopped.")
     if _is_gone(error):
@@ -574,7 +580,7 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
 
 
 def _is_gone(error: Exception) -> bool:
-    """Whether nobody answered. py4j says so with one of its errors, or with one that has no trace of Java's."""
+    """Return whether Spark's Java process is lost: py4j then raises a network error, or one without a Java trace."""
     kind = type(error).__name__
     return (
         isinstance(error, ConnectionError)

@@ -1,4 +1,4 @@
-"""Which files Spark is to read, and how: CSV cells as text, Parquet as it is. Takes a path, glob or URI.
+"""Find the files Spark is to read, and how: CSV cells as text, Parquet as it is. Takes a path, glob or URI.
 
 CSV is read so that it means the same as in the embedded engine: quotes are doubled inside quotes, a cell may hold line
 breaks, a row with too few or too many cells is an error, and no type is guessed while reading.
@@ -40,7 +40,7 @@ _ENCODINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What to read. ``local``: the names are files of this machine, whose bytes can be digested."""
+    """The files to read. ``local``: the names are files of this machine, whose bytes can be digested."""
 
     kind: str
     paths: tuple[str, ...]
@@ -48,7 +48,7 @@ class Files:
 
 
 def find_files(source: str) -> Files:
-    """Names on this machine are found here; all others (s3://…, hdfs://…, a cluster's paths) are Spark's to find."""
+    """Find files of this machine; all other names (s3://…, hdfs://…, a cluster's paths) are left for Spark to find."""
     kind = find_kind(source, "Spark a .csv, .csv.gz or .parquet path, glob or URI, or spark:TABLE")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", source):
         return Files(kind, (source,), local=False)
@@ -57,7 +57,7 @@ def find_files(source: str) -> Files:
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Whether this is Spark Connect, where the driver is elsewhere."""
+    """Return whether this is Spark Connect, where the driver is elsewhere."""
     return ".connect." in type(session).__module__
 
 
@@ -70,7 +70,7 @@ def read_parquet(session: SparkSession, files: Files) -> DataFrame:
 
 
 def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataFrame:
-    """Every cell as text. An empty cell is NULL here, quoted or not."""
+    """Read every cell as text. An empty cell is NULL here, quoted or not."""
     if options.delimiter is not None and len(options.delimiter) != 1:
         raise OptionError("--delimiter must be one character.")
     paths = _spark_paths(session, files)
@@ -89,7 +89,7 @@ def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataF
     }
     reader = session.read.options(**settings)
     if files.local and not is_remote(session):
-        # Read here and not by Spark, which would take the file's name for a pattern while it looks for the header.
+        # Read here, because Spark takes the file's name for a pattern while it looks for the header.
         delimiter, names = _read_header(files.paths[0], options)
         schema = ", ".join(f"`{name.replace('`', '``')}` STRING" for name in names)
         return reader.option("sep", delimiter).schema(schema).csv(paths)
@@ -98,7 +98,7 @@ def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataF
 
 
 def _spark_paths(session: SparkSession, files: Files) -> list[str]:
-    """Local names as file: URIs, without meaning for Hadoop's globs. Over Connect, names are the server's."""
+    """Return local names as file: URIs, with Hadoop's glob characters escaped. Over Connect, names are the server's."""
     if not files.local or is_remote(session):
         return list(files.paths)
     return ["file://" + _escape(str(Path(path).absolute())) for path in files.paths]
@@ -110,7 +110,7 @@ def _escape(name: str) -> str:
 
 
 def identify_input(session: SparkSession, frame: DataFrame) -> frozenset[str]:
-    """Return the bytes of every file under a DataFrame as identities; nothing where it reads no files.
+    """Return the identities of every file under a DataFrame; nothing where it reads no files.
 
     Files of this machine are read here. All others are digested where Spark reads them.
     """
@@ -162,6 +162,6 @@ def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
 
 
 def _find_delimiter(header: str) -> str:
-    """Of , ; tab and | the one that stands most often between the names of the header."""
+    """Return the one of , ; tab and | that stands most often between the names of the header."""
     bare = re.sub(r'"[^"]*"', "", header)
     return max(_DELIMITERS, key=bare.count)

@@ -1,6 +1,6 @@
-"""What differs in Spark's SQL, written into the trees: never opens a session.
+"""Rewrite trees for what differs in Spark's SQL. Never opens a session.
 
-Takes trees of our own making; gives trees that mean the same in Spark as in the other engines.
+Takes trees that Dosimeter wrote; gives trees that mean the same in Spark as in the other engines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _NATIVE = {
     ColumnType.TEXT: "STRING",
     ColumnType.CATEGORY: "STRING",
 }
-# Without a schema a type needs a clearer sign, the same as DuckDB's: y, 1, 12.0 and 007 are no sign of truth or number.
+# Without a schema a type must be clearer, as in DuckDB: y and 1 are not taken for truth values, nor 12.0 and 007 for
+# whole numbers.
 _DIGITS = "(0|[1-9][0-9]*)"
 _INFERRED_FORM = {
     ColumnType.BOOLEAN: "(?i:true|false|t|f|yes|no)",
@@ -49,7 +50,7 @@ MOST_NODES = 10_000
 
 
 def as_spark_tree(query: exp.Select) -> exp.Expression:
-    """The tree with Spark's names and without Spark's surprises."""
+    """Return the tree with Spark's names, rewritten where Spark would give other results."""
     tree = query.copy()
     for kind in list(tree.find_all(exp.DataType)):
         if kind.this is exp.DataType.Type.TIMESTAMP:
@@ -74,16 +75,13 @@ def _becomes_bigint(rounding: exp.Floor | exp.Ceil) -> bool:
 
 
 def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
-    """FLOOR and CEIL give doubles elsewhere and BIGINT in Spark, which 1e300 does not fit into."""
+    """Return FLOOR or CEIL as a double, as elsewhere: Spark gives BIGINT, which 1e300 does not fit into."""
     value = _cast(rounding.this.copy(), "DOUBLE")
     if sum(1 for _ in value.walk()) > MOST_NODES:
         raise QueryError("FLOOR and CEIL are nested too deeply for Spark. Simplify the expression.")
     small = exp.LT(this=exp.Abs(this=value), expression=_cast(exp.Literal.number(_WHOLE_FROM), "DOUBLE"))
     rounded = _cast(type(rounding)(this=value.copy()), "DOUBLE")
     return exp.Paren(this=exp.Case(ifs=[exp.If(this=small, true=rounded)], default=value.copy()))
-
-
-# ---------------------------------------------------------------- reading columns
 
 
 def read_column(name: str, native: str, kind: ColumnType, null: str | None) -> exp.Expression:
@@ -127,7 +125,10 @@ def held_cells(name: str, null: str | None) -> exp.Expression:
 
 
 def _cell(name: str, null: str) -> exp.Expression:
-    """Spark reads an empty cell as NULL whatever nullValue says: put it back, then look for what NULL is written as."""
+    """Return a CSV cell as text. Spark reads an empty cell as NULL whatever nullValue says: that is undone here.
+
+    Then the text that NULL is written as becomes NULL.
+    """
     text = exp.Coalesce(this=_column(name), expressions=[exp.Literal.string("")])
     return exp.Nullif(this=text, expression=exp.Literal.string(null))
 
@@ -135,7 +136,10 @@ def _cell(name: str, null: str) -> exp.Expression:
 def inference_query(
     names: Sequence[str], source: exp.Expression, null: str
 ) -> tuple[exp.Select, tuple[ColumnType, ...]]:
-    """How many cells each column has, how many of them can be read as each type, and the order to prefer these in."""
+    """Return the query for how many cells each column has and how many of them can be read as each type.
+
+    Also return the types, in the order to prefer them.
+    """
     items = []
     for at, name in enumerate(names):
         text = _cell(name, null)
@@ -143,7 +147,7 @@ def inference_query(
         for kind in INFERRED:
             value = read_cell(text, kind, _type(_NATIVE[kind]))
             if kind is ColumnType.DECIMAL:
-                value = exp.Literal.number(1)  # the form is enough: NaN is odd, and still the mark of a number
+                value = exp.Literal.number(1)  # the form is enough: NaN is odd, and still a sign of a number
             if kind in _INFERRED_FORM:
                 value = exp.Case(ifs=[exp.If(this=matches(text, _INFERRED_FORM[kind]), true=value)])
             items.append(exp.alias_(exp.Count(this=value), f"c{at}_{kind}"))
@@ -151,7 +155,10 @@ def inference_query(
 
 
 def fingerprint_query(names: Sequence[str], source: exp.Expression) -> exp.Select:
-    """The number of rows and two sums of 64-bit hashes. xxhash64 skips NULL, so where NULL stands is hashed, too."""
+    """Return the query for the number of rows and two sums of 64-bit hashes.
+
+    xxhash64 skips NULL, so the hash also covers which cells are NULL.
+    """
     cells = [part for name in names for part in (_column(name), exp.Is(this=_column(name), expression=exp.Null()))]
     items = [exp.alias_(exp.Count(this=exp.Star()), "people")]
     for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""What leaving somebody out does to every number that a plan measures.
+"""Measure what leaving somebody out does to every number that a plan measures.
 
 Takes a plan and an engine; gives Contributions, the exact vector, and who is most exposed. Never draws noise and never
 knows the ledger. ``rows`` is for individuals with one row, ``units`` for those with many.

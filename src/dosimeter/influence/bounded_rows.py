@@ -1,9 +1,10 @@
 """Individuals with many rows: how many there are, and which of their rows count.
 
 Of an individual with more than m rows, the m with the smallest md5 of (unit, row key) are kept: inside the engine,
-before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or none, are told apart
-by all their cells, and rows of which all cells are alike need not be: which rows count follows from the individual's
-own rows. Rows with a NULL unit are nobody's and are left out (N4). ``BoundedEngine`` puts that in front of every query.
+before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or without one, are
+ordered by all their cells; rows that agree in every cell need no order. So the rows that count depend on the
+individual's own rows alone. Rows with a NULL unit belong to nobody and are left out (N4). ``BoundedEngine`` wraps an
+engine so that every query sees only the rows that count.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RANK = "dosimeter_rank"
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """How many individuals there are, how many rows the busiest has, and how many rows are nobody's (a NULL unit)."""
+    """Counts of a table with a unit: individuals, the most rows that one has, and rows of nobody (a NULL unit)."""
 
     individuals: int
     most_rows: int
@@ -38,7 +39,7 @@ class BoundedEngine(EngineInFront):
         self._facts: tuple[int, UnitFacts] | None = None
 
     def facts(self) -> UnitFacts:
-        """Counted once, until the data may be others."""
+        """Return the facts about units, counted once, and again when the data may have changed."""
         if self._facts is None or self._facts[0] != self.generation:
             facts = find_facts(self._engine, self._schema, self._engine.relation())
             self._facts = (self.generation, facts)
@@ -58,16 +59,13 @@ class BoundedEngine(EngineInFront):
         self._facts = None
 
 
-# ---------------------------------------------------------------- what is counted first
-
-
 def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
     row = engine.fetch(facts_query(schema, relation)).to_pylist()[0]
     return UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0), int(row["missing"] or 0))
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """Individuals, the most rows of one of them, and rows without a unit."""
+    """Return the query for the number of individuals, the most rows that one has, and the rows without a unit."""
     unit = column_tree(schema.unit)
     per_unit = (
         exp.select(exp.alias_(unit, UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
@@ -103,7 +101,7 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
 
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
-    """Return how many row keys are NULL or repeated within one individual: those rows are told apart by their cells."""
+    """Return how many row keys are NULL or repeated within one individual: those rows are ordered by their cells."""
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
     absent = exp.Is(this=keys[1].copy(), expression=exp.Null())
@@ -118,11 +116,8 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
 
 
-# ---------------------------------------------------------------- which rows count
-
-
 def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression:
-    """The rows that count: all of those with at most m, and the m chosen ones of the others.
+    """Return the rows that count: all rows of individuals with at most m, and the m chosen ones of the others.
 
     Two joins rather than IN and NOT IN, which engines run very differently.
     """
@@ -144,7 +139,7 @@ def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression
 
 
 def _busy(schema: Schema, relation: exp.Expression) -> exp.Subquery:
-    """The individuals with more than m rows."""
+    """Return the query for the individuals with more than m rows."""
     many = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit))
     found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy())
     return found.group_by(exp.Literal.number(1)).having(many).subquery("busy")
@@ -165,7 +160,7 @@ def _choice_keys(schema: Schema) -> list[exp.Expression]:
 
 
 def _owned(schema: Schema, relation: exp.Expression) -> exp.Expression:
-    """Return the rows that are somebody's."""
+    """Return the rows that belong to somebody."""
     there = exp.Not(this=exp.Is(this=_own(schema.unit), expression=exp.Null()))
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     return exp.select(*columns).from_(_aliased(relation, "own")).where(there).subquery("owned")

@@ -44,7 +44,7 @@ class Contributions:
         return int(self.people.sum())
 
     def norms(self, norm: Norm) -> FloatArray:
-        """N1: ‖c‖₁ or ‖c‖₂ of each row: the PIS of everybody in that row."""
+        """Return ‖c‖₁ or ‖c‖₂ of each row: the PIS of everybody in that row (N1)."""
         if norm == 1:
             return sum_rows(np.abs(self.changes), self.starts)
         return np.sqrt(sum_rows(np.square(self.changes), self.starts))

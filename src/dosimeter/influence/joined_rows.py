@@ -1,4 +1,4 @@
-"""Joined tables in front of an engine: every query of ours sees the joined rows as one relation.
+"""Wrap an engine so that every query sees the plan's joined rows as one relation.
 
 Private tables are bounded to their own m rows per individual before they are joined, and a public table's key is
 checked to be unique, so that each joined row belongs to one individual and their number stays within the plan's m.
@@ -30,12 +30,12 @@ class JoinedEngine(EngineInFront):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the first table shows at most m rows of each individual."""
+        """Return whether the first table shows at most m rows of each individual."""
         return isinstance(self._engine, BoundedEngine)
 
     @property
     def first(self) -> Engine:
-        """The engine of the first table alone."""
+        """Return the engine of the first table alone."""
         return self._engine
 
     def relation(self) -> exp.Expression:
@@ -46,9 +46,9 @@ class JoinedEngine(EngineInFront):
         return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others[1])
 
     def keeping_everybody(self) -> tuple[QueryPlan, JoinedEngine]:
-        """The same question over rows that no join leaves out: what a join would leave out, the WHERE leaves out.
+        """Return the same question with left joins only: whom an inner join would leave out, the WHERE leaves out.
 
-        A FILTER and ``--by`` are about everybody, whether or not the query looks at them.
+        A FILTER and ``--by`` are about everybody, whether or not the query reads their rows.
         """
         plan = self._plan
         found = [
@@ -62,7 +62,7 @@ class JoinedEngine(EngineInFront):
 
 
 def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
-    """The table as it may be joined: its key unique, or at most m rows of each individual."""
+    """Return the table as it may be joined: with a unique key, or with at most m rows of each individual."""
     relation = engine.joined(table)
     if table.public or table.unit is None:
         require_unique(engine, table, relation)
@@ -73,7 +73,7 @@ def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
 
 
 def unit_schema(table: JoinTable, unit: str, base: Schema) -> Schema:
-    """A private table's own facts, as if it stood alone."""
+    """Return a private table's own facts, as if it were the only table."""
     return replace(
         base,
         table=table.name,
@@ -93,7 +93,7 @@ def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -
     ).from_(relation.copy())
     row = engine.fetch(query).to_pylist()[0]
     if row["rows_with_key"] != row["keys"]:
-        raise SchemaError(  # a public table: what is refused by it tells nothing of anybody
+        raise SchemaError(  # a public table: refusing it tells nothing about anybody
             f"[tables.{table.name}] key {table.key} is not unique in its table, so that a join could multiply an "
             "individual's rows. Correct the table or name another key."
         )

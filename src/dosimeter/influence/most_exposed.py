@@ -1,6 +1,6 @@
-"""Who is most exposed, and why: the records behind the profile's largest contributions, identical ones grouped.
+"""Find who is most exposed, and why: the records behind the profile's largest contributions, identical ones grouped.
 
-The only room that fetches records, and only as many as were asked for. Identifying columns are masked.
+The only module that fetches records, and only as many as were asked for. Identifying columns are masked.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_people(
         if len(found) >= count or not profile.inside[row]:
             break
         if profile.group[row] < 0:
-            if undeclared_seen:  # one look finds everybody in a group that nobody declared
+            if undeclared_seen:  # one query finds everybody in a group that nobody declared
                 continue
             undeclared_seen = True
         condition = _condition_of(profile, int(row), engine)
@@ -83,8 +83,10 @@ def find_people(
 
 
 def _most_exposed_first(profile: Profile, norms: FloatArray) -> NDArray[np.intp]:
-    """Rows by exposure, those outside the WHERE last. Among equals whoever is alone comes first; then by group and
-    inputs, whatever order an engine gave."""
+    """Return the rows by exposure, those outside the WHERE last.
+
+    Among equals whoever is alone comes first; then by group and inputs, so that the engine's order does not matter.
+    """
     inputs = [part for name in sorted(profile.inputs) for part in profile.inputs[name]]
     return np.lexsort((*inputs, profile.group, profile.people, -norms, ~profile.inside))
 
@@ -114,8 +116,10 @@ def find_units(
 
 
 def _most_exposed_units(profile: UnitProfile, norms: FloatArray, count: int) -> list[int]:
-    """Rows by exposure, none outside the WHERE. Among equals whoever is alone comes first; then by what they
-    contribute, whatever order an engine gave."""
+    """Return the rows by exposure, without those outside the WHERE.
+
+    Among equals whoever is alone comes first; then by what they contribute, so that the engine's order does not matter.
+    """
     inside = np.flatnonzero(profile.inside)
     least = np.sort(norms[inside])[-count:][:1]
     rows = inside[norms[inside] >= least] if len(inside) else inside
@@ -126,7 +130,7 @@ def _most_exposed_units(profile: UnitProfile, norms: FloatArray, count: int) -> 
 
 
 def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: Sequence[str]) -> list[str]:
-    """The query's own columns and those that identify people; or what was asked for."""
+    """Return the columns that were asked for; without any, the query's own and those that identify people."""
     names = list(plan.schema.columns)
     if columns is None:
         return [name for name in names if name in plan.columns or name in identifying]
@@ -138,7 +142,7 @@ def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: 
 
 
 def show_cell(value: Any) -> Any:
-    """A cell as JSON can hold it: numbers, truth values and texts as they are, the rest in words."""
+    """Return a cell as JSON can hold it: numbers, truth values and texts as they are, everything else as text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -147,7 +151,7 @@ def show_cell(value: Any) -> Any:
 
 
 def take_row(contributions: Contributions, row: int) -> Contributions:
-    """One individual of this row, alone."""
+    """Return the contribution of one individual of this row."""
     entries = slice(int(contributions.starts[row]), int(contributions.starts[row + 1]))
     cells = contributions.cells[entries]
     return Contributions(
@@ -157,9 +161,6 @@ def take_row(contributions: Contributions, row: int) -> Contributions:
         cells=cells,
         changes=contributions.changes[entries],
     )
-
-
-# ---------------------------------------------------------------- finding the records of a profile row
 
 
 def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
@@ -180,7 +181,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
 
 
 def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
-    """Return whether a record stands in a group that nobody declared (C7): NULL is one of these."""
+    """Return a test of whether a record is in a group that nobody declared (C7): NULL is one of these."""
     declared = conjunction(is_declared(group.tree, group.values) for group in plan.groups if group.values is not None)
     assert declared is not None, "only declared groups leave somebody out"
     known = exp.Coalesce(this=exp.Paren(this=declared), expressions=[exp.Boolean(this=False)])
@@ -227,9 +228,6 @@ def _literal(value: Any) -> exp.Expression:
     return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
 
 
-# ---------------------------------------------------------------- the reason
-
-
 def explain_change(
     profile: Profile | UnitProfile,
     contributions: Contributions,
@@ -239,7 +237,7 @@ def explain_change(
     *,
     reveal: bool,
 ) -> str:
-    """Which output changes from what to what when one individual of this row is left out."""
+    """Say which output changes from what to what when one individual of this row is left out."""
     plan = profile.plan
     start, stop = contributions.starts[row], contributions.starts[row + 1]
     if start == stop:
@@ -284,7 +282,7 @@ def _describe(
 
 
 def _show_key(plan: QueryPlan, tree: exp.Expression, value: Any, reveal: bool) -> str:
-    """A group's value; masked where the group is made of a column that identifies people."""
+    """Return a group's value as text; masked where the group is made of a column that identifies people."""
     columns = (plan.schema.columns.get(node.name) for node in tree.find_all(exp.Column))
     if not reveal and any(column is not None and column.identifying for column in columns):
         return MASK

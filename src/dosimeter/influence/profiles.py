@@ -1,4 +1,4 @@
-"""How everybody moves the answer, whether they have one row or many: the two profiles behind one door."""
+"""Measure how everybody moves the answer: chooses the per-row or the per-unit implementation."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _ROUNDING = 1e-9
 
 
 def bound_rows(engine: Engine, schema: Schema) -> Engine:
-    """The engine itself where everybody has one row; otherwise one that shows at most m rows of each individual."""
+    """Return the engine itself where everybody has one row; otherwise one that shows at most m rows of each."""
     return engine if schema.unit == "row" else BoundedEngine(engine, schema)
 
 
 def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
-    """The engine itself for one table; otherwise one whose rows are the plan's joined rows."""
+    """Return the engine itself for one table; otherwise one whose rows are the plan's joined rows."""
     return JoinedEngine(engine, plan, schema) if plan.joins else engine
 
 
@@ -48,7 +48,7 @@ def count_people(engine: Engine) -> int:
 def measure_influence(
     plan: QueryPlan, engine: Engine, n: int, norm: Norm, attributes: Mapping[str, exp.Expression] | None = None
 ) -> tuple[AnyProfile, Contributions]:
-    """The profile and everybody's contributions, by row or by individual as the schema says."""
+    """Return the profile and everybody's contributions, by row or by individual as the schema says."""
     _require_bounded(plan, engine)
     if attributes is not None and isinstance(engine, JoinedEngine):
         plan, engine = engine.keeping_everybody()
@@ -64,7 +64,7 @@ def measure_influence(
 
 
 def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -> None:
-    """Nobody moves the numbers by more than Δ. Were it not so, the schema or the engine would not be what they say."""
+    """Refuse contributions larger than Δ: then the schema or the engine is not what it says."""
     if plan.hand_sensitivity is not None or not plan.declared:
         return
     most = float(contributions.norms(norm).max(initial=0.0))
@@ -76,12 +76,12 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
 
 
 def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
-    """The exact vector that gets noise, from the profile where it has one row per contribution."""
+    """Return the exact vector that gets noise, from the profile where it has one row per contribution."""
     _require_bounded(plan, engine)
     return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)
 
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:
-    """A plan over individuals never runs on rows nobody bounded: its sensitivities would not hold."""
+    """Require bounded rows for a plan over individuals: without them its sensitivities would not hold."""
     bounded = engine.is_bounded if isinstance(engine, JoinedEngine) else isinstance(engine, BoundedEngine)
     assert plan.schema.unit == "row" or bounded, "bound_rows stands in front of the engine"

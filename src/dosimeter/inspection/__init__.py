@@ -1,4 +1,4 @@
-"""The schema against the data, for the controller: draft one, compare one, find whose rows these are.
+"""Compare schema and data, for the controller: draft a schema, check one, find whose rows these are.
 
 Takes an engine, and a Schema to compare; gives a draft or findings. What it finds is private.
 """

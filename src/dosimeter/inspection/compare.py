@@ -42,7 +42,10 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class SchemaCheck:
-    """What a comparison found. ``odd_cells``: how many cells of each column count as NULL (N4), where there are any."""
+    """The result of a comparison.
+
+    ``odd_cells``: how many cells of each column count as NULL (N4), where there are any.
+    """
 
     findings: tuple[Finding, ...]
     remarks: tuple[Remark, ...]
@@ -56,7 +59,7 @@ class SchemaCheck:
 
 @dataclass(slots=True)
 class _Found:
-    """Collects what is found on the way through the tables."""
+    """The findings so far, while the tables are compared one after the other."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
@@ -100,7 +103,7 @@ def _check_joined(engine: Engine, schema: Schema, table: JoinTable, found: _Foun
 
 
 def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinTable | None, found: _Found) -> None:
-    """Note how many cells of each column are odd. They count as NULL, so that a schema is no less right for them."""
+    """Note how many cells of each column are odd. They count as NULL, so the schema can be right all the same."""
     prefix = "" if table is None else f"{table.name}."
     for name, count in engine.odd_cells(list(columns), table).items():
         if count:
@@ -111,7 +114,7 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
 def _compare_columns(
     engine: Engine, relation: exp.Expression, columns: Mapping[str, Column], prefix: str
 ) -> tuple[int, list[Finding]]:
-    """The number of rows, and what lies outside of what the columns declare."""
+    """Return the number of rows, and a finding for every column with values outside of what it declares."""
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     labels: list[tuple[str, str]] = []
     for column in columns.values():
@@ -128,7 +131,7 @@ def _compare_columns(
 
 
 def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, found: _Found) -> None:
-    """Compare how many individuals there are; note whose rows are left out, and which cannot be told apart by key."""
+    """Compare the number of individuals; remark on rows that do not count and on row keys that are NULL or repeated."""
     facts = find_facts(engine, schema, relation)
     found.findings += _compare_people(facts.individuals, schema.individuals)
     kept = schema.max_rows_per_unit

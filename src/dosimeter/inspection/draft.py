@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 100
 MOST_LISTED = 20
-LARGEST = Decimal(2) ** 62  # bounds beyond this are no bounds a schema takes
-LARGEST_WHOLE_FLOAT = 2**53  # beyond it every float is a whole number, whatever it was meant to be
+LARGEST = Decimal(2) ** 62  # a schema takes no bounds beyond this
+LARGEST_WHOLE_FLOAT = 2**53  # beyond it every float is a whole number
 DIGITS = 6  # a grid is fine when the largest number is this many powers of ten above a step
-MOST_PLACES = 9  # how far down a grid is looked for that numbers lie on exactly
-MOST_DIGITS = 14  # as many steps as S8 can tell apart
-FINEST_EXPONENT = -30  # what a schema takes
-_DOUBLE, _SINGLE = "1e-14", "1.2e-7"  # how exact a float is, relative to itself: 2^-53 and 2^-24, with room for sums
+MOST_PLACES = 9  # how many powers of ten down an exact grid is looked for
+MOST_DIGITS = 14  # S8 distinguishes as many steps
+FINEST_EXPONENT = -30  # the finest that a schema takes
+_DOUBLE, _SINGLE = "1e-14", "1.2e-7"  # relative precision of floats: 2^-53 and 2^-24, with a margin for sums
 COMMENT = """Drafted from the data. Everything below was read off private data and must not back a release as it is.
 Replace bounds, values and individuals by what is publicly known (the form's limits, the official list, the
 register's size), mark the columns that identify people, and then set reviewed = true."""
 
 
 def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Schema:
-    """Types for every column; bounds and values for all, or for those in ``only``. Every row is an individual."""
+    """Draft types for every column; bounds and values for all, or for those in ``only``. Every row is an individual."""
     return draft_with_facts(engine, only=only)[0]
 
 
@@ -56,13 +56,13 @@ def draft_with_facts(engine: Engine, *, only: Collection[str] | None = None) -> 
 
 
 def bare_schema(engine: Engine) -> Schema:
-    """Names and types alone, without reading the data."""
+    """Return names and types alone, without reading the data."""
     columns = {name: _bare_column(name, kind) for name, kind in _describe(engine).items()}
     return Schema(table=engine.default_table(), columns=columns)
 
 
 def _describe(engine: Engine) -> Mapping[str, ColumnType]:
-    """The columns a schema can be made of: at least one, and no two that SQL does not tell apart."""
+    """Return the columns for a schema. Refuse a table without any, or with two that differ only in case."""
     kinds = engine.describe()
     if not kinds:
         raise DataError(
@@ -85,13 +85,13 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """What was read off one column: how many cells hold a value, how many values differ, and the two ends."""
+    """Facts read off one column: how many cells hold a value, how many values differ, the smallest and the largest."""
 
     present: int
     distinct: int
     low: Any = None
     high: Any = None
-    is_whole: bool = False  # numbers that are all whole, though they are kept as floats
+    is_whole: bool = False  # all numbers are whole, though they are stored as floats
     places: int | None = None  # the exponent of the coarsest power of ten that all numbers are multiples of
 
 
@@ -102,9 +102,9 @@ class TableFacts:
 
 
 def read_facts(engine: Engine, kinds: Mapping[str, ColumnType]) -> TableFacts:
-    """Read off the number of rows and the facts of these columns, in one scan; in two or three where there are floats.
+    """Read the number of rows and the facts of these columns, in one scan; in two or three where there are floats.
 
-    Odd cells are NULL (N4), so that they are in none of it.
+    Odd cells are NULL (N4), so none of the facts includes them.
     """
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for position, (name, kind) in enumerate(kinds.items()):
@@ -131,7 +131,7 @@ def read_facts(engine: Engine, kinds: Mapping[str, ColumnType]) -> TableFacts:
     return TableFacts(int(row["rows"]), facts)
 
 
-# ---------------------------------------------------------------- the grid that numbers lie on
+# ---------------------------------------------------------------- grids
 
 
 def _find_places(
@@ -160,7 +160,7 @@ def _find_places(
 
 
 def _exponents(facts: ColumnFacts, digits: int) -> range:
-    """Return the powers of ten that come into question, coarsest first: from 1, or from the size of small numbers.
+    """Return the powers of ten to try, coarsest first: from 1, or from the size of small numbers.
 
     There is none where the numbers are smaller than any step a schema takes.
     """
@@ -177,7 +177,10 @@ def _size(low: float, high: float) -> int:
 
 
 def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> exp.Expression:
-    """Return 0 for a whole number, the place of the first power of ten that a number is a multiple of, or one more."""
+    """Return 0 for a whole number; otherwise which of the powers of ten is the first that divides it, counted from 1.
+
+    A number that none of them divides gets one more than there are.
+    """
     value = as_double(column)
     branches = [
         exp.If(this=exp.Is(this=column.copy(), expression=exp.Null()), true=exp.Null()),
@@ -190,7 +193,7 @@ def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> 
 
 
 def _is_multiple(column: exp.Expression, step: str, tolerance: str) -> exp.Expression:
-    """Tell whether S8 puts a number on the grid without moving it by more than this share of itself."""
+    """Return a test of whether S8 puts a number on the grid without moving it by more than this share of itself."""
     steps = exp.Div(
         this=as_double(column.copy()), expression=as_double(exp.Literal.number(step)), typed=False, safe=False
     )
@@ -201,10 +204,10 @@ def _is_multiple(column: exp.Expression, step: str, tolerance: str) -> exp.Expre
 
 
 def is_rounded(column: Column) -> exp.Expression | None:
-    """Tell whether putting a value on its column's grid (S8) changes it noticeably; None where nothing can.
+    """Return a test of whether putting a value on its column's grid (S8) changes it noticeably; None where it cannot.
 
-    A value within a float's own precision of a multiple is one. And a grid of a million steps or more up to the larger
-    bound takes nothing from any value that would be seen beside the bounds: numbers of any kind may be put on it.
+    A value within a float's own precision of a multiple counts as one. And a grid of a million steps or more up to the
+    larger bound changes no value by an amount that matters beside the bounds: numbers of any kind may be put on it.
     """
     if column.resolution is None or _is_fine(column):
         return None
@@ -228,7 +231,7 @@ def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: TableFacts
     if kind is ColumnType.DECIMAL and found.is_whole and max(abs(low), abs(high)) < LARGEST_WHOLE_FLOAT:
         kind = ColumnType.INTEGER
     if names_people(name):
-        return Column(name, kind, identifying=True)  # its extremes and values would be somebody's
+        return Column(name, kind, identifying=True)  # its extremes and values would identify somebody
     match kind:
         case ColumnType.TEXT:
             if 0 < found.distinct <= MOST_VALUES and not tells_apart(found.distinct, found.present):
@@ -249,7 +252,7 @@ def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: TableFacts
 
 
 def tells_apart(distinct: int, present: int) -> bool:
-    """Whether a column's values tell people apart, so that listing them would list people."""
+    """Return whether a column's values distinguish people, so that listing them would list people."""
     return (distinct > 10 and 2 * distinct >= present) or distinct == present > 1
 
 
@@ -272,14 +275,14 @@ def _written(number: float) -> Decimal:
     return Decimal(repr(number))
 
 
-# ---------------------------------------------------------------- types by which cells would be lost
+# ---------------------------------------------------------------- types under which cells would be lost
 
 
 def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = None) -> tuple[Schema, dict[str, int]]:
-    """Impose a draft on the engine, and change types of it by which cells would be lost that others keep.
+    """Impose a draft on the engine, and change types under which cells would be lost that another type keeps.
 
     Returns the schema that is imposed now, and how many cells of which columns are odd under it. ``names``: the columns
-    to look at, all unless said otherwise.
+    to check, by default all.
     """
     engine.impose(schema)
     odd = _count_odd(engine, list(schema.columns) if names is None else names)
@@ -309,7 +312,7 @@ def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
 def _other_type(engine: Engine, column: Column, odd: int) -> Column | None:
     """Return the column with another type, where its own loses cells that the other keeps."""
     if column.type is ColumnType.INTEGER and engine.describe().get(column.name) is ColumnType.DECIMAL:
-        step = None if column.bounds is None else Decimal(1)  # 1e5 is a number, but no way to write a whole one
+        step = None if column.bounds is None else Decimal(1)  # 1e5 is a number, but whole numbers are not written so
         return replace(column, type=ColumnType.DECIMAL, resolution=step)
     kept = exp.select(exp.alias_(exp.Count(this=column_tree(column.name)), "kept")).from_(engine.relation())
     if odd <= int(fetch_rows(engine, kept)[0]["kept"]):
@@ -338,7 +341,7 @@ def describe_odd_cells(kind: ColumnType, count: int) -> str:
     return f"{cells} odd ({_ODD.get(kind, 'no text')}) and {'counts' if count == 1 else 'count'} as NULL"
 
 
-# ---------------------------------------------------------------- what the controller should know
+# ---------------------------------------------------------------- remarks for the controller
 
 
 def odd_remarks(engine: Engine, schema: Schema, odd: Mapping[str, int]) -> tuple[str, ...]:
@@ -373,7 +376,7 @@ def unread_remarks(engine: Engine) -> tuple[str, ...]:
 
 
 def draft_remarks(engine: Engine) -> tuple[str, ...]:
-    """What the controller should know about columns that were drafted as text and look like something else.
+    """Return sentences about columns that were drafted as text and look like something else.
 
     Counts decide, and no cell is read.
     """

@@ -1,4 +1,4 @@
-"""Tell whose rows these are: which columns look as if they identify individuals, and whether their values repeat.
+"""Find whose rows these are: which columns look as if they identify individuals, and whether their values repeat.
 
 Takes names and counts, or an engine to count with; gives the column that several rows of one individual share, if there
 is one. Counts decide, and no cell is read. For the controller: differential privacy protects whom the unit names, and a
@@ -27,13 +27,13 @@ _PEOPLE = frozenset(
 )
 _PARTS_OF_NAMES = frozenset({"surname", "forename", "firstname", "lastname", "first", "last", "given", "family"})
 _KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
-MOST_ROWS_EACH = 100  # with more rows to a value it is rather a place or a kind than an individual
+MOST_ROWS_EACH = 100  # a value with more rows is rather a place or a kind than an individual
 FEWEST_VALUES = 50
-FEWEST_PEOPLE = 10  # with fewer, a word such as citizen is rather a yes or no
+FEWEST_PEOPLE = 10  # with fewer, a column such as citizen is rather a yes or no
 
 
 class Evidence(IntEnum):
-    """How much a column's name says that its values are individuals."""
+    """How strongly a column's name suggests that its values are individuals."""
 
     NONE = 0
     KEY = 1  # visit_id, code: individuals of some kind, or text that has many values
@@ -43,7 +43,7 @@ class Evidence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnCounts:
-    """How many cells of a column hold a value, and how many different ones there are."""
+    """Counts of one column: cells that hold a value, and distinct values."""
 
     present: int
     distinct: int
@@ -68,20 +68,20 @@ def split_words(name: str) -> list[str]:
 
 
 def names_people(name: str) -> bool:
-    """Tell whether a column's name says that it identifies people: name, e-mail, phone, …, as a word of it."""
+    """Return whether a column's name says that it identifies people: name, e-mail, phone, …, as one of its words."""
     return not (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}).isdisjoint(split_words(name))
 
 
 def is_key(name: str) -> bool:
-    """Tell whether a column's name ends like that of a key: visit_id, caseno, lab number."""
+    """Return whether a column's name ends like that of a key: visit_id, caseno, lab number."""
     words = split_words(name)
     if words in (["no"], ["code"], ["number"], ["key"]):
-        return False  # nitrogen monoxide, a kind, how many
+        return False  # these can mean nitrogen monoxide, a kind, a quantity
     return bool(words) and (words[-1] in _KEYS or name.lower().endswith(("id", "key", "number")))
 
 
 def weigh_name(name: str) -> Evidence:
-    """Return how much a column's name says that its values are individuals."""
+    """Return how strongly a column's name suggests that its values are individuals."""
     words = set(split_words(name))
     person = not words.isdisjoint(_PEOPLE)
     if words & _NUMBERS_OF_PEOPLE or words & {"pid", "uid"} or (person and (len(words) == 1 or is_key(name))):
@@ -100,7 +100,7 @@ def find_repeated_owner(
 
     columns: those that may be taken into account, with the types and marks they have or would have.
     counts: of the same columns.
-    rows: how many there are.
+    rows: how many rows there are.
     """
     weighed = {column.name: _weigh(column) for column in columns if column.type in UNIT_TYPES}
     unique = {weight for name, weight in weighed.items() if weight and counts[name].distinct == rows > 1}
@@ -121,14 +121,14 @@ def _weigh(column: Column) -> Evidence:
 
 
 def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, unique: set[Evidence]) -> bool:
-    """Tell whether a column repeats as it would if its values were individuals with several rows each."""
+    """Return whether a column repeats as it would if its values were individuals with several rows each."""
     if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
         return False
     if weight is Evidence.PERSON:
         return counts.distinct >= FEWEST_PEOPLE or is_key(name)
     if 10 * counts.present < 9 * rows or counts.present > MOST_ROWS_EACH * counts.distinct:
         return False
-    if weight is Evidence.NAME:  # where rows have numbers of their own, a few equal names are namesakes
+    if weight is Evidence.NAME:  # where another column is unique, a few equal names are namesakes
         return not unique or 2 * counts.distinct < counts.present
     if not is_key(name) and 2 * counts.distinct > counts.present:
         return False  # text with many values, of which a few repeat: titles, remarks

@@ -1,7 +1,7 @@
-"""Write a draft of a schema as a file for the controller to go through. Reads private data.
+"""Write a draft of a schema as a file for the controller to review. Reads private data.
 
-What is drafted, the tool accepts: a written draft loads, and ``--check`` agrees with it. And it is safe to follow:
-where a column that identifies people repeats, the draft protects those people, and not their rows.
+Dosimeter accepts its own drafts: a written draft loads, and ``--check`` agrees with it. And a draft is safe to follow:
+where a column that identifies people repeats, it protects those people, and not their rows.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dosimeter.sql import column_tree
 
 _WIDTH = 110
 _MOST_TRIED = 8  # columns that are tried as a row key, each with a query
-_ALL_THEIR_ROWS = 95  # of how many individuals in a hundred all rows should count
+_ALL_THEIR_ROWS = 95  # percent of individuals of whom all rows should count
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDraft:
-    """A drafted schema, its TOML with comments, and the remarks among these that a screen should show too."""
+    """A drafted schema, its TOML with comments, and those of the comments that a screen should show too."""
 
     schema: Schema
     text: str
@@ -62,9 +62,6 @@ def write_draft(engine: Engine) -> WrittenDraft:
 
 def _read_counts(facts: TableFacts) -> dict[str, ColumnCounts]:
     return {name: ColumnCounts(found.present, found.distinct) for name, found in facts.columns.items()}
-
-
-# ---------------------------------------------------------------- individuals with many rows
 
 
 def _propose_unit(
@@ -127,7 +124,7 @@ def propose_bound(each: Mapping[int, int]) -> int:
 def _find_row_key(
     engine: Engine, schema: Schema, facts: TableFacts, owner: RepeatedOwner, most_rows: int
 ) -> str | None:
-    """Return a column without gaps that is unique within each individual: one that is unique anyway, if possible."""
+    """Return a column without NULL that is unique within each individual: preferably one unique in the whole table."""
     found = {
         name: facts.columns[name]
         for name, column in schema.columns.items()

@@ -1,7 +1,7 @@
 """The ledger: an append-only, hash-chained store of accounts and charges. Nothing else persists.
 
     book.py      Ledger: what the controller calls
-    replay.py    records → Account and Entry, or the reason why a record cannot stand
+    replay.py    records → Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
     entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out

@@ -26,12 +26,12 @@ _DIGITS = 1000
 
 
 def _exact_context() -> Context:
-    """Arithmetic that raises rather than rounds."""
+    """Return a context for arithmetic that raises rather than rounds."""
     return Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
 
 
 def exact_decimal(value: Number, *, name: str = "the number") -> Decimal:
-    """The decimal that ``value`` prints as, without trailing zeros: finite, and not negative."""
+    """Return the decimal that ``value`` prints as, without trailing zeros. Refuse what is not finite or is negative."""
     text = str(value).strip()
     try:
         number = Decimal(text)
@@ -48,7 +48,7 @@ def exact_decimal(value: Number, *, name: str = "the number") -> Decimal:
 
 
 def write_decimal(number: Decimal) -> str:
-    """One text per number: ``2.0`` and ``2`` are both written ``2``. ``exact_decimal`` reads it back."""
+    """Write one text per number: ``2.0`` and ``2`` are both written ``2``. ``exact_decimal`` reads it back."""
     canonical = exact_decimal(number)
     if canonical == 0:
         return "0"
@@ -56,7 +56,10 @@ def write_decimal(number: Decimal) -> str:
 
 
 def default_delta_total(individuals: int) -> Decimal:
-    """Return δ_g = min(100/n², 1/n) (O5): as min(100, n) times the *printed* default δ = 1/n², so that as many fit."""
+    """Return δ_g = min(100/n², 1/n) (O5), computed as min(100, n) times the *printed* default δ = 1/n².
+
+    So exactly that many answers at the default δ fit into it.
+    """
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
     return _exact_context().multiply(Decimal(min(100, individuals)), exact_decimal(1.0 / individuals**2))
@@ -108,7 +111,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one entry costs: ε for an answer, ε_svt where ε was found privately, and δ (O1)."""
+    """The cost of one entry: ε for an answer, ε_svt where ε was found privately, and δ (O1)."""
 
     epsilon: Decimal
     epsilon_svt: Decimal = ZERO
@@ -125,7 +128,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the odometer shows: the sum of all charges, and infinity once Σδ > δ_g (O1)."""
+    """The state of the odometer: the sum of all charges, and infinity once Σδ > δ_g (O1)."""
 
     epsilon: Decimal = ZERO
     delta: Decimal = ZERO
@@ -136,7 +139,7 @@ class Reading:
         return self.epsilon.is_infinite()
 
     def after(self, charge: Charge) -> Reading:
-        """The reading once this charge is added: what an approval would cost."""
+        """Return the reading once this charge is added: what an approval would cost."""
         context = _exact_context()
         delta = context.add(self.delta, charge.delta)
         overspent = self.infinite or delta > self.delta_total
@@ -145,10 +148,13 @@ class Reading:
 
 
 def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
-    """O2: may this charge be added to this reading? ``max_epsilon`` caps the ε of one answer, without its ε_svt."""
+    """Return whether this charge may be added to this reading (O2).
+
+    ``max_epsilon`` caps the ε of one answer, without its ε_svt.
+    """
     after = reading.after(charge)
     if after.infinite:
-        return False  # δ does not fit, or no longer did
+        return False  # δ does not fit, or was overspent before
     if max_epsilon is not None and charge.epsilon > exact_decimal(max_epsilon, name="max_epsilon"):
         return False
     if policy.budget is None:
@@ -165,7 +171,10 @@ def remaining_candidates(
     delta: Number,
     max_epsilon: Number | None,
 ) -> tuple[float, ...]:
-    """O2: the candidates that may still be granted, in the order given. Empty: deny without test and without charge."""
+    """Return the candidates that may still be granted, in the order given (O2).
+
+    Where there are none, a request is denied without a test and without a charge.
+    """
     svt = exact_decimal(epsilon_svt, name="epsilon_svt")
     each_delta = exact_decimal(delta, name="delta")
     remaining = []
@@ -184,7 +193,7 @@ Obstacle = Literal["delta", "cap", "reading", "budget"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Books:
-    """An account as one request finds it: its terms and reading, and what an answer costs beside its own ε."""
+    """An account as one request finds it: its terms and reading, and what an answer costs besides its own ε."""
 
     policy: Policy
     max_epsilon: Decimal | None
@@ -193,14 +202,14 @@ class Books:
     delta: Decimal
 
     def remaining(self, candidates: Sequence[float], reading: Reading | None = None) -> tuple[float, ...]:
-        """Those that may still be granted, now or at another reading."""
+        """Return the candidates that may still be granted, now or at another reading."""
         return remaining_candidates(
             self.policy, reading or self.reading, candidates,
             epsilon_svt=self.epsilon_svt, delta=self.delta, max_epsilon=self.max_epsilon,
         )  # fmt: skip
 
     def charge(self, epsilon: float | None) -> Charge:
-        """Of an answer at this ε; without one, of a denial that follows the noisy test (O1)."""
+        """Return the charge of an answer at this ε; without ε, that of a denial that follows the noisy test (O1)."""
         if epsilon is None:
             return Charge(ZERO, self.epsilon_svt)
         return Charge(exact_decimal(epsilon), self.epsilon_svt, self.delta)
@@ -209,9 +218,9 @@ class Books:
         return self.reading.after(self.charge(epsilon))
 
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle:
-        """Return why none of these candidates is admitted: the rule in the way of the one that comes closest (O1, O2).
+        """Return why none of these candidates is admitted: the rule that the closest one breaks (O1, O2).
 
-        Where one of them is admitted, what is returned means nothing.
+        Where one of them is admitted, the result means nothing.
         """
         if self.reading.after(Charge(ZERO, delta=self.delta)).infinite:
             return "delta"

@@ -1,4 +1,4 @@
-"""What differs between the databases that can hold a ledger: how to connect, lock and create, and what errors mean.
+"""Adapt to the databases that can hold a ledger: how to connect, lock and create, and what errors mean.
 
 Takes a target (a path, or a postgresql:// URL); gives a Backend. Messages never quote the driver's text or the URL,
 either of which may contain a password.
@@ -47,7 +47,7 @@ class Backend(Protocol):
     texts_as_bytes: bool
 
     def prepare(self, *, create: bool) -> None:
-        """What has to happen before a connection can be opened."""
+        """Do what has to happen before a connection can be opened."""
 
     def create_engine(self) -> sa.Engine: ...
 
@@ -57,23 +57,23 @@ class Backend(Protocol):
     def has_table(self, connection: sa.Connection, name: str) -> bool: ...
 
     def check_vacant(self, connection: sa.Connection) -> None:
-        """Refuse to create a ledger where something else lives."""
+        """Refuse to create a ledger in a file that holds something else."""
 
     def guards(self) -> Sequence[str]:
-        """Statements that create triggers against accidents. Proof is the hash chain's part, not theirs."""
+        """Return statements that create triggers against accidents. Proof of integrity is left to the hash chain."""
 
     def explain(self, error: BaseException, *, writing: bool) -> str:
-        """What a driver's error means, and what to do."""
+        """Say what a driver's error means, and what to do."""
 
 
 class SQLite:
     """A ledger in a file.
 
-    Rollback journal, not WAL: a file that nobody may write can still be read (WAL needs its -shm file beside it), a
-    backup is one file, and network file systems are no trap. A process killed at any instant leaves at most a hot
-    journal, which the next one to open the file rolls back. synchronous=EXTRA, which is FULL and also syncs the
-    directory once the journal is gone: with FULL alone a power cut right after a commit can bring the journal back and
-    undo a charge whose answer is already out.
+    Rollback journal, not WAL: a write-protected file can still be read (WAL needs its -shm file beside it), a backup is
+    one file, and network file systems work. A process killed at any instant leaves at most a hot journal, which the
+    next one to open the file rolls back. synchronous=EXTRA, which is FULL and also syncs the directory once the journal
+    is gone: with FULL alone a power cut right after a commit can bring the journal back and undo a charge whose answer
+    is already out.
     """
 
     texts_as_bytes = True  # a tampered text may not be UTF-8, and must still be readable by verify
@@ -106,7 +106,7 @@ class SQLite:
             ) from None
 
     def _check_size(self) -> None:
-        """SQLite takes a file of a few bytes for an empty database, and would write over it."""
+        """Refuse a file of a few bytes: SQLite would take it for an empty database, and write over it."""
         if 0 < self._path.stat().st_size < _SMALLEST_PAGE:
             raise LedgerError(f"{self.label} is not a ledger. Name another file.")
 
@@ -120,7 +120,7 @@ class SQLite:
             f"{self._path.absolute().as_uri()}?mode=rw",
             uri=True,
             timeout=self._busy_timeout,
-            isolation_level=None,  # we say BEGIN ourselves
+            isolation_level=None,  # BEGIN is executed explicitly
             check_same_thread=False,
         )
         try:
@@ -147,7 +147,7 @@ class SQLite:
         return (
             f"CREATE TRIGGER dosimeter_ledger_no_update BEFORE UPDATE ON dosimeter_ledger {refuse}",
             f"CREATE TRIGGER dosimeter_ledger_no_delete BEFORE DELETE ON dosimeter_ledger {refuse}",
-            # INSERT OR REPLACE would delete without asking the trigger above, had the other side not switched
+            # INSERT OR REPLACE deletes without firing the trigger above, unless the connection has switched
             # recursive_triggers on. Only the next record may be inserted, so that there is nothing to replace.
             "CREATE TRIGGER dosimeter_ledger_in_order BEFORE INSERT ON dosimeter_ledger "
             "WHEN NEW.seq IS NOT (SELECT COALESCE(MAX(seq), 0) + 1 FROM dosimeter_ledger) OR NEW.previous IS NOT "
@@ -158,7 +158,7 @@ class SQLite:
         )
 
     def explain(self, error: BaseException, *, writing: bool) -> str:
-        if isinstance(error, UnicodeDecodeError):  # Python could not read SQLite's own message, which quotes the damage
+        if isinstance(error, UnicodeDecodeError):  # Python could not decode SQLite's message, which quotes the damage
             return f"The ledger {self.label} is damaged and cannot be read. Restore a backup."
         name = str(getattr(error, "sqlite_errorname", ""))
         match name.removeprefix("SQLITE_").partition("_")[0]:
@@ -243,7 +243,7 @@ class PostgreSQL:
         return connection.execute(sa.text("SELECT to_regclass(:name)"), {"name": name}).scalar() is not None
 
     def check_vacant(self, connection: sa.Connection) -> None:
-        """Other tables may live in the same database."""
+        """Accept any database: other tables may be in it."""
 
     def guards(self) -> Sequence[str]:
         refuse = "EXECUTE FUNCTION dosimeter_ledger_refuse()"
@@ -301,7 +301,7 @@ class PostgreSQL:
 
 
 def _guess_state(message: str) -> str | None:
-    """A connection that was refused carries no SQLSTATE, only words."""
+    """Guess the SQLSTATE of a refused connection from its words: it carries none."""
     if "authentication failed" in message or "no password supplied" in message or "no pg_hba.conf entry" in message:
         return "28P01"
     if "database" in message and "does not exist" in message:

@@ -1,6 +1,6 @@
 """The ledger as the controller uses it: read accounts, reserve, settle, verify. Takes values; gives values.
 
-Every reading follows the whole chain from the first record: nothing is granted on the strength of an altered ledger.
+Every call reads the whole chain from the first record: nothing is granted on the basis of an altered ledger.
 SQLAlchemy is imported when a ledger is opened, not before.
 """
 
@@ -86,14 +86,12 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self._store.label!r})"
 
-    # ------------------------------------------------------------ reading
-
     def account(self, dataset: str) -> Account | None:
         with self._store.reading() as transaction:
             return _Pages.read(transaction).of(dataset).account
 
     def accounts(self) -> tuple[Account, ...]:
-        """Every account, in the order in which their datasets first appear."""
+        """Return every account, in the order in which their datasets first appear."""
         with self._store.reading() as transaction:
             pages = _Pages.read(transaction)
         return tuple(page.account for page in pages.by_dataset.values() if page.account is not None)
@@ -106,7 +104,7 @@ class Ledger:
             return _Pages.read(transaction).find_entry(entry_id)
 
     def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
-        """The latest released entry of the same request."""
+        """Return the latest released entry of the same request."""
         account = self.account(dataset)
         return None if account is None else account.find_answer(request_digest)
 
@@ -117,11 +115,11 @@ class Ledger:
         identities: frozenset[str] = frozenset(),
         public: frozenset[str] = frozenset(),
     ) -> None:
-        """Refuse data that another dataset's account is, or once was, of: the same people do not start over at zero.
+        """Refuse data that another dataset's account holds, or once held: the same people do not start over at zero.
 
         ``identities``: which stored data these are. ``public``: those of the tables that are declared public, none of
-        which any account may hold as private. ``reserve`` looks again before it opens or continues an account; this is
-        for before the data are measured.
+        which any account may hold as private. ``reserve`` checks again before it opens or continues an account; this
+        method is for the time before the data are measured.
         """
         with self._store.reading() as transaction:
             pages = _Pages.read(transaction)
@@ -129,7 +127,7 @@ class Ledger:
         _check_public(pages, public)
 
     def unidentified(self) -> tuple[str, ...]:
-        """Return the accounts that version 0.1.0 opened and of whose data nothing is known but a digest."""
+        """Return the accounts that version 0.1.0 opened and of whose data only a digest is known."""
         with self._store.reading() as transaction:
             return _Pages.read(transaction).list_unidentified()
 
@@ -142,12 +140,12 @@ class Ledger:
             return _Pages.read(transaction).of(dataset).has_view(*digests)
 
     def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
-        """Return whether this analyst is told of a look: one for their own query, or for nobody's in particular."""
+        """Return whether this analyst may be told of a look: one for their own query, or for nobody's in particular."""
         with self._store.reading() as transaction:
             return _Pages.read(transaction).of(dataset).has_named_view(*digests, analyst=analyst)
 
     def stopped(self, dataset: str) -> Incident | None:
-        """Return the incident that stopped a dataset, or None while it answers releases. It need have no account."""
+        """Return the incident that stopped a dataset, or None while it answers releases. No account is needed."""
         with self._store.reading() as transaction:
             return _Pages.read(transaction).of(dataset).stopped
 
@@ -210,8 +208,6 @@ class Ledger:
             return Verification(False, count, pages.head, (count + 1, reason))
         return Verification(True, count, pages.head)
 
-    # ------------------------------------------------------------ writing
-
     def reserve(self, dataset: str, decide: Callable[[Account | None], Reservation]) -> Entry:
         """Read the account, decide, and charge: one transaction, in which nobody else can write.
 
@@ -244,7 +240,7 @@ class Ledger:
             return _require_entry(pages, entry_id)  # leaving the block commits, or raises
 
     def identify(self, dataset: str, identification: Identification) -> None:
-        """Write down which stored data an agreed pair is of. An account of version 0.1.0 goes on, overlap or not."""
+        """Record which stored data an agreed pair is of. An account of version 0.1.0 continues, overlap or not."""
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
             _write_identification(pages, _Writer(transaction, pages, dataset, self._now()), dataset, identification)
@@ -261,14 +257,12 @@ class Ledger:
         incident: IncidentKind | None = None,
         details: Details | None = None,
     ) -> Entry:
-        """Write what became of a reserved entry. The charge stays what it was, also for a denial.
+        """Write the outcome of a reserved entry. The charge stays what it was, also for a denial.
 
         ``measured``: the noisy numbers that the answer was made of, by group and measure. They carry the noise that
         was charged for and no more of the data than the answer may, and let its risk be looked at later.
-
         ``details``: what else is to be written down. ``incident``: the failure that left a denied entry without an
         answer. The dataset is stopped in the same transaction, so that a crash cannot come between the two.
-
         The entry's ``answer`` is what the ledger will give on every later request: hand out that one.
         """
         details = details or Details()
@@ -311,12 +305,12 @@ class Ledger:
         request_digest: str | None = None,
         identities: frozenset[str] = frozenset(),
     ) -> Incident:
-        """Stop a dataset for everybody (N4): from here on, every release from it is refused. It need have no account.
+        """Stop a dataset for everybody (N4): from here on, every release from it is refused. No account is needed.
 
         ``kind`` says what failed, in a fixed word; ``request_digest`` which request it was, where there was one;
-        ``identities`` which stored data it was of, where no account knows them yet: no account of another name is
-        opened for these meanwhile. Gives the incident that the dataset is stopped by: the first one, if it was
-        stopped already.
+        ``identities`` which stored data it was of, where no account knows them yet: meanwhile no account of another
+        name is opened for these. Returns the incident that stopped the dataset: the first one, if it was stopped
+        already.
         """
         check_text(dataset, "A dataset's name")
         payload = write_incident(kind, software, request_digest, identities)
@@ -345,10 +339,10 @@ class Ledger:
             return page.incidents[-1]
 
     def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
-        """Note that risk or a dry run was looked at. The first time counts; later ones add nothing.
+        """Record that risk or a dry run was looked at. The first time counts; later ones add nothing.
 
         ``digest``: of what is measured (``plan_identity.digest_measured``), so that other words for the same question
-        do not lose it. ``analyst``: whose query it was; None where nobody's in particular.
+        have the same digest. ``analyst``: whose query it was; None for nobody's in particular.
         """
         check_text(dataset, "A dataset's name")
         check_text(digest, "digest")
@@ -365,7 +359,7 @@ class Ledger:
 
 
 class _Pages:
-    """The whole ledger, replayed: a page per dataset, and where the chain ends."""
+    """The whole ledger, replayed: the records of each dataset, and where the chain ends."""
 
     def __init__(self) -> None:
         self.by_dataset: dict[str, DatasetReplay] = {}
@@ -383,7 +377,7 @@ class _Pages:
     def add(self, record: Record) -> None:
         page = self.of(record.dataset)
         page.apply(record)
-        if record.kind == "identify":  # each of two accounts shows the other
+        if record.kind == "identify":  # each of the two accounts names the other
             for name in page.overlaps:
                 self.of(name).note_overlap(record.dataset)
         self.next_seq, self.head = record.seq + 1, record.digest
@@ -404,7 +398,7 @@ class _Pages:
 
 
 class _Writer:
-    """Appends to the chain, and to the pages by the same road on which they will be read again."""
+    """Appends records to the chain, and to the replayed ledger through the code that will read them again."""
 
     def __init__(self, transaction: Transaction, pages: _Pages, dataset: str, at: str) -> None:
         self._transaction = transaction
@@ -428,7 +422,7 @@ class _Writer:
 
 @contextmanager
 def _refusing_bad_records() -> Iterator[None]:
-    """For those who build on the records: the first bad one is an error."""
+    """Turn the first bad record into an error, for those who rely on the records."""
     try:
         yield
     except BadRecord as bad:
@@ -502,7 +496,7 @@ def _check_public(pages: _Pages, public: frozenset[str]) -> None:
 
 
 def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account beside ones of which nobody knows yet which data they hold."""
+    """Refuse to open an account beside ones whose data are not known yet."""
     unknown = [name for name in unidentified if name not in apart]
     if unknown:
         raise LedgerError(
@@ -513,7 +507,7 @@ def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
 
 
 def _check_reservation(dataset: str, account: Account | None, reservation: Reservation) -> None:
-    """The ledger's own check, whatever the caller decided: the terms of the account hold (O2, O3)."""
+    """Refuse what the terms of the account do not allow, whatever the caller decided (O2, O3)."""
     if account is None:
         raise LedgerError(f"The dataset {dataset!r} has no account yet. Say with --policy on which terms to open one.")
     request = reservation.request

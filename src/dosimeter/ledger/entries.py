@@ -1,4 +1,4 @@
-"""Requests and entries: what was asked, what it cost, what came of it. Frozen values and their records' payloads."""
+"""Requests and entries: what was asked, what it cost, and the outcome. Frozen values and their records' payloads."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def read_rho(payload: Any) -> Fraction | None:
 
 
 def _read_fraction(text: object) -> Fraction:
-    """Return the number that a text stands for, or refuse what is no number."""
+    """Return the number that a text stands for. Refuse what is no number."""
     try:
         return Fraction(check_text(text, "A number"))
     except (ValueError, ZeroDivisionError):
@@ -77,11 +77,11 @@ def _read_fraction(text: object) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What a settlement may say beside the answer. Whatever is None is not written.
+    """What a settlement may say besides the answer. Whatever is None is not written.
 
-    ``further``: blocks of measured numbers beside the first one. ``errors``: for each row of the answer, the 95 % error
-    of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the numbers
-    needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP.
+    ``further``: blocks of measured numbers besides the first one. ``errors``: for each row of the answer, the 95 %
+    error of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the
+    numbers needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP.
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
@@ -104,9 +104,9 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked, by whom and how: what an auditor needs beside the charge.
+    """A request as an auditor needs it besides the charge: what was asked, by whom and how.
 
-    ``settings`` holds further options as they were given, single values only: rows and RDRs have no place here.
+    ``settings`` holds further options as they were given, single values only: never rows or RDRs.
     ``measured_digest``: what is measured, whatever the query's wording; None in requests of version 0.1.0.
     """
 
@@ -175,7 +175,7 @@ class Entry:
     decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
     ledger kept them. ``blocks``: the same, where an answer is made of several such tables. ``viewed``: somebody looked
     at the risk before; ``told``: and the analyst of this request may be told. ``reason``: why it was denied, for the
-    controller alone. The rest is described with ``Details``.
+    controller alone. ``Details`` describes the other fields.
     """
 
     id: str
@@ -230,7 +230,7 @@ class Entry:
 
     @property
     def answer(self) -> list[dict[str, JsonScalar]] | None:
-        """The released numbers, columns in the order in which they were asked for."""
+        """Return the released numbers, columns in the order in which they were asked for."""
         if self.columns is None or self.rows is None:
             return None
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
@@ -255,7 +255,7 @@ class Entry:
 
     @property
     def hides_epsilon(self) -> bool:
-        """Return whether ε was chosen from the data: then an analyst sees neither ε nor what tells it (G2)."""
+        """Return whether ε was chosen from the data: then an analyst sees neither ε nor what reveals it (G2)."""
         return self.request.algorithm == "find"
 
     def describe_answer(self) -> dict[str, Any]:
@@ -277,7 +277,10 @@ class Entry:
 
 
 def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """An answer as columns and rows. Canonical JSON sorts the names of fields, and columns must keep their order."""
+    """Return an answer as columns and rows.
+
+    Canonical JSON sorts the names of fields, and columns must keep their order.
+    """
     columns = list(answer[0]) if answer else []
     if any(list(row) != columns for row in answer):
         raise LedgerError("Every row of an answer must have the same columns in the same order.")
@@ -285,7 +288,7 @@ def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, Any]:
 
 
 def write_measured(measured: Sequence[Sequence[Fraction]]) -> list[list[str]]:
-    """Noisy numbers as exact texts: 12.34 where nine decimals are enough, otherwise a fraction such as 37/1048576."""
+    """Return noisy numbers as exact texts: 12.34 where nine decimals are enough, otherwise a fraction (37/1048576)."""
     return [[_write_fraction(number) for number in row] for row in measured]
 
 
@@ -309,7 +312,7 @@ def read_blocks(payload: Any, version: int) -> tuple[MeasuredTexts, ...]:
 
 
 def read_settled(entry: Entry, payload: Mapping[str, Any], version: int, at: str) -> Entry:
-    """Return a reserved entry as its settlement left it. Raises where the payload is not that of a settlement."""
+    """Return a reserved entry as its settlement left it. Raise where the payload is not that of a settlement."""
     reason = payload.get("reason")
     if reason is not None:
         check_choice(reason, get_args(DenialReason), "The reason")

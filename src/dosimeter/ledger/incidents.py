@@ -1,6 +1,6 @@
 """Incidents: failures that stop a dataset (N4). Frozen values; no database, no clock.
 
-What fails inside an engine while a release is measured can depend on one person's cells. So the dataset is stopped
+A failure inside an engine while a release is measured can depend on one person's cells. So the dataset is stopped
 for everybody, and stays stopped until a controller clears it: whoever caused the failure learns something once, and
 not with every query.
 """
@@ -61,7 +61,7 @@ class Incident:
 def write_incident(
     kind: IncidentKind, software: str, request_digest: str | None, identities: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Return the payload of a record that stops a dataset, or refuse a kind that is not in the vocabulary."""
+    """Return the payload of a record that stops a dataset. Refuse a kind that is not in the vocabulary."""
     if kind not in get_args(IncidentKind):
         raise LedgerError(f"The kind of an incident must be one of {', '.join(get_args(IncidentKind))}.")
     check_text(software, "software")
@@ -72,7 +72,7 @@ def write_incident(
 
 
 def refuse_stopped(dataset: str) -> DatasetStopped:
-    """Return the error of every release from a stopped dataset. It names the fix, and nothing of what happened."""
+    """Return the error of every release from a stopped dataset. It names the fix, and does not say what happened."""
     return DatasetStopped(
         f"{dataset} is stopped: no release is answered until a controller has looked at it and clears it: "
         f"dosimeter ledger LEDGER clear {shlex.quote(dataset)} --by NAME --reason TEXT"

@@ -37,7 +37,7 @@ stop and clear: an incident, and its end.
 
 
 class BadRecord(Exception):
-    """A record that cannot stand where it is: its number, and the reason."""
+    """A record that is invalid where it is: its number, and the reason."""
 
     def __init__(self, seq: int, reason: str) -> None:
         super().__init__(f"record {seq}: {reason}")
@@ -47,7 +47,7 @@ class BadRecord(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of the chain. ``entry`` is empty where a record belongs to no entry; ``payload`` is canonical JSON."""
+    """One link of the chain. ``entry`` is empty where a record belongs to no entry; ``payload`` is canonical JSON."""
 
     seq: int
     dataset: str
@@ -60,7 +60,7 @@ class Record:
     digest: str
 
     def compute_digest(self) -> str:
-        """SHA-256 over every other field. A JSON array is unambiguous: no two records have the same text."""
+        """Return SHA-256 over every other field. A JSON array is unambiguous: no two records have the same text."""
         parts = [
             "dosimeter-ledger-record",
             self.seq,
@@ -76,7 +76,7 @@ class Record:
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def to_json_line(self) -> str:
-        """The record as one JSON object. The payload stands in it exactly as it was digested."""
+        """Return the record as one JSON object. It contains the payload exactly as it was digested."""
         head = {
             "seq": self.seq,
             "dataset": self.dataset,
@@ -97,19 +97,19 @@ COLUMNS = tuple(column.name for column in fields(Record))
 def seal_record(
     *, seq: int, dataset: str, kind: str, at: str, entry: str, payload: dict[str, Any], previous: str
 ) -> Record:
-    """A new record with its digest."""
+    """Return a new record with its digest."""
     text = write_canonical_json(payload)
     unsealed = Record(seq, dataset, kind, KINDS[kind], at, entry, text, previous, "")
     return Record(seq, dataset, kind, KINDS[kind], at, entry, text, previous, unsealed.compute_digest())
 
 
 def derive_entry_id(seq: int, previous: str) -> str:
-    """An entry's name: a digest of its place in the chain, so that it needs no randomness and never repeats."""
+    """Return an entry's name: a digest of its position in the chain, which needs no randomness and never repeats."""
     return hashlib.sha256(f"dosimeter-ledger-entry:{seq}:{previous}".encode()).hexdigest()[:16]
 
 
 def follow_chain(rows: Iterable[Sequence[object]]) -> Iterator[Record]:
-    """Rows in the order of their numbers, each proven to be the one that was written after the one before it."""
+    """Yield the records in the order of their numbers, each proven to be the one written after the one before it."""
     expected, previous = 1, GENESIS
     for row in rows:
         record = _read_row(expected, row)
@@ -125,7 +125,7 @@ def follow_chain(rows: Iterable[Sequence[object]]) -> Iterator[Record]:
 
 
 def _read_row(expected: int, row: Sequence[object]) -> Record:
-    """A row as the database holds it: texts may come as bytes, and after tampering as anything."""
+    """Read a row as the database holds it: texts may come as bytes, and after tampering as anything."""
     values: list[Any] = []
     for value, column in zip(row, COLUMNS, strict=True):
         if isinstance(value, bytes):
@@ -140,7 +140,7 @@ def _read_row(expected: int, row: Sequence[object]) -> Record:
 
 
 def _check_kind(record: Record) -> None:
-    """A sound record that this program cannot interpret was written by a newer one."""
+    """Refuse a sound record of an unknown kind or version: a newer version of Dosimeter wrote it."""
     if not 1 <= record.version <= KINDS.get(record.kind, 0):
         raise LedgerError(
             f"Record {record.seq} of the ledger is of a kind or version this program does not know "
@@ -159,7 +159,7 @@ def read_payload(record: Record) -> dict[str, Any]:
 
 
 def write_canonical_json(value: object) -> str:
-    """Sorted keys, no spaces, text as it is, decimals as strings: one text per value."""
+    """Write one text per value: sorted keys, no spaces, text as it is, decimals as strings."""
     try:
         text = json.dumps(
             value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_simplify
@@ -189,7 +189,10 @@ def _simplify(value: object) -> object:
 
 
 def check_text(value: object, name: str) -> str:
-    """A short text that every database can hold and compare: not empty, no control characters, valid UTF-8."""
+    """Return a short text that every database can hold and compare.
+
+    Refuse an empty one, or one that is not printable.
+    """
     if not isinstance(value, str) or not value or not value.isprintable():
         raise LedgerError(f"{name} must be a text without line breaks or control characters, and not empty.")
     return value

@@ -26,7 +26,10 @@ from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair,
 
 
 class View(NamedTuple):
-    """One look: at what is measured (version 0.1.0: at a query's text), how, and for whose query, if anybody's."""
+    """One look: at what is measured (version 0.1.0: at a query's text), in which way, and for whose query.
+
+    ``analyst`` is None where it was nobody's in particular.
+    """
 
     digest: str
     what: str
@@ -41,7 +44,7 @@ def _read_view(payload: dict[str, Any], version: int) -> View:
 
 
 class DatasetReplay:
-    """What the records of one dataset amount to, one record after the other."""
+    """The state of one dataset after the records applied so far."""
 
     def __init__(self) -> None:
         self._opening: AccountOpening | None = None
@@ -215,7 +218,7 @@ class DatasetReplay:
         return self._entries.get(entry_id)
 
     def held(self, source_digest: str) -> bool:
-        """Whether the account was ever agreed to be of these data."""
+        """Return whether the account was ever agreed to be of these data."""
         return any(source_digest == source for _, source in self._pairs)
 
     def shares(self, identities: frozenset[str]) -> bool:
@@ -224,7 +227,7 @@ class DatasetReplay:
 
     @property
     def is_unidentified(self) -> bool:
-        """Return whether an earlier version opened the account, and nobody found out yet which data it is of."""
+        """Return whether an earlier version opened the account, and its data are not identified yet."""
         return self._opened is not None and self._opened.version == 1 and not self._identified
 
     def has_view(self, *digests: str | None) -> bool:
@@ -234,7 +237,7 @@ class DatasetReplay:
     def has_named_view(self, *digests: str | None, analyst: str | None) -> bool:
         """Return whether somebody looked for this analyst's query, or for nobody's in particular.
 
-        A look at another analyst's query does not count: to hear of it would tell that somebody else asked the same.
+        A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
         """
         return any(view.digest in digests and view.analyst in (None, analyst) for view in self._views)
 

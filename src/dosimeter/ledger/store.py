@@ -28,7 +28,7 @@ class Transaction:
         self._writing = writing
 
     def rows(self) -> Generator[Sequence[object], None, None]:
-        """Every record, as it is stored, by number."""
+        """Yield every record, as it is stored, by number."""
         columns = [self._raw(RECORDS.c[name]) for name in COLUMNS]
         query = sa.select(*columns).order_by(RECORDS.c.seq).execution_options(yield_per=1000)
         with _translated(self._backend, writing=self._writing), self._connection.execute(query) as result:
@@ -152,7 +152,7 @@ def _translated(backend: Backend, *, writing: bool) -> Iterator[None]:
 
 
 def _roll_back(transaction: sa.Transaction) -> None:
-    """Undo, and let the error that led here be the one that is seen."""
+    """Roll back, and let the error that led here be the one that is raised."""
     try:
         transaction.rollback()
     except sa.exc.DBAPIError:

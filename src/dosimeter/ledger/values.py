@@ -42,10 +42,10 @@ def read_identities(payload: Any) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountOpening:
-    """The terms on which a dataset's account is opened. They stay (O2, O3).
+    """The terms on which a dataset's account is opened. They never change (O2, O3).
 
-    ``identities``: which stored data these are (``engines/identities.py``), None where nobody found out. ``apart``:
-    accounts of an earlier version, whose data nobody identified yet, that were said to be of other people.
+    ``identities``: which stored data these are (``engines/identities.py``), None where they are not known. ``apart``:
+    accounts of an earlier version, whose data are not identified yet, that were said to be of other people.
     """
 
     policy: Policy
@@ -104,7 +104,7 @@ class AccountOpening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Somebody's word that data or schema changed and the people are the same: the account goes on.
+    """Somebody's statement that data or schema changed and the people are the same: the account continues.
 
     ``at`` is when it was said; the ledger adds it.
     """
@@ -150,7 +150,7 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identification:
-    """Which stored data an agreed pair is of, found out after it was agreed to: accounts of version 0.1.0 lack it."""
+    """The stored data that an agreed pair is of, found out later: the records of version 0.1.0 do not say it."""
 
     schema_digest: str
     source_digest: str
@@ -168,12 +168,12 @@ class Identification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """What is to be written before anything is released.
+    """A decision about a request, to be written before anything is released.
 
-    ``status`` reserved: an answer may follow, at this charge. Denied: nothing follows; the charge is ε_svt if the
+    ``status`` reserved: an answer may follow, at this charge. Denied: no answer follows; the charge is ε_svt if the
     noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller. ``viewed``: the
-    caller knows that risk or a dry run was looked at; what the ledger itself knows is added to it (G1). ``kept`` and
-    ``rho`` are described with ``Details``: the noisy test is paid for also where a denial follows.
+    caller knows that risk or a dry run was looked at; the ledger adds what it knows itself (G1). ``Details`` describes
+    ``kept`` and ``rho``: the noisy test is paid for also where a denial follows.
     """
 
     request: Request
@@ -202,7 +202,7 @@ class Reservation:
 
 
 def write_decision(reservation: Reservation) -> dict[str, Any]:
-    """Return what a record of a reservation says only where there is something to say."""
+    """Return the fields of a reservation's record that are written only where they have a value."""
     given = {
         "reason": reservation.reason,
         "kept": None if reservation.kept is None else reservation.kept.to_payload(),
@@ -213,7 +213,7 @@ def write_decision(reservation: Reservation) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Account:
-    """A dataset's line in the ledger.
+    """The account of one dataset.
 
     ``schema_digest`` and ``source_digest`` are the latest that were agreed to, ``agreed`` every pair that ever was, the
     latest last.
@@ -240,7 +240,7 @@ class Account:
     continuations: tuple[Continuation, ...] = ()
 
     def find_answer(self, request_digest: str) -> Entry | None:
-        """The latest released entry of the same request."""
+        """Return the latest released entry of the same request."""
         same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
         return next(same, None)
 
@@ -280,7 +280,7 @@ class Account:
         return next((source for schema, source in reversed(self.agreed) if schema == schema_digest), None)
 
     def tell_change(self, schema_digest: str, source_digest: str) -> str:
-        """Return a sentence that says which of the two the account does not know."""
+        """Return a sentence that says whether the data, the schema or both are new to the account."""
         head = f"The account of {self.dataset!r} belongs to"
         if any(schema_digest == schema for schema, _ in self.agreed):
             return f"{head} other data: the data changed since it was last used, the schema did not."
@@ -290,27 +290,27 @@ class Account:
 
     @property
     def remaining(self) -> Decimal | None:
-        """What the budget still allows; None without a budget."""
+        """Return what the budget still allows; None without a budget."""
         if self.policy.budget is None:
             return None
         return ZERO if self.reading.infinite else max(self.policy.budget - self.reading.epsilon, ZERO)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what the controller should know of the account's terms."""
+        """Return what the controller should know about the account's terms."""
         warning = warn_of_delta(self.delta_total)
         return () if warning is None else (warning,)
 
     def released_answers(self) -> tuple[dict[str, Any], ...]:
         """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
 
-        No names and no purposes. Under algorithm 1 neither ε nor an error, which would tell it (G2). Whoever knows this
-        list learns nothing from an identical question being answered from the ledger.
+        No names and no purposes. Under algorithm 1 neither ε nor an error, which would reveal it (G2). Whoever knows
+        this list learns nothing from an identical question being answered from the ledger.
         """
         return tuple(entry.describe_answer() for entry in self.entries if entry.status == "released")
 
     def describe(self) -> dict[str, Any]:
-        """The JSON form. An infinite reading is null: JSON has no infinity."""
+        """Return the JSON form. An infinite reading is null: JSON has no infinity."""
         return {
             "dataset": self.dataset,
             "epsilon": None if self.reading.infinite else float(self.reading.epsilon),
@@ -345,7 +345,7 @@ def describe_without_account(incident: Incident) -> dict[str, Any]:
 
 
 def _name_way(algorithm: Algorithm) -> str:
-    """The algorithm in words, and the option that asks for it."""
+    """Return the algorithm in words, and the option that asks for it."""
     match algorithm:
         case "fixed":
             return "a fixed ε (--epsilon)"
@@ -363,7 +363,11 @@ def _name_term(option: str, agreed: Policy | Decimal | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Whether nothing was altered. ``head``: the digest of the last good record; ``first_bad``: its number and why."""
+    """The result of checking the chain: whether nothing was altered.
+
+    ``head``: the digest of the last good record. ``first_bad``: the number of the first bad one and what is wrong with
+    it.
+    """
 
     intact: bool
     records: int

@@ -1,4 +1,4 @@
-"""What a release agrees with its account: the terms, which data they are of, and what is written down of a request.
+"""Agree with the account: the terms, which data they are of, and what is recorded of a request.
 
 Takes a Prepared release and the ledger; gives values, or refuses before any data are measured. Charges nothing.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What a release adds to its account before it is charged: it is opened, or continued, or its data identified."""
+    """An addition to the account before it is charged: it is opened, or continued, or its data are identified."""
 
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
@@ -56,11 +56,11 @@ def enter_books(
 ) -> tuple[Account | None, Agreement, frozenset[str] | None]:
     """Return the account as it is, what a release would add to it, and the identities that were found out for that.
 
-    Refused here, before any data are measured, is what contradicts the account's terms, and data that another account
-    holds. Identities take a look at the whole table, and are asked for only where the account does not know them yet.
+    Refuses, before any data are measured, what contradicts the account's terms, and data that another account holds.
+    Identities need a scan of the whole table, and are asked for only where the account does not know them yet.
     """
     account = ledger.account(prepared.dataset)
-    agree_on_terms(account, prepared, source, None)  # first what can be refused without looking
+    agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
     identities = None
     if account is None or (prepared.schema_digest, source) not in account.identified:
         identities = engine.identities()
@@ -78,7 +78,7 @@ def enter_books(
 def agree_on_terms(
     account: Account | None, prepared: Prepared, source: str, identities: frozenset[str] | None
 ) -> Agreement:
-    """Return the terms a new account is opened with, or what it takes to go on with the one there is."""
+    """Return the terms a new account is opened with, or what it takes to continue the existing one."""
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
     policy = Policy.parse(terms.policy) if terms.policy is not None else None
@@ -119,7 +119,7 @@ def agree_on_terms(
 
 
 def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
-    """Those of the account, or those it is about to be opened with."""
+    """Return the terms and reading of the account, or those it is about to be opened with."""
     terms = opening if account is None else account
     assert terms is not None
     return Books(
@@ -163,10 +163,10 @@ def write_request(prepared: Prepared, source: str) -> Request:
 
 
 def digest_request(prepared: Prepared, source_digest: str) -> str:
-    """Identity of a request: the same query on the same data by the same rules.
+    """Return the identity of a request: the same query on the same data by the same rules.
 
-    Who asks does not count, and neither does clamping: it works on the numbers that were released already. A change
-    here makes every ledger in use charge anew for what it answered before.
+    Who asks does not count, and neither does clamping: it works on numbers that were released already. A change here
+    makes every ledger in use charge again for what it has already answered.
     """
     way = prepared.order.way
     content = {

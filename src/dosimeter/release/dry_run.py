@@ -1,7 +1,7 @@
 """A dry run: what a release would do, for the controller's eyes only. Charges nothing, releases nothing.
 
-The exact probability of every outcome (V3) instead of "rerun it 50 times and look", what the answer would cost, and
-the literal shape of what the analyst would see.
+Gives the exact probability of every outcome (V3) instead of "rerun it 50 times and look", what the answer would cost,
+and the literal shape of what the analyst would see.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class DryRun:
 
 
 def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> DryRun:
-    """What the controller would want to know before releasing; refused where the release would be.
+    """Return what the controller would want to know before releasing. Refuse what the release would refuse.
 
-    That it was looked at is recorded before anything is shown (G1). A dry run makes no incident (N4): it tells the
+    That it was looked at is recorded before anything is shown (G1). A dry run causes no incident (N4): it tells the
     controller what the release would not.
     """
     prepared = prepare_release(dataset.schema, sql, look, order)
@@ -116,6 +116,6 @@ def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> dict[
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:
         raise
-    except DataError as error:  # the release would stop the dataset, and say nothing
+    except DataError as error:  # the release would stop the dataset without saying why
         return deny_for(str(error), **prepared.order.way.name_epsilon()) | {"analyst_sees": _STOPPED}
     return prepared.order.way.preview(prepared, risk, books)

@@ -1,4 +1,4 @@
-"""After a release: how exposed everybody is by the very answer that came out. For the controller's eyes only.
+"""After a release: how exposed everybody is by the answer that was released. For the controller's eyes only.
 
 Takes what can be measured and a released Entry of its ledger; gives each class's output-dependent RDR (R1) and ex-post
 loss (R2). The ledger keeps the noisy numbers that an answer was made of, so this also works for an AVG, or where HAVING
@@ -29,7 +29,7 @@ MOST_CLASSES = 10_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aftermath:
-    """What one answer did to everybody, by class of equal contributions, the largest loss first. Private.
+    """The exposure of everybody by one answer, by class of equal contributions, the largest loss first. Private.
 
     ``losses`` are those of the noisy numbers. Where ε was found privately, that cost everybody up to ``epsilon_svt``
     more.
@@ -52,7 +52,7 @@ class Aftermath:
         return int(self.counts.sum())
 
     def describe(self) -> dict[str, Any]:
-        """The JSON form. ``classes`` is null beyond 10,000 of them."""
+        """Return the JSON form. ``classes`` is null beyond 10,000 of them."""
         listed = None
         if len(self.counts) <= MOST_CLASSES:
             rows = zip(self.counts, self.sensitivities, self.rdr, self.losses, strict=True)
@@ -85,7 +85,7 @@ class Aftermath:
 
 
 def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> Aftermath:
-    """R1 and R2 of everybody for a released entry, on the data it was released from.
+    """Return R1 and R2 of everybody for a released entry, on the data it was released from.
 
     With ``sql`` the entry must be the answer to that query.
     """
@@ -126,7 +126,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
 
 
 def recall_look(entry: Entry) -> Look:
-    """How the entry's query was looked at when it was released."""
+    """Return the options under which the entry's query was measured when it was released."""
     request = entry.request
     floor = request.settings.get("min_rows")
     gaussian = request.mechanism == "gaussian"
@@ -139,7 +139,7 @@ def recall_look(entry: Entry) -> Look:
 
 
 def _find_residual(plan: QueryPlan, exact: Measured, entry: Entry, mechanism: Mechanism) -> FloatArray:
-    """o − q(x) in every cell, in the units of the norm (S5): the noise that was drawn."""
+    """Return o − q(x) in every cell, in the units of the norm (S5): the noise that was drawn."""
     assert entry.measured is not None
     weights = plan.weights(mechanism.norm)
     rows = zip(entry.measured, exact.values, strict=True)

@@ -1,4 +1,4 @@
-"""What a release needs of the data it measures. A Dataset has all of it, and releasing knows nothing else of it."""
+"""The protocol of the data that a release measures. A Dataset follows it; releasing uses nothing else of a Dataset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Measurable(Protocol):
-    """A table with its public facts, an engine over it, and a maker of Risks."""
+    """A table with its public facts and an engine over it, which can assess the Risk of a plan."""
 
     @property
     def schema(self) -> Schema:

@@ -1,7 +1,7 @@
-"""Draw noise. The only source of randomness, and the only room that knows OpenDP.
+"""Draw noise. The only source of randomness, and the only module that knows OpenDP.
 
 Everything is in whole steps of the measure's own grid (M1). A scale starts from the formula of M1 or M3 and is enlarged
-until OpenDP's own privacy map certifies it: what backs a release is the map's word, not ours. Comparisons with the
+until OpenDP's own privacy map certifies it: a release relies on the map, not on the formula. Comparisons with the
 budget are exact fractions. OpenDP saturates silently at ±2⁶³; what could come near is refused here.
 """
 
@@ -49,7 +49,7 @@ def calibrate(
     epsilon: Fraction | Decimal | float,
     shares: int = 1,
 ) -> Calibrated:
-    """The noise of one of ``shares`` measures that spend (ε, δ) together in equal parts.
+    """Return the noise of one of ``shares`` measures that spend (ε, δ) together in equal parts.
 
     Laplace measures share ε, Gaussian ones the ρ that OpenDP's conversion certifies at (ε, δ). A float ε or δ stands
     for itself or for its shortest decimal, whichever is smaller, so that what a ledger charges is never exceeded.
@@ -67,23 +67,26 @@ def calibrate(
 
 
 def certified_epsilon(scale: float, sensitivity: int) -> float:
-    """The ε of integer Laplace noise of this scale, by OpenDP's own map. Both in grid steps."""
+    """Return the ε of integer Laplace noise of this scale, by OpenDP's own map. Both in grid steps."""
     _check_scale(scale)
     return _map_loss(_LAPLACE, scale, _round_up_sensitivity(_LAPLACE, sensitivity))
 
 
 def certified_scale(sensitivity: int, epsilon: float) -> float:
-    """The scale of integer Laplace noise that OpenDP's own map certifies at ε. Sensitivity and scale in grid steps."""
+    """Return the scale of integer Laplace noise that OpenDP's own map certifies at ε. Both in grid steps."""
     return _enlarge_until(lambda scale: certified_epsilon(scale, sensitivity) <= epsilon, sensitivity / epsilon)
 
 
 def has_room(calibrated: Calibrated, largest: int) -> bool:
-    """Whether totals up to this size, with their noise, stay within exact 64-bit integers. Public: no data are read."""
+    """Return whether totals up to this size, with their noise, fit into exact 64-bit integers.
+
+    Public: no data are read.
+    """
     return abs(largest) + math.ceil(_REACH * calibrated.scale) < _LIMIT
 
 
 def add_noise(totals: Sequence[int], calibrated: Calibrated) -> list[int]:
-    """Each exact total with a fresh draw of the calibrated discrete noise added."""
+    """Return each exact total with a fresh draw of the calibrated discrete noise added."""
     _check_scale(calibrated.scale)
     exact = [index(total) for total in totals]
     reach = math.ceil(_REACH * calibrated.scale)
@@ -93,7 +96,7 @@ def add_noise(totals: Sequence[int], calibrated: Calibrated) -> list[int]:
 
 
 def draw_discrete_laplace(scale: float, count: int) -> list[int]:
-    """``count`` independent draws of integer Laplace noise, P(z) ∝ e^(−|z|/scale)."""
+    """Return ``count`` independent draws of integer Laplace noise, P(z) ∝ e^(−|z|/scale)."""
     _check_scale(scale)
     if count < 0:
         raise OptionError("The number of draws must not be negative.")
@@ -107,9 +110,9 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
 class Drawn:
     """How OpenDP draws and certifies one mechanism.
 
-    ``measurement``: OpenDP's measurement of a scale over a domain. ``round_up``: a sensitivity as its metric takes it.
-    ``budget``: the privacy loss that (ε, δ) allows, in the unit of its map. ``start``: the scale to begin from, for a
-    sensitivity and a loss.
+    ``measurement``: makes OpenDP's measurement of a scale over a domain. ``round_up``: a sensitivity as its metric
+    takes it. ``budget``: the privacy loss that (ε, δ) allows, in the unit of its map. ``start``: the scale to begin
+    from, for a sensitivity and a loss.
     """
 
     measurement: Callable[[Any, Any, float], Any]
@@ -119,7 +122,7 @@ class Drawn:
 
 
 def _find_drawn(mechanism: Mechanism) -> Drawn:
-    """Refuse a mechanism that nothing draws: it may be studied, and never backs a release."""
+    """Return how a mechanism is drawn. Refuse one that nothing draws: it may be studied, and never backs a release."""
     drawn = DRAWN.get(type(mechanism))
     if drawn is None:
         named = " ".join(word for word in (mechanism.calibration, mechanism.name.capitalize()) if word)
@@ -139,26 +142,26 @@ def _make_gaussian(opendp: Any, domain: Any, scale: float) -> Any:
 
 
 def _load_opendp() -> Any:
-    import opendp.prelude as opendp  # late: 0.3 s
+    import opendp.prelude as opendp  # imported late: it takes 0.3 s
 
     opendp.enable_features("contrib")
     return opendp
 
 
 def _make_measurement(mechanism: Mechanism, scale: float) -> Any:
-    """The one measurement that both certifies and draws: independent discrete noise on a vector of 64-bit integers."""
+    """Return the measurement that both certifies and draws: independent discrete noise on 64-bit integers."""
     opendp = _load_opendp()
     domain = opendp.vector_domain(opendp.atom_domain(T="i64"))
     return _find_drawn(mechanism).measurement(opendp, domain, scale)
 
 
 def _map_loss(mechanism: Mechanism, scale: float, sensitivity: int | float) -> float:
-    """ε (Laplace) or ρ (Gaussian) of this noise, by OpenDP's own map, which rounds up."""
+    """Return ε (Laplace) or ρ (Gaussian) of this noise, by OpenDP's own map, which rounds up."""
     return float(_make_measurement(mechanism, scale).map(sensitivity))
 
 
 def _certify_rho(epsilon: Fraction, delta: float) -> float:
-    """The largest ρ, to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
+    """Return the largest ρ, to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
     opendp = _load_opendp()
     mechanism = Gaussian(delta)
     rounded_epsilon, allowed = round_down(epsilon), exact_number(delta)
@@ -185,7 +188,7 @@ def _draw(mechanism: Mechanism, scale: float, exact: list[int]) -> list[int]:
 
 
 def _enlarge_until(certified: Callable[[float], bool], scale: float) -> float:
-    """The scale, enlarged by 1, 4, 16 … units in the last place until it is certified: more noise, never less."""
+    """Enlarge the scale by 1, 4, 16 … units in the last place until it is certified: more noise, never less."""
     step = math.ulp(scale)
     while not certified(scale):
         scale += step
@@ -198,14 +201,14 @@ def _enlarge_until(certified: Callable[[float], bool], scale: float) -> float:
 
 
 def exact_number(number: Fraction | Decimal | float) -> Fraction:
-    """The exact number; for a float the smaller of itself and its shortest decimal."""
+    """Return the exact number; for a float the smaller of itself and its shortest decimal."""
     if isinstance(number, float):
         return min(Fraction(number), Fraction(repr(float(number))))
     return Fraction(number)
 
 
 def _read_epsilon(epsilon: Fraction | Decimal | float) -> Fraction:
-    not_a_number = isinstance(epsilon, Decimal) and epsilon.is_nan()  # the one number a Decimal cannot be compared with
+    not_a_number = isinstance(epsilon, Decimal) and epsilon.is_nan()  # comparing a Decimal NaN raises
     if not_a_number or not 0 < epsilon < _LIMIT:
         raise OptionError("epsilon must be greater than 0 and finite.")
     return exact_number(epsilon)
@@ -218,7 +221,10 @@ def _round_up_sensitivity(mechanism: Mechanism, sensitivity: int | Fraction | fl
 
 
 def _round_to_float(sensitivity: int | Fraction | float) -> float:
-    """A float of at least one step; a float that is not whole may be a root rounded down once: the next one then."""
+    """Return a float of at least one step; the next larger one where it may be too small.
+
+    A float that is not whole may be a root that was rounded down once.
+    """
     rounded = float(sensitivity)
     may_be_low = not sensitivity.is_integer() if isinstance(sensitivity, float) else Fraction(rounded) < sensitivity
     return max(1.0, math.nextafter(rounded, math.inf) if may_be_low else rounded)

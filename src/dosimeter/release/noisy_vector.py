@@ -1,4 +1,4 @@
-"""QueryPlan + exact vector + chosen ε → noisy vector, and the sentence that is true of it (M1–M3, S5, G0–G3).
+"""Turn a QueryPlan, an exact vector and the chosen ε into a noisy vector (M1–M3, S5, G0–G3).
 
 Every measure gets its own share of the budget and its own integer noise on its own grid. Nothing here decides
 whether to release, and nothing here is stored.
@@ -27,14 +27,14 @@ _EXACT_INTEGERS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
-    """What left the mechanism: one number per group and measure, in real units, on each measure's grid."""
+    """The mechanism's output: one number per group and measure, in real units, on each measure's grid."""
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
 
 
 def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> tuple[Calibrated, ...]:
-    """The certified noise of every measure. Public: depends on SQL, schema and ε alone."""
+    """Return the certified noise of every measure. Public: depends on SQL, schema and ε alone."""
     if plan.hand_sensitivity is not None:
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release. Leave --sensitivity out."
@@ -44,7 +44,7 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
         for measure in plan.measures
     )
     for measure, calibrated in zip(plan.measures, noise, strict=True):
-        # Decided here, from public facts: a total found too large later would tell something of the data.
+        # Decided here, from public facts: a total found too large later would reveal something about the data.
         if not has_room(calibrated, measure.largest_total(plan.schema.individuals)):
             raise OptionError(
                 f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers. Use a larger ε, a coarser "
@@ -54,7 +54,7 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
 
 
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
-    """What one individual moves, in whole steps of the noise grid, rounded up: more noise, never less.
+    """Return how far one individual moves the measure, in whole steps of the noise grid, rounded up: never less noise.
 
     A Δ that is the float nearest a whole number of steps stands for that number, so that a grid of 0.01 costs no
     extra step.
@@ -67,7 +67,7 @@ def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
 
 
 def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
-    """What rounding measured values to the grid can add to Δ, in steps (M1).
+    """Return what rounding measured values to the grid can add to Δ, in steps (M1).
 
     In one cell nothing: numbers at most m whole steps apart stay so. An individual who moves c cells can move each by
     up to a step more: Σ⌈|x_j|⌉ ≤ ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
@@ -82,10 +82,11 @@ def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
 def add_noise_to(
     plan: QueryPlan, keys: Sequence[GroupKey], values: Sequence[Sequence[Fraction]], noise: Sequence[Calibrated]
 ) -> NoisyVector:
-    """Round each measure to its grid, add its noise, give it back in real units.
+    """Round each measure to its grid, add its noise, and return it in real units.
 
     A total is first cut to what the declared number of individuals can reach, so that no table, however many people
-    it holds, leaves the room that was reckoned with (N4). Cutting brings no two numbers further apart: Δ stays.
+    it holds, exceeds the range that the noise was checked for (N4). Cutting brings no two numbers further apart: Δ
+    stays.
     """
     columns: list[list[Fraction]] = []
     for at, measure in enumerate(plan.measures):

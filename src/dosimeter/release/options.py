@@ -75,7 +75,7 @@ def read_options(options: Mapping[str, Any], caller: str) -> tuple[Look, Release
     """Return how the query is looked at and what the release is asked to do.
 
     Raises:
-        TypeError: an option that nobody declared, as for any other function.
+        TypeError: an option that is not declared, as for any other function.
         OptionError: one that is out of range, or several that exclude each other.
     """
     unknown = [name for name in options if name not in ReleaseOptions.__annotations__]

@@ -1,4 +1,4 @@
-"""What a release is asked to do, and what it came to. Frozen values, checked once."""
+"""What a release is asked to do, and its outcome. Frozen values, checked once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an account is opened with; later it may be left out and may not contradict."""
+    """The terms that an account is opened with. Later releases may leave them out, and may not contradict them."""
 
     policy: str | None = None
     delta_total: float | str | None = None
@@ -39,13 +39,13 @@ class ReleaseOrder:
     continued: bool = False
     other_people: bool = False  # accounts of an earlier version that do not name their data yet hold other people
     clamp: bool = False
-    reference: str | None = None  # what the caller finds the entry by again; it and who approved go on record
+    reference: str | None = None  # by which the caller finds the entry again; it and who approved go on record
     approved_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """What a release came to. ``describe`` gives what the analyst may see, and only that."""
+    """The outcome of a release. ``describe`` gives what the analyst may see, and only that."""
 
     status: Literal["released", "denied"]
     answer: list[dict[str, Any]] | None = None
@@ -56,7 +56,7 @@ class Answer:
     entry: str | None = None
     repeated: bool = False
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
-    notes: tuple[str, ...] = ()  # what the controller should know of an account that was opened; not for the analyst
+    notes: tuple[str, ...] = ()  # what the controller should know about an opened account; not for the analyst
 
     def describe(self) -> dict[str, Any]:
         """Return what the analyst may see, and only that, as ``dosimeter release --json`` prints it."""
@@ -96,7 +96,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A release as far as SQL and schema alone decide it: nothing of the data is in here."""
+    """A release as far as SQL and schema alone decide it: it holds nothing of the data."""
 
     dataset: str
     plan: QueryPlan

@@ -1,4 +1,4 @@
-"""A release as far as SQL and schema alone decide it. Never reads the data."""
+"""Prepare a release as far as SQL and schema alone decide it. Never reads the data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _require_reviewed(schema: Schema) -> int:
 
 
 def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]) -> None:
-    """Everything that follows a charge, on empty groups: what cannot work is refused before anything is charged.
+    """Try everything that follows a charge, on empty groups: what cannot work is refused before anything is charged.
 
     Two groups, for ORDER BY to compare; what works for these works for all.
     """

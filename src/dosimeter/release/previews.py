@@ -1,4 +1,4 @@
-"""Parts of a dry run that every way to an ε shows: what it costs, why it would be denied, what the analyst sees."""
+"""Parts of a dry run that every way to an ε shows: the cost, why it would be denied, what the analyst sees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_cost(books: Books, epsilon: float | None) -> dict[str, Any]:
-    """The reading before and after an answer at this ε, or after a denial that follows the noisy test."""
+    """Return the reading before and after an answer at this ε, or after a denial that follows the noisy test."""
     return {
         "charge": float(books.charge(epsilon).total),
         "reading": _number(books.reading),
@@ -27,7 +27,7 @@ def describe_no_cost(books: Books) -> dict[str, Any]:
 
 
 def explain_denial(books: Books, candidates: Sequence[float]) -> str:
-    """Why the account admits none of these: the rule that is in the way of the one that comes closest (O1, O2)."""
+    """Say why the account admits none of these candidates: the rule that the closest one breaks (O1, O2)."""
     reading, cap = books.reading, books.max_epsilon
     fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
     match books.find_obstacle(candidates):
@@ -70,5 +70,5 @@ def deny_for(reason: str, **found: Any) -> dict[str, Any]:
 
 
 def describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
-    """The columns of the answer with a mark where a number will stand."""
+    """Return the columns of the answer with a mark in place of each number."""
     return [{output.name: "…" if output.is_aggregate else "each declared value" for output in plan.outputs}]

@@ -1,4 +1,4 @@
-"""The sentence that is true of a released answer (G0–G3)."""
+"""Write the sentence that is true of a released answer (G0–G3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dosimeter.mechanisms import Mechanism
 
 
 def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool) -> str:
-    """G0."""
+    """Return the sentence for a fixed ε (G0)."""
     return (
         f"This answer is {_level(epsilon, mechanism)}-differentially private for each of the {n:,} individuals: "
         "whether or not their rows are in the table changes the chance of any outcome only within that bound. "
@@ -19,7 +19,7 @@ def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: boo
 def promise_found(
     epsilon: Decimal, epsilon_svt: Decimal, largest: Decimal, mechanism: Mechanism, *, viewed: bool
 ) -> str:
-    """G1."""
+    """Return the sentence for an ε that the noisy test found (G1)."""
     return (
         f"Ex-post, this answer and its ε are {_level(epsilon + epsilon_svt, mechanism)}-differentially private "
         f"(ε = {epsilon:f} for the numbers, {epsilon_svt:f} for finding ε); beforehand the bound was "
@@ -29,7 +29,7 @@ def promise_found(
 
 
 def promise_chosen() -> str:
-    """G2."""
+    """Return the sentence for an ε that was found from a preference (G2)."""
     return (
         "ε was chosen from the data and is withheld. Because the amount of noise depends on the data, this answer is "
         "not differentially private at the chosen ε, nor at any candidate; it hides individuals only as far as the "

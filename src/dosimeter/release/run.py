@@ -1,6 +1,6 @@
 """Release an answer: check, find ε, reserve the charge, draw noise, settle. In this order, whatever crashes.
 
-What SQL and schema alone decide is explained; a denial is a denial and nothing more. A failure while the data are
+A refusal that SQL and schema alone decide is explained; a denial gives no reason. A failure while the data are
 measured is no denial but an incident: it stops the dataset for everybody (N4). The choice of ε and the charge happen
 in one write transaction of the ledger, so that no two releases are granted against the same reading; noise is drawn
 only after the charge is on disk.
@@ -46,9 +46,6 @@ from dosimeter.release.ways.base import Grant
 
 if TYPE_CHECKING:
     from dosimeter.release.measurable import Measurable
-
-
-# ---------------------------------------------------------------- releasing
 
 
 def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
@@ -106,12 +103,12 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
 def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
     """Warn the controller of a column that identifies people and repeats, where the schema says that rows are people.
 
-    It takes a scan, so it is done when an account is opened or continued: the look at the data's identities costs more
-    then, and the schema and the data stay as they are in every other release.
+    This takes a scan, so it is done only when an account is opened or continued: then the scan for the data's
+    identities costs more anyway, and in every other release the schema and the data are as they were.
     """
     if entered.opening is None and entered.continuation is None:
         return
-    with suppress(DataError):  # the answer is there; only the warning is not
+    with suppress(DataError):  # the answer is released; only the warning is missing
         owner = find_overlooked_owner(dataset.engine, dataset.schema)
         if owner is not None:
             yield warn_of_owner(owner)
@@ -122,9 +119,10 @@ def _measure_or_stop(
 ) -> tuple[Measured, Grant]:
     """Measure the data; where that fails, stop the dataset (N4).
 
-    What the data hold can decide whether measuring fails, so that a failure may not end as a denial of one query. A
-    source that is not there, or a user who interrupts, says nothing about the data: these pass through, and so does a
-    lost connection. An error that nobody foresaw is as telling as one that somebody did: it stops the dataset too.
+    Whether measuring fails can depend on what the data hold, so a failure may not end as a denial of one query. An
+    unreachable source, a lost connection or a user who interrupts says nothing about the data: these errors pass
+    through.
+    An unforeseen error reveals as much as a foreseen one: it stops the dataset too.
     """
 
     def stop(kind: IncidentKind) -> None:
@@ -141,7 +139,7 @@ def _measure_or_stop(
     except SourceUnreachable:
         raise
     except DataError:
-        if not dataset.engine.is_still(request.source_digest):  # somebody was writing it: no sign of what it holds
+        if not dataset.engine.is_still(request.source_digest):  # it changed meanwhile: no sign of what it holds
             raise _changed(prepared) from None
         stop("measuring")
         raise refuse_stopped(prepared.dataset) from None
@@ -162,7 +160,7 @@ def _changed(prepared: Prepared) -> SourceUnreachable:
 
 
 def _find_other_settings(account: Account | None, request: Request) -> str | None:
-    """The latest answer to the same query on the same data, whatever it was asked with."""
+    """Return the latest answer to the same query on the same data, whatever its settings were."""
     entries = () if account is None else account.entries
     same = (
         entry.id
@@ -171,9 +169,6 @@ def _find_other_settings(account: Account | None, request: Request) -> str | Non
         and (entry.request.plan_digest, entry.request.source_digest) == (request.plan_digest, request.source_digest)
     )
     return next(same, None)
-
-
-# ---------------------------------------------------------------- noise, and the books
 
 
 def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
@@ -199,7 +194,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
 def _read_off(
     prepared: Prepared, epsilon: Decimal, keys: Sequence[GroupKey], noisy: Sequence[Sequence[Fraction]]
 ) -> tuple[list[dict[str, Any]], tuple[float | None, ...]]:
-    """Post-processing of noisy numbers: the answer, clamped if that is asked for, and the error of the rows it has."""
+    """Post-process noisy numbers: return the answer, clamped if that is asked for, and the error of the rows it has."""
     plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
     errors = error_95(plan, mechanism, scale, select_shown(plan, keys, noisy, clamp=clamp))
@@ -208,12 +203,12 @@ def _read_off(
 
 
 def _null_infinities(row: dict[str, Any]) -> dict[str, Any]:
-    """SUM(x) * 1e308 can leave the range of floats: then there is no number to give, and JSON has no infinity."""
+    """Replace infinities by None: SUM(x) * 1e308 can leave the range of floats, and JSON has no infinity."""
     return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in row.items()}
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
-    """The same noisy numbers again, at no charge; clamped or not as is asked for now."""
+    """Return the same noisy numbers again, at no charge; clamped or not as is asked for now."""
     answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
@@ -225,12 +220,12 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
 
 
 def hides_epsilon(entry: Entry) -> bool:
-    """G2: under algorithm 1 the analyst sees neither ε nor what tells it."""
+    """Return whether the analyst sees neither ε nor what reveals it, as under algorithm 1 (G2)."""
     return entry.hides_epsilon
 
 
 def hand_out(entry: Entry) -> Answer:
-    """What the ledger holds is what everybody gets, now and on every later request."""
+    """Return the answer as the ledger holds it: everybody gets the same, now and on every later request."""
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
     hidden = hides_epsilon(entry)

@@ -7,7 +7,7 @@ w = ε/(ε + k); for Gaussian, with s = √k·σ/Δ,
     u = r²·(√(1 + s²) + s)/(√(r² + s²) + s),      w = 1 − s/√(1 + s²).
 
 A unit risk is a function of the slot's own rows, so Var(u) moves by at most Δ_svt = (n − 1)/n² when an individual's
-rows vanish (V2), for Gaussian as for Laplace. Candidates are tried in descending order; the first is taken with
+rows are removed (V2), for Gaussian as for Laplace. Candidates are tried in descending order; the first is taken with
 
     level + shared noise − own noise ≤ threshold.
 
@@ -50,7 +50,7 @@ _STEPS = 1 << _STEP_BITS
 _MOST_SLOTS = 1 << 32  # sums of 2³⁰ over the slots stay below 2⁶³
 _EPSILON_SVT_RANGE = (1e-6, 100.0)  # below: noise near OpenDP's ±2⁶³; above: steps too coarse against the noise
 _HIGHEST_THRESHOLD = 1 << 100  # no noise reaches it; keeps floats finite for tiny candidates
-_ROUNDING = 1e-9  # how far above Δ a PIS may come out of floats
+_ROUNDING = 1e-9  # how far above Δ rounding may bring a PIS, relatively
 _MET = 1e-12  # F1
 _SPLIT = 2.0 ** (2.0 / 3.0)  # V1: ε₂/ε₁
 _REACH = 45.0  # scales on each side of 0 that quadrature covers; e⁻⁴⁵ < 3e-20 is beyond
@@ -59,7 +59,7 @@ _NODES = 16
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SelectionProblem:
-    """What find-and-release works on. ``values`` and ``counts`` are private: the PIS of all slots (N2).
+    """The input of find-and-release. ``values`` and ``counts`` are private: the PIS of all slots (N2).
 
     There are n slots as declared, or one for each person where more people are in the table (N4).
     """
@@ -115,7 +115,7 @@ class NoisyTest:
         return None if self.own_epsilon is None else 2 * _STEPS / self.own_epsilon
 
     def first_passing(self, shared: int, own: Sequence[int] | None = None) -> int | None:
-        """The index of the first candidate that passes with these draws, or None."""
+        """Return the index of the first candidate that passes with these draws, or None."""
         draws = own if own is not None else (0,) * len(self.levels)
         for index, (level, threshold, draw) in enumerate(zip(self.levels, self.thresholds, draws, strict=True)):
             if level + shared - draw <= threshold:
@@ -128,7 +128,10 @@ class NoisyTest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
-    """How likely each candidate is to be released, and a denial. From private data: the controller's eyes only."""
+    """The probability of each candidate to be released, and of a denial.
+
+    From private data: for the controller's eyes only.
+    """
 
     probabilities: tuple[float, ...]
     denial: float
@@ -153,12 +156,15 @@ class Accuracy:
 
 
 def svt_sensitivity(n: int) -> Fraction:
-    """Δ_svt: how far the variance of n values in [0, 1] moves when one of them does."""
+    """Return Δ_svt: how far the variance of n values in [0, 1] moves when one of them does."""
     return Fraction(n - 1, n * n)  # V2
 
 
 def split_budget(epsilon_svt: float) -> tuple[float, float]:
-    """(ε₁, ε₂) at 1 : 2^(2/3). Their exact sum never exceeds ε_svt, read as a float or as the decimal it prints as."""
+    """Return (ε₁, ε₂) at 1 : 2^(2/3).
+
+    Their exact sum never exceeds ε_svt, read as a float or as the decimal it prints as.
+    """
     whole = exact_number(epsilon_svt)
     first = epsilon_svt / (1.0 + _SPLIT)  # V1
     second = epsilon_svt - first
@@ -168,7 +174,7 @@ def split_budget(epsilon_svt: float) -> tuple[float, float]:
 
 
 def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
-    """q_svt(ε): the variance of RDR_i/RDR* over the slots (V1, R9), from the true data."""
+    """Return q_svt(ε): the variance of RDR_i/RDR* over the slots (V1, R9), from the true data."""
     risks = _unit_risks(problem, epsilon)
     mean = float(risks @ problem.counts) / problem.slots
     spread = float((risks - mean) ** 2 @ problem.counts) / problem.slots
@@ -176,7 +182,7 @@ def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
 
 
 def prepare_test(problem: SelectionProblem, *, method: Method) -> NoisyTest:
-    """The problem as integers: levels rounded down to steps of Δ_svt/2³⁰, thresholds likewise."""
+    """Return the problem as integers: levels rounded down to steps of Δ_svt/2³⁰, thresholds likewise."""
     _check_method(method)
     step = svt_sensitivity(problem.n) / _STEPS
     weights = [_weight(problem, epsilon) ** 2 for epsilon in problem.candidates]
@@ -201,7 +207,7 @@ def prepare_test(problem: SelectionProblem, *, method: Method) -> NoisyTest:
 
 
 def select_epsilon(problem: SelectionProblem, *, method: Method) -> float | None:
-    """Run the noisy test once, for real: the ε to release, or None for a denial. Costs ε_svt either way (O1).
+    """Run the noisy test once, for real. Return the ε to release, or None for a denial. Costs ε_svt either way (O1).
 
     All noise is drawn before anything is compared: neither how many draws there are nor their time depends on the data.
     """
@@ -215,7 +221,7 @@ def select_epsilon(problem: SelectionProblem, *, method: Method) -> float | None
 
 
 def outcome_distribution(problem: SelectionProblem, *, method: Method) -> Outcome:
-    """V3, from the very integers that are run, with continuous noise in place of integer noise.
+    """Return the probability of every outcome (V3), from the same integers, with continuous in place of integer noise.
 
     One step moves a comparison's chance by at most its density, ε_svt/2³⁰; over all candidates it stays below
     |E|·ε_svt/2³⁰: 4e-8 for 37 candidates at ε_svt = 1.
@@ -228,22 +234,22 @@ def outcome_distribution(problem: SelectionProblem, *, method: Method) -> Outcom
 
 
 def violation_probability(problem: SelectionProblem, outcome: Outcome) -> float:
-    """P(an ε is released and q_svt(ε) > τ), from the true data."""
+    """Return P(an ε is released and q_svt(ε) > τ), from the true data."""
     limit = problem.threshold * (1.0 + _MET)  # F1
     pairs = zip(problem.candidates, outcome.probabilities, strict=True)
     return math.fsum(chance for epsilon, chance in pairs if normalised_variance(problem, epsilon) > limit)
 
 
 def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
-    """The share of violations among releases; 0 when nothing is ever released."""
+    """Return the share of violations among releases; 0 when nothing is ever released."""
     released = math.fsum(outcome.probabilities)
     return violation_probability(problem, outcome) / released if released > 0.0 else 0.0
 
 
 def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Method = "sharp") -> Accuracy:
-    """V4: the paper's α (for its split 1/3 : 2/3), and the exact tail of the noise in use. Public: it reads no PIS.
+    """Return the paper's α (for its split 1/3 : 2/3), and the exact tail of the noise in use (V4).
 
-    Noise on Var(u) counts w² times in q_svt, so the sharp α of a candidate carries its w².
+    Public: it reads no PIS. Noise on Var(u) counts w² times in q_svt, so the sharp α of a candidate carries its w².
     """
     _check_method(method)
     if not 0.0 < beta < 1.0:
@@ -262,7 +268,7 @@ def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Method = 
 
 
 def difference_tail(distance: float, first: float, second: float) -> float:
-    """P(|X − Y| > distance) for independent Laplace X, Y of these scales (V4)."""
+    """Return P(|X − Y| > distance) for independent Laplace X, Y of these scales (V4)."""
     if math.isclose(first, second, rel_tol=1e-6):
         scale = max(first, second)
         return (1.0 + distance / (2.0 * scale)) * math.exp(-distance / scale)
@@ -303,9 +309,6 @@ _REFUSALS: Mapping[Dependence, tuple[str, str]] = {
 }
 
 
-# ---------------------------------------------------------------- unit risks, and their variance
-
-
 def _check_options(problem: SelectionProblem) -> None:
     lowest, highest = _EPSILON_SVT_RANGE
     candidates = problem.candidates
@@ -331,25 +334,25 @@ def _check_method(method: str) -> None:
 
 
 def _weight(problem: SelectionProblem, epsilon: float) -> Fraction:
-    """w: the length of the interval that normalised RDRs lie in."""
+    """Return w: the length of the interval that normalised RDRs lie in."""
     return problem.mechanism.level_width(problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
 def _unit_risks(problem: SelectionProblem, epsilon: float) -> FloatArray:
-    """u per class (V5)."""
+    """Return u per class (V5)."""
     relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
     return problem.mechanism.unit_risks(relative, problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
 def _exact_spreads(problem: SelectionProblem) -> list[Fraction]:
-    """Var(u) for every candidate, exact for the rounded unit risks. One number where u does not depend on ε."""
+    """Return Var(u) for every candidate, exact for the rounded unit risks. One number where u does not depend on ε."""
     if problem.mechanism.shifts_alike:
         return [_exact_variance(_unit_risks(problem, 1.0), problem.counts)] * len(problem.candidates)
     return [_exact_variance(_unit_risks(problem, epsilon), problem.counts) for epsilon in problem.candidates]
 
 
 def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
-    """The population variance of the risks rounded to 2⁻³⁰. Halves of 15 bits keep every sum inside 64 bits."""
+    """Return the population variance of the risks rounded to 2⁻³⁰. Halves of 15 bits keep every sum inside 64 bits."""
     whole = np.rint(risks * float(1 << _RISK_BITS)).astype(np.int64)
     people = counts.astype(np.int64)
     high, low = whole >> _HALF_BITS, whole & ((1 << _HALF_BITS) - 1)
@@ -363,18 +366,21 @@ def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
     return Fraction(n * squares - total * total, n * n << (2 * _RISK_BITS))
 
 
-# ---------------------------------------------------------------- V3, in units of the shared scale
-
-
 def _one_number_outcome(gaps: FloatArray) -> Outcome:
-    """Thresholds rise as ε falls, so candidate j is taken when the noise lies between its gap and the one before."""
+    """Return the outcome of one noisy number.
+
+    Thresholds rise as ε falls, so candidate j is taken when the noise lies between its gap and the one before.
+    """
     below, above = _laplace_below(gaps), _laplace_below(-gaps)
     steps = np.where(gaps[1:] < 0.0, below[1:] - below[:-1], above[:-1] - above[1:])  # subtract the small ones
     return Outcome((float(below[0]), *(float(step) for step in steps)), float(above[-1]))
 
 
 def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> Outcome:
-    """P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), piece by piece between the kinks."""
+    """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), for every candidate.
+
+    The integral is computed piece by piece between the kinks.
+    """
     kinks = np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH)
     longest = 2.0 * min(1.0, own_scale) / max(1.0, len(gaps) / 8.0)  # a product of |E| factors bends |E| times as fast
     nodes, weights = _quadrature(np.unique(kinks), longest)
@@ -388,13 +394,13 @@ def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> Outcome:
 
 
 def _laplace_below(points: FloatArray) -> FloatArray:
-    """P(X ≤ point) for the Laplace of scale 1."""
+    """Return P(X ≤ point) for the Laplace distribution of scale 1."""
     tail = 0.5 * np.exp(-np.abs(points))
     return np.where(points < 0.0, tail, 1.0 - tail)
 
 
 def _quadrature(kinks: FloatArray, longest: float) -> tuple[FloatArray, FloatArray]:
-    """Gauss–Legendre nodes and weights on pieces that end at every kink and are no longer than ``longest``."""
+    """Return Gauss–Legendre nodes and weights on pieces that end at every kink and are no longer than ``longest``."""
     pieces = np.maximum(1, np.ceil(np.diff(kinks) / longest)).astype(int)
     starts = [np.linspace(a, b, count + 1)[:-1] for (a, b), count in zip(pairwise(kinks), pieces, strict=True)]
     edges = np.append(np.concatenate(starts), kinks[-1])
@@ -405,7 +411,7 @@ def _quadrature(kinks: FloatArray, longest: float) -> tuple[FloatArray, FloatArr
 
 
 def _tail_quantile(first: float, second: float, chance: float) -> float:
-    """The distance that |X − Y| exceeds with this chance, by bisection; rounded up."""
+    """Return the distance that |X − Y| exceeds with this chance, by bisection; rounded up."""
     low, high = 0.0, first + second
     while difference_tail(high, first, second) > chance:
         high *= 2.0

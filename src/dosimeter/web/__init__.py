@@ -3,14 +3,14 @@
 From the top down; a module imports from below its own line only.
 
 run.py               serve until interrupted, on an address that was checked first
-demo.py              a server to look at: the bundled clinic, two users, a few waiting queries
+demo.py              a demonstration server: the bundled clinic, two users, a few waiting queries
 app.py               the application: routes, middleware, error pages, /health
 routes/              the pages and the JSON API, one file per kind; none imports another
 decision/            how a controller decides one query: measured, shown, costed, approved or sent back
 http/                what every request shares: visitors, CSRF tokens, templates, refusals, limits of a connection
 checks.py            whether a query can be answered, in threads of its own
 incidents.py         datasets that are stopped, and how a stop is cleared
-released.py          what was answered before, for every analyst
+released.py          the answers released so far, for every analyst
 account_exposure.py  what adds up per person over all the answers of an account
 question.py          a query in words, and what its answer will look like
 charts.py            chart specifications of the decision page and the account page
@@ -18,10 +18,10 @@ state.py             everything the running server holds: settings, database, se
 worker.py            one thread per dataset: long computations with progress and cancel
 identity/            users, passwords, sessions, API tokens, and how often a password may be tried
 settings.py          dosimeter.toml → Settings
-store/               the web's own tables, their migrations, and the audit log; the ledger's are the ledger's
+store/               the web application's own tables, their migrations, and the audit log; not the ledger's tables
 public.py            what an analyst may see, and only that
 figures.py           numbers as the pages write them
-log.py               what may be written about a bug: its kind and its place
+log.py               reports of bugs: the kind of error and its place, never its text
 assets.py            scripts and styles that the browser loads
-templates/, static/  HTML, and what is served as it is
+templates/, static/  HTML templates, and files that are served unchanged
 """

@@ -1,9 +1,9 @@
-"""What adds up per person: the sum of everybody's own guarantees (P1) over an account's answers. Controller only.
+"""Sums per person: everybody's own guarantees (P1), added up over an account's answers. Controller only.
 
 RDRs are never added up. For every charged entry everybody is profiled by the columns that any of the queries uses, so
 that people with the same record can be followed from one query to the next. Where an individual has several rows, a
-query joins other tables, or records are too many, the largest of each query is added instead: a bound. Runs on the
-dataset's worker.
+query joins other tables, or there are too many records, the largest own guarantee of each query is added instead: an
+upper bound. Runs on the dataset's worker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_RECORDS = 200_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sums:
-    """Own guarantees summed per person. ``bound`` where only the largest of each query could be added."""
+    """Own guarantees summed per person. ``bound``: only the largest of each query could be added."""
 
     people: int
     total: float
@@ -46,7 +46,7 @@ class Sums:
 
 
 def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: Meter) -> Sums:
-    """P1, plus ε_svt where ε was found privately, over every entry that was charged."""
+    """Return everybody's sum of own guarantees (P1) over all charged entries, plus ε_svt of every noisy test."""
     charged = [entry for entry in entries if entry.charge > 0]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0
     everybody = dataset.n
@@ -79,7 +79,7 @@ def _summarise(joined: dict[tuple[Any, ...], list[float]], everybody: int, total
     sums = np.array([record[0] for record in joined.values()]) + svt
     counts = np.array([record[1] for record in joined.values()])
     missing = everybody - counts.sum()
-    if missing > 0:  # empty slots move nothing
+    if missing > 0:  # an empty slot does not move the answer
         sums, counts = np.append(sums, svt), np.append(counts, missing)
     order = np.argsort(-sums, kind="stable")
     sums, counts = np.round(sums[order], 12), counts[order]
@@ -108,7 +108,7 @@ def _plan(dataset: Dataset, entry: Entry) -> QueryPlan:
 
 
 def _largest_guarantee(dataset: Dataset, entry: Entry, plan: QueryPlan) -> float:
-    """P1 of the most exposed alone: where people cannot be followed from one query to the next."""
+    """Return the own guarantee (P1) of the most exposed alone, where people cannot be followed from query to query."""
     assert entry.epsilon is not None
     risk = dataset.assess_plan(plan, recall_look(entry))
     return float(risk.absolute(float(entry.epsilon)).own_epsilon)

@@ -1,4 +1,4 @@
-"""The application: routes, middleware, and error pages that give nothing away. Takes Settings; gives an ASGI app."""
+"""The application: routes, middleware, and error pages that reveal nothing. Takes Settings; gives an ASGI app."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BROKEN = "Something went wrong on our side. It is in the server's log."
 
 
 def make_app(settings: Settings) -> Any:
-    """Open everything and put it together. What a crash left unfinished is settled before the first request."""
+    """Open the database and every dataset and build the application. Settles what a crash left unfinished first."""
     state = ServerState(settings)
     left = reconcile(state)
     if left:
@@ -84,7 +84,7 @@ def build_app(state: ServerState) -> FastAPI:
 
 
 def show_health(request: Request) -> Response:
-    """Whether the database answers, and every dataset's thread is there. Says nothing about the data."""
+    """Answer whether the database responds and every dataset's thread is alive. Says nothing about the data."""
     state: ServerState = request.app.state.server
     try:
         with state.database.reading() as connection:
@@ -102,7 +102,7 @@ def show_vega(request: Request) -> Response:
 
 
 def _name_fields(error: RequestValidationError) -> str:
-    """Which fields cannot be used; places in a text (a number) are not fields."""
+    """Return a message that names the unusable fields. Positions (numbers) in an error's location are not fields."""
     problems = error.errors()
     if any(part["type"] == "json_invalid" for part in problems):
         return "The request is not valid JSON."

@@ -1,4 +1,4 @@
-"""Files for the browser, all served from here. The Vega bundle is made by vl-convert once per version, and kept."""
+"""Files for the browser, all served from here. vl-convert makes the Vega bundle once per version; it is cached."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _cache_file() -> Path:
 
 
 def _vega_lite_version() -> str:
-    """The newest Vega-Lite 6 that vl-convert carries."""
+    """Return the newest Vega-Lite 6 that vl-convert contains."""
     import vl_convert
 
     versions: list[str] = [v.removeprefix("v").replace("_", ".") for v in vl_convert.get_vegalite_versions()]
@@ -64,5 +64,5 @@ def _make_bundle() -> bytes:
             stream.write(content)
         Path(stream.name).replace(file)
     except OSError:
-        return content  # without a cache it is made again at the next start
+        return content  # if the cache cannot be written, the bundle is made again at the next start
     return content

@@ -1,7 +1,7 @@
-"""Vega-Lite specifications for the pages. Plain dictionaries: quick to make, and their data can be exchanged in place.
+"""Vega-Lite specifications for the pages. Plain dictionaries: quick to make, and their data can be replaced in place.
 
-The same colours, digits, order and axes as ``dosimeter.show.charts``. Widths follow the page; words and tables stand
-in the page itself. Two inks are left open as "INK" and "FAINT": the page fills them in for light and dark.
+The same colours, digits, order and axes as ``dosimeter.show.charts``. Widths follow the page; texts and tables are
+part of the page itself. Two colours are written as "INK" and "FAINT": the page fills them in for light and dark.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FITTING = {"type": "fit-x", "contains": "padding"}
 
 
 def range_rows(lines: Sequence[Candidate], *, raw: bool, remaining: Sequence[float]) -> list[dict[str, Any]]:
-    """One bar per candidate, largest ε first."""
+    """Return the data of the range chart: one bar per candidate, largest ε first."""
     allowed = set(remaining)
     rows = []
     for line in order_candidates(lines):
@@ -59,7 +59,7 @@ def range_rows(lines: Sequence[Candidate], *, raw: bool, remaining: Sequence[flo
 
 
 def range_spec(rows: Sequence[dict[str, Any]], *, raw: bool, reading: float) -> dict[str, Any]:
-    """The first picture: from the least to the most exposed person at each ε. ``selected`` is a parameter."""
+    """Return the range chart: from the least to the most exposed person at each ε. ``selected`` is its parameter."""
     spans = [float(row[end]) for row in rows for end in ("low", "high")]
     axis = ratio_axis([*spans, 1.0]) if not raw else find_raw_axis(rows)
     drawn = [{**row, "low": max(row["low"], axis.low), "high": max(row["high"], axis.low)} for row in rows]
@@ -126,14 +126,14 @@ def range_spec(rows: Sequence[dict[str, Any]], *, raw: bool, reading: float) -> 
 
 
 def find_raw_axis(rows: Sequence[dict[str, Any]]) -> Axis:
-    """Linear from 0 while the shortest bar can still be seen there (R8); otherwise logarithmic, as its title says."""
+    """Return a linear axis from 0 if the shortest bar is still visible on it (R8); otherwise a logarithmic one."""
     spans = [float(row[end]) for row in rows for end in ("low", "high")]
     shortest = min(row["high"] - row["low"] for row in rows)
     return even_axis(0.0, max(spans)) if shortest > 0.02 * max(spans) else ratio_axis(spans)
 
 
 def _reading_layers(rows: Sequence[dict[str, Any]], reading: float, y: dict[str, Any]) -> list[dict[str, Any]]:
-    """ε_c: a dashed line below the last candidate that is larger than the reading (O2)."""
+    """Return the layers that mark ε_c: a dashed line below the last candidate that is larger than the reading (O2)."""
     if reading <= 0.0:
         return []
     larger = [row["epsilon"] for row in rows if float(row["epsilon"]) > reading]
@@ -155,9 +155,9 @@ def _reading_layers(rows: Sequence[dict[str, Any]], reading: float, y: dict[str,
 
 
 def bin_rows(bins: Sequence[Bin]) -> list[dict[str, Any]]:
-    """The histogram's data. The last bin carries its words, and the tallest one too where both can be read.
+    """Return the histogram's data. The last bin is labelled, and the tallest one too where both labels can be read.
 
-    The last bin's words stand to its left, so they are raised above whatever bars are there.
+    The last bin's label stands to its left, so it is raised above the bars that are there.
     """
     words = write_bins(bins)
     tallest = max(range(len(bins)), key=lambda place: bins[place].people)
@@ -182,19 +182,22 @@ def bin_rows(bins: Sequence[Bin]) -> list[dict[str, Any]]:
 
 
 def bin_digits(bins: Sequence[Bin]) -> int:
-    """Decimals of the histogram's axis, so that no two ticks read the same."""
+    """Return how many decimals the histogram's axis needs, so that no two ticks read the same."""
     return count_decimals(bins[0].start, bins[-1].end)
 
 
 def histogram_spec(rows: Sequence[dict[str, Any]], *, people: int, log_counts: bool, digits: int = 4) -> dict[str, Any]:
-    """How many people carry how much at one ε. Its data are exchanged when the slider moves; its height stays."""
+    """Return the histogram: how many people have how much RDR at one ε.
+
+    The page replaces its data when the slider moves; its height stays the same.
+    """
     powers = [10**power for power in range(len(str(people)))]
     y: dict[str, Any] = {
         "field": "people", "type": "quantitative",
         "axis": {"title": "people", "format": "~s", "tickCount": 5},
         "scale": {"domain": [0, people * 1.2], "nice": False},
     }  # fmt: skip
-    if log_counts:  # log(1 + people), so that nobody has no bar and one person has one
+    if log_counts:  # log(1 + people): zero people have no bar, one person has a visible one
         ticks = [0.0, *(math.log10(power + 1) for power in powers)]
         label = "format(round(pow(10, datum.value) - 1), '~s')"
         y |= {
@@ -233,7 +236,10 @@ def histogram_spec(rows: Sequence[dict[str, Any]], *, people: int, log_counts: b
 
 
 def staircase_spec(steps: Sequence[tuple[str, float]], budget: float | None = None) -> dict[str, Any]:
-    """The reading after each entry; an infinite one goes to the top (O1). The budget is a line, unless far above."""
+    """Return the chart of the reading after each entry; an infinite reading is drawn at the top (O1).
+
+    The budget is a line, unless it is far above the readings.
+    """
     finite = max((reading for _, reading in steps if math.isfinite(reading)), default=1.0) or 1.0
     line = budget if budget is not None and finite / 1.3 <= budget <= 12 * finite else None
     finite = max(finite, line or 0.0)

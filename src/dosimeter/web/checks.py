@@ -1,7 +1,8 @@
-"""Whether a query can be answered: decided by its text and the schema alone, so that everything may be explained.
+"""Checks whether a query can be answered, by its text and the schema alone, so that every reason may be explained.
 
-A check is work for its own sake, and anybody may ask for one. So checks have two threads of their own, one of each
-analyst's at a time, and use nothing that another's check left behind: how long one takes tells nobody what others ask.
+A check costs time, and any analyst may ask for one. So checks run in two threads of their own, one check per analyst
+at a time, and use nothing that another analyst's check left behind: how long a check takes tells nobody what others
+ask.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ BUSY = "Another check of yours is still running. Try again in a moment."
 
 
 class CheckQueue:
-    """Where checks run. Used from the server's event loop alone."""
+    """Runs checks in threads of its own. Used from the server's event loop alone."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="check")
@@ -29,7 +30,11 @@ class CheckQueue:
         self._newest: dict[str, object] = {}
 
     async def check(self, user_id: str, served: ServedDataset, sql: str, *, patience: float) -> PublicCheck:
-        """Wait so many seconds for the user's check before; give way to a newer one. LimitError where that fails."""
+        """Return the check of a query.
+
+        Waits at most ``patience`` seconds for the same user's previous check. Raises LimitError if that one is not
+        done by then, or if a newer check of this user came meanwhile.
+        """
         clock, me = asyncio.get_running_loop(), object()
         self._newest[user_id] = me
         deadline = clock.time() + patience
@@ -44,7 +49,7 @@ class CheckQueue:
             running = asyncio.wrap_future(self._threads.submit(check_query, served, sql))
             self._running[user_id] = running
             running.add_done_callback(lambda _: self._running.pop(user_id, None))
-            return await asyncio.shield(running)  # it runs to its end, also when nobody waits for it any more
+            return await asyncio.shield(running)  # the check runs to its end, even if the request was cancelled
         finally:
             if self._newest.get(user_id) is me:
                 del self._newest[user_id]
@@ -54,7 +59,7 @@ class CheckQueue:
 
 
 def check_query(served: ServedDataset, sql: str) -> PublicCheck:
-    """Never touches the data."""
+    """Return whether a query can be answered, and if not, why. Never touches the data."""
     if not sql.strip():
         return PublicCheck(answerable=False, message="Write a query.", clause=None, measures=[], groups=None)
     odd = find_odd_letter(sql)
@@ -89,7 +94,7 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
 
 
 def _for_analysts(message: str) -> str:
-    """Remedies that are the controller's to apply: what to write into the schema, and options of the command line."""
+    """Return a message without remedies that only the controller can apply: schema entries, command line options."""
     sentences = re.split(r"(?<=\.) (?=[A-Z])", message)
     own = [text for text in sentences if not re.search(r"\[(tables|columns)\b|to the schema|(^|\s)--[a-z]", text)]
     if len(own) == len(sentences):
@@ -98,7 +103,7 @@ def _for_analysts(message: str) -> str:
 
 
 def underline_clause(sql: str, clause: str | None) -> str:
-    """The SQL as HTML with the clause marked, where it can be found: in any case and with any spaces."""
+    """Return the SQL as HTML with the clause marked, if it is found, ignoring case and spaces."""
     place = None if not clause else _find(sql, clause)
     if place is None:
         return html.escape(sql)

@@ -1,4 +1,4 @@
-"""A server to look at: the bundled clinic, a controller, an analyst and a few waiting queries, all temporary."""
+"""A demonstration server: the bundled clinic, a controller, an analyst and a few waiting queries, all temporary."""
 
 from __future__ import annotations
 

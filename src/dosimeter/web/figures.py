@@ -1,4 +1,4 @@
-"""Numbers as the pages write them: a real minus sign, digits that tell two multiples apart, words for what is held.
+"""Numbers as the pages write them: a real minus sign, enough digits to tell two multiples apart, bins in words.
 
 Takes numbers and histogram bins; gives text. The digits themselves are those of ``dosimeter.show.numbers``.
 """
@@ -15,12 +15,12 @@ SPACE = "\u00a0"  # keeps a number and its sign on one line
 
 
 def show_number(value: float, digits: int = 6) -> str:
-    """With U+2212 for minus, so that it is not taken for a hyphen."""
+    """Return a number with U+2212 as its minus sign, so that it is not taken for a hyphen."""
     return format_number(value, digits).replace("-", "−")
 
 
 def show_small(value: float) -> str:
-    """A δ: 0, 0.01, or 6.25·10⁻⁶ rather than a row of zeros."""
+    """Return a small number such as δ: 0, 0.01, or 6.25·10⁻⁶ instead of a row of zeros."""
     if value == 0.0 or abs(value) >= 1e-3:
         return show_number(value, 3)
     mantissa, _, power = f"{value:.2e}".partition("e")
@@ -29,12 +29,12 @@ def show_small(value: float) -> str:
 
 
 def keep_together(text: str) -> str:
-    """ "ε = 0.5" on one line."""
+    """Return a text in which "ε = 0.5" and "5 %" stay on one line."""
     return text.replace("ε = ", f"ε{SPACE}={SPACE}").replace(" %", f"{SPACE}%")
 
 
 def show_bound(bound: str) -> str:
-    """A bound of the schema: a number with its thousands apart, anything else (a date) as it is."""
+    """Return a bound of the schema: a number with separators between thousands, anything else (a date) unchanged."""
     try:
         number = float(bound)
     except ValueError:
@@ -51,13 +51,13 @@ def show_count(people: int) -> str:
 
 
 def count_decimals(low: float, high: float) -> int:
-    """How many decimals tell two multiples of the average apart that are as close as a fortieth of this span."""
+    """Return how many decimals tell two multiples of the average apart that differ by a fortieth of this span."""
     gap = (high - low) / 40
     return min(9, max(2, -math.floor(math.log10(gap)))) if gap > 1e-12 else 2
 
 
 def show_multiple(value: float, decimals: int) -> str:
-    """A multiple of the average: three digits, or as many decimals as the span asks for."""
+    """Return a multiple of the average: with three digits from 100 on, otherwise with so many decimals."""
     if value >= 100:
         return format_number(value, 3)
     text = f"{value:.{decimals}f}"
@@ -65,7 +65,7 @@ def show_multiple(value: float, decimals: int) -> str:
 
 
 def write_bins(bins: Sequence[Bin]) -> list[str]:
-    """ "3,997 people from 0.999 to 1 ×": the same number of decimals in every bin."""
+    """Return each bin in words, "3,997 people from 0.999 to 1 ×", with the same number of decimals in every bin."""
     decimals = count_decimals(bins[0].least, bins[-1].most)
     words = []
     for held in bins:

@@ -1,7 +1,7 @@
 """Datasets that an incident stopped (N4): what controllers and analysts are told, and how a stop is cleared.
 
-Analysts read one sentence, the same for everybody: not when, nor what failed, nor at which query. Controllers read when
-and what kind of failure it was; the ledger holds no more.
+Analysts read one sentence, the same for all: neither when, nor what failed, nor at which query. Controllers read when
+it happened and what kind of failure it was; the ledger holds no more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REFUSED = "This dataset is stopped, so nothing is released from it. Clear the in
 
 
 def tell_analysts(state: ServerState, dataset: str) -> str:
-    """Return the one sentence about a stopped dataset; empty while it answers."""
+    """Return the sentence about a stopped dataset; empty if the dataset is not stopped."""
     return SENTENCE if state.is_stopped(dataset) else ""
 
 

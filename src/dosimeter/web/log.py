@@ -1,4 +1,4 @@
-"""What may be written about a bug: its kind and its place. Its text could quote the data, so it stays out of logs."""
+"""Reports of bugs: the kind of error and its place. The error's text could quote the data, so it stays out of logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG = logging.getLogger("dosimeter.web")
 
 
 def report_bug(where: str, error: BaseException) -> None:
-    """One line in the log; with DOSIMETER_DEBUG=1 the traceback too, which may quote data."""
+    """Log a bug in one line; with DOSIMETER_DEBUG=1 the traceback too, which may quote data."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"

@@ -33,13 +33,13 @@ PHRASES: Mapping[str, str] = {
 }
 
 
-JOINERS = "\u200c\u200d"  # words of some languages need them; they hide nothing
+JOINERS = "\u200c\u200d"  # zero-width joiners: some languages need them, and they hide nothing
 
 
 def find_odd_letter(text: str) -> str:
-    """What is wrong with the first letter that cannot be stored or misleads the eye, and where; empty if none is.
+    """Return what is wrong with the first character that cannot be stored or misleads readers; empty if none is wrong.
 
-    Controls of direction and other invisible letters make a text read differently from what it says.
+    Direction marks and other invisible characters make a text look different from what it says.
     """
     for place, letter in enumerate(text, start=1):
         kind = unicodedata.category(letter)
@@ -51,7 +51,7 @@ def find_odd_letter(text: str) -> str:
 
 
 def check_text(text: str) -> str:
-    """Text that every database can hold and that reads as it says; line breaks of one kind."""
+    """Return the text with one kind of line breaks. Raises ValueError for characters that cannot be stored or seen."""
     odd = find_odd_letter(text)
     if odd:
         raise ValueError(odd)
@@ -194,9 +194,6 @@ class QueryText(BaseModel):
     sql: SqlText
 
 
-# ---------------------------------------------------------------- from what is stored to what may be seen
-
-
 def show_column(column: Column) -> PublicColumn:
     return PublicColumn(
         name=column.name,
@@ -219,9 +216,9 @@ def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stop
 
 
 def show_query(row: RowMapping, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
-    """The analyst's side of a stored query. What is being decided, or was interrupted, is still waiting for them.
+    """Return a stored query as its analyst sees it: while it is decided, or was interrupted, it is still waiting.
 
-    ``stopped``: the sentence about a stopped dataset, where its dataset is.
+    ``stopped``: the sentence about a stopped dataset, if the query's dataset is stopped.
     """
     status: PublicStatus = _PUBLIC.get(row["status"], "withdrawn" if row["withdrawal"] else "waiting")
     answer = None if status != "released" or entry is None else show_answer(entry)

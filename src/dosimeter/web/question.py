@@ -1,4 +1,4 @@
-"""A query in words, and the literal shape of what its analyst will see. Public facts only."""
+"""A query in words, and the exact layout of the answer that its analyst will see. Public facts only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Question:
     delta: str
     sensitivity: str
     mechanism: str
-    alarm: str = ""  # what the page must open with
+    alarm: str = ""  # a warning at the top of the page
 
 
 def describe_question(prepared: Prepared) -> Question:
@@ -48,7 +48,7 @@ def describe_question(prepared: Prepared) -> Question:
 
 
 def _warn_of_singling_out(plan: QueryPlan) -> str:
-    """Return a warning where the query is about single persons; otherwise nothing."""
+    """Return a warning if the query is about single persons; otherwise an empty text."""
     if not plan.singled_out:
         return ""
     names = _join([name for name, _ in plan.singled_out])
@@ -81,7 +81,7 @@ def _put_in_words(plan: QueryPlan) -> str:
 
 
 def _plain(sql: str) -> str:
-    """Without the quotation marks around ordinary names; texts in the SQL stay as they are."""
+    """Return SQL without the quotation marks around ordinary names; string literals stay as they are."""
     return re.sub(r"('(?:[^']|'')*')|\"([A-Za-z_]\w*)\"", lambda found: found[1] or found[2], sql)
 
 
@@ -90,7 +90,7 @@ def _join(names: list[str]) -> str:
 
 
 def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> dict[str, Any]:
-    """What the analyst will see, with a mark where a number will stand; for the noisy test, at its largest ε."""
+    """Return what the analyst will see, with "…" in place of numbers; with the noisy test, at the largest ε."""
     plan = prepared.plan
     keys = plan.group_keys or ((),)
     shown = keys[:MOST_ROWS]

@@ -1,7 +1,7 @@
 """The released answers of a dataset, for every analyst who may ask it: what was asked and answered, not by whom or why.
 
-An answer that is out is out. Were it kept from colleagues, an answer "from the ledger" would tell whoever asks the same
-that somebody asked it before; listed for all, it tells nothing more.
+A released answer is public. If it were hidden from colleagues, an answer "from the ledger" would tell whoever asks the
+same query that somebody asked it before; listed for all, it tells nothing more.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def _skip_to(entries: Iterator[Entry], last: str) -> Iterator[Entry]:
 
 
 def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> PublicRelease | None:
-    """Return what everybody may see of an entry; None where there is no answer, or it is of another table."""
+    """Return what every analyst may see of an entry; None if it has no answer, or belongs to another table."""
     answer = show_answer(entry) if entry.status == "released" else None
     if answer is None:
         return None
     try:
         plan = served.prepare(entry.query).plan
         measured, grouped = [output.name for output in plan.outputs if output.is_aggregate], bool(plan.groups)
-    except InputError:  # asked of another table with the same account, or by an earlier schema
+    except InputError:  # the query is on another table with the same account, or was planned by an earlier schema
         if sum(other.schema.account_name == served.schema.account_name for other in state.datasets.values()) > 1:
             return None
         measured, grouped = [], True
@@ -67,7 +67,7 @@ def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> Pu
 
 
 def _write_query(sql: str) -> str:
-    """Return a query without comments and in one layout: both could tell whose it is."""
+    """Return a query without comments and in one layout: both could reveal who wrote it."""
     try:
         return write_plainly(sql)
     except InputError:
@@ -75,13 +75,13 @@ def _write_query(sql: str) -> str:
 
 
 def note_reading(state: ServerState, user: User, row: Row, session: str) -> None:
-    """Put on record that an analyst was given an answer: once per session, or per user of the interface."""
+    """Record that an analyst was given an answer: once per session, or per user of the API."""
     if state.is_first("read", session, row["id"]):
         note(state.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
 
 
 def note_readings(state: ServerState, user: User, listed: PublicReleases, session: str) -> None:
-    """Put on record that somebody was shown released answers, once per session and newest answer among them."""
+    """Record that somebody was shown released answers, once per session and newest answer among them."""
     if listed.answers and state.is_first("listed", session, listed.answers[0].entry):
         dataset = listed.answers[0].dataset
         note(state.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

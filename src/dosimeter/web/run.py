@@ -31,7 +31,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
 
 def warn_of_proxy(settings: Settings) -> None:
-    """Warn where a proxy must stand in front, and nobody's word on visitors' addresses is taken."""
+    """Warn if visitors come through a proxy, and no proxy is trusted to tell their addresses."""
     if settings.secure and not settings.trusted_proxies:
         LOG.warning(
             "public_url begins with https, so a proxy speaks TLS; but trusted_proxies is empty, so every visitor seems "
@@ -41,7 +41,7 @@ def warn_of_proxy(settings: Settings) -> None:
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named TCP, for only then does asyncio switch off Nagle's algorithm, which would hold back every response by 40 ms.
+    # TCP is named because only then asyncio switches off Nagle's algorithm, which would delay every response by 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

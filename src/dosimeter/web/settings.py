@@ -1,4 +1,4 @@
-"""What an operator decides: dosimeter.toml → Settings, checked once. Takes a file; gives frozen values."""
+"""What an operator configures: dosimeter.toml → Settings, checked once. Takes a file; gives frozen values."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class DatasetSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything `dosimeter serve` needs. ``public_url`` beginning with https makes cookies Secure and adds HSTS.
+    """Everything `dosimeter serve` needs. A ``public_url`` with https makes cookies Secure and adds HSTS.
 
-    ``trusted_proxies``: whose word on a visitor's address is taken; nobody's unless it is said.
-    ``open_queries``: how many an analyst may have waiting at a time.
+    ``trusted_proxies``: proxies whose X-Forwarded-For is trusted; by default none.
+    ``open_queries``: how many queries an analyst may have waiting at a time.
     """
 
     database: str
@@ -132,7 +132,7 @@ def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def read_database(path: str | Path) -> str:
-    """The database's address, out of a configuration that is checked as a whole: what `dosimeter user` needs."""
+    """Return the database's address, which `dosimeter user` needs, after checking the whole configuration."""
     return load_settings(path).database
 
 

@@ -1,4 +1,4 @@
-"""Everything the running server holds: its settings, database, open datasets, and what it remembers of the ledger."""
+"""Everything the running server holds: its settings, database, open datasets, and recent readings of the ledger."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_PREPARED = 1_000
 MOST_ENTRIES = 1_000
 MOST_SEEN = 10_000
 FRESH_STOPS = 3.0
-FRESH = 1.0  # seconds for which an account that was read counts as current on a page; a release always reads anew
+FRESH = 1.0  # seconds for which a page may show an account that was read before; a release always reads it anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class ServedDataset:
         return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
-        """What the schema alone decides. Never touches the data. Without an order it is remembered by the SQL.
+        """Return what the schema alone decides. Never touches the data. Without an order, remembered by the SQL.
 
-        For controllers: what is remembered makes the next time quick, which would tell an analyst what others asked.
+        For controllers only: a remembered result is quick, which would tell an analyst what others asked.
         """
         if order is not None:
             return prepare_release(self.schema, sql, self.look, order)
@@ -87,12 +87,11 @@ class ServedDataset:
         return known
 
     def prepare_anew(self, sql: str) -> Prepared:
-        """The same, remembering nothing and recalling nothing."""
+        """Return the same as ``prepare``, without remembering or reusing anything."""
         return prepare_release(self.schema, sql, self.look, self._any_order())
 
     def check_settings(self) -> None:
-        """Everything a release will need of the settings, on the simplest query: a mistake is found before anybody
-        asks. Never touches the data."""
+        """Check all settings that a release needs, on the simplest query, at the start. Never touches the data."""
         table = self.schema.table.replace('"', '""')
         prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
         agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
@@ -108,7 +107,7 @@ class ServedDataset:
 
 
 class ServerState:
-    """Opened once per server. Threads share it."""
+    """What one running server holds. Opened once; its threads share it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -169,17 +168,15 @@ class ServerState:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
 
     def account_name(self, name: str) -> str:
-        """Return what the ledger calls a dataset: several may share an account."""
+        """Return the ledger's name for a dataset's account: several datasets may share one."""
         served = self.datasets.get(name)
         return name if served is None else served.schema.account_name
 
     def dataset(self, name: str) -> ServedDataset | None:
         return self.datasets.get(name)
 
-    # ------------------------------------------------------------ what the ledger says, remembered for a moment
-
     def account(self, name: str, *, fresh: bool = False) -> Account | None:
-        """The account as a page shows it. Following the chain takes a while, so a second's age is allowed."""
+        """Return the account as a page shows it, up to a second old: following the ledger's chain takes a while."""
         with self._guard:
             known = self._accounts.get(self.account_name(name))
         if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
@@ -190,7 +187,7 @@ class ServerState:
         return account
 
     def books(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Books:
-        """The account as it is, or as it would be opened."""
+        """Return the account with what is left of it; if there is none yet, as it would be opened."""
         account = self.account(served.name, fresh=fresh)
         if account is not None:
             return open_books(account, None, prepared)
@@ -204,11 +201,11 @@ class ServerState:
         )
 
     def public(self, served: ServedDataset) -> PublicDataset:
-        """Return what analysts may know of a dataset, with whether it is stopped."""
+        """Return what analysts may know of a dataset, including whether it is stopped."""
         return served.public(stopped=self.is_stopped(served.name))
 
     def list_stopped(self) -> frozenset[str]:
-        """Return the accounts that an incident stopped. A few seconds' age is allowed; a release always reads anew."""
+        """Return the accounts that an incident stopped, up to a few seconds old; a release always reads anew."""
         with self._guard:
             known = self._stopped
         if known is not None and time.monotonic() - known[0] < FRESH_STOPS:
@@ -225,7 +222,7 @@ class ServerState:
     def told(self, prepared: Prepared, analyst: str) -> bool:
         """Return whether a promise to this analyst will say that somebody looked at this query (G1).
 
-        A look stays on record, so that it is read once; that there was none yet is read anew.
+        A look stays on record, so its answer is remembered; that there was none yet is read anew.
         """
         digests = (prepared.plan.digest, digest_measured(prepared.plan))
         known = ("told", prepared.dataset, digests[1], analyst)
@@ -237,7 +234,7 @@ class ServerState:
         return found
 
     def entry(self, entry_id: str | None) -> Entry | None:
-        """A settled entry never changes, so it is read once."""
+        """Return an entry of the ledger, or None. A settled entry never changes, so it is read once."""
         if entry_id is None:
             return None
         with self._guard:
@@ -252,10 +249,8 @@ class ServerState:
                     self._entries.popitem(last=False)
         return entry
 
-    # ------------------------------------------------------------ what this server has under way
-
     def is_first(self, *what: str) -> bool:
-        """Whether this is new to the server since it started: what is on record once is not written at every step."""
+        """Return whether this is new since the server started, so that it is recorded only once."""
         with self._guard:
             if what in self._seen:
                 return False
@@ -265,19 +260,19 @@ class ServerState:
             return True
 
     def is_noted(self, *what: str) -> bool:
-        """Whether ``is_first`` was asked this before."""
+        """Return whether ``is_first`` was asked this before."""
         with self._guard:
             return what in self._seen
 
     def mark_revealed(self, session: str, query_id: str) -> None:
-        """Remember that a session was shown who the people of a query are. That it was is in the audit log."""
+        """Remember that a session was shown the people of a query. The audit log has the record of it."""
         self.is_first("revealed", session, query_id)
 
     def is_revealed(self, session: str, query_id: str) -> bool:
         return self.is_noted("revealed", session, query_id)
 
     def begin_claim(self, claim: str) -> None:
-        """From before a query is claimed until its release has ended, nobody else settles it."""
+        """Remember a claim until its release has ended, so that nobody else settles the query meanwhile."""
         with self._guard:
             self._claims.add(claim)
 
@@ -295,19 +290,19 @@ class ServerState:
             self._stopped = None
 
     def close(self) -> None:
-        with ExitStack() as stack:  # each is closed, whatever happens to the one before
+        with ExitStack() as stack:  # each is closed, even if closing the one before fails
             stack.callback(self.database.close)
             for served in self.datasets.values():
                 stack.callback(served.worker.close)
 
 
 def _name_keys(message: str) -> str:
-    """An option of the command line as the configuration's key: --min-rows is min_rows."""
+    """Return a message with the configuration's keys in place of command line options: min_rows for --min-rows."""
     return re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda option: option[1].replace("-", "_"), message)
 
 
 def _for_operators(message: str) -> str:
-    """The remedy in words of the configuration instead of the command line's."""
+    """Return a message whose remedy refers to the configuration instead of the command line."""
     said = re.split(r" (?=Leave --|Ask as the account)", message)[0]
     said = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), said)
     return f"{said} Set the configuration back to the terms of the account."

@@ -1,9 +1,9 @@
 """Long computations: one thread per dataset, with progress and cancel. The same work asked for twice runs once.
 
-An engine is not shared between threads, so everything that touches a dataset's engine runs on its worker. Releases go
-first, then what somebody looks at, then what is looked up on the side, which gives way to a release. A look begins with
-the data as they are then, and no job leaves a snapshot behind. Pages wait a moment for a result, and otherwise show how
-far it is and ask again.
+An engine is not shared between threads, so everything that touches a dataset's engine runs on its worker. Releases run
+first, then what a page shows, then side jobs, which are cancelled for a release. Every job but a release begins with
+the data as they are then, and no job leaves a snapshot behind. Pages wait a moment for a result, and otherwise show
+the progress and ask again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dosimeter.web.store import make_identifier
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 MOST_KEPT = 64  # finished jobs whose results are remembered
-MOST_HEAVY = 12  # and of those that hold a table's worth of numbers
+MOST_HEAVY = 12  # of these, jobs that hold as many numbers as a table
 BROKEN = "The computation failed: a bug of ours. It is in the server's log."
 LONGEST_STOP = 5.0
 PATIENCE = 1.2  # seconds a page waits for a computation before it shows progress instead
 
 
 class Rank(IntEnum):
-    """What a worker runs first."""
+    """The order in which a worker runs jobs, lowest first."""
 
     RELEASE = 0
     LOOK = 1
@@ -40,7 +40,7 @@ class Rank(IntEnum):
 
 
 class Meter:
-    """How far the work is, and of which data it is. Called by the work; raises once it is to stop."""
+    """The progress of a job, and the digest of its data. The work calls it; it raises Interrupted to stop."""
 
     def __init__(self) -> None:
         self.steps: tuple[int, int] | None = None
@@ -81,12 +81,12 @@ class Job:
 
 
 class DatasetWorker:
-    """A dataset, its engine's thread, and the results that were computed lately."""
+    """A dataset, its engine's thread, and the results that were computed recently."""
 
     def __init__(self, name: str, dataset: Dataset) -> None:
         self.name = name
         self.dataset = dataset
-        self.digest = ""  # of the data as the latest look saw them
+        self.digest = ""  # of the data as the latest job saw them
         self._jobs: OrderedDict[Hashable, Job] = OrderedDict()
         self._guard = threading.Lock()
         self._changed = threading.Condition(self._guard)
@@ -107,9 +107,9 @@ class DatasetWorker:
         heavy: bool = False,
         revive: bool = False,
     ) -> Job:
-        """The job for this key: a finished one, the running one, or a new one; after waiting at most so long.
+        """Return the job for this key (finished, running or new), after waiting at most ``wait`` seconds for it.
 
-        What was cancelled stays so until somebody asks for it again on purpose: ``revive``, or ``forget``.
+        A cancelled job stays cancelled until it is asked for again on purpose: with ``revive``, or after ``forget``.
         """
         with self._guard:
             job = self._jobs.get(key)
@@ -128,7 +128,7 @@ class DatasetWorker:
         return job
 
     def _cancel_side_jobs(self) -> None:
-        """What is looked up on the side stops for a release; it begins anew when it is asked for again."""
+        """Cancel side jobs, because a release is to run; they start again when they are asked for again."""
         with self._guard:
             aside = [job for job in self._jobs.values() if job.rank is Rank.ASIDE and job.state == "running"]
             for job in aside:
@@ -137,7 +137,7 @@ class DatasetWorker:
             self.cancel(job)
 
     def _forget_old(self) -> None:
-        """The least recently used results go first."""
+        """Forget the least recently used results."""
         for most, heavy in ((MOST_HEAVY, True), (MOST_KEPT, False)):
             finished = [k for k, job in self._jobs.items() if job.ended.is_set() and (job.heavy or not heavy)]
             for key in finished[: max(0, len(finished) - most)]:
@@ -157,12 +157,12 @@ class DatasetWorker:
                     continue
                 job.state = "running"
             self._run(job, work)
-            del job, work  # nothing of a finished job is held while the worker waits
+            del job, work  # hold nothing of a finished job while waiting for the next
 
     def _run(self, job: Job, work: Work) -> None:
         state: State = "failed"
         try:
-            if job.rank is not Rank.RELEASE:  # a release takes the data as they are by itself
+            if job.rank is not Rank.RELEASE:  # a release reads the current data by itself
                 job.meter.digest = self.digest = self.dataset.renew()
             job.result = work(self.dataset, job.meter)
             state = "done"
@@ -175,12 +175,12 @@ class DatasetWorker:
             report_bug(job.title, error)
         finally:
             self._drop_snapshot(job)
-            with self._guard:  # from here on nobody stops it, so that a late stop cannot hit the next one
+            with self._guard:  # no longer cancellable, so that a late interrupt does not hit the next job
                 job.state = state
             job.ended.set()
 
     def _drop_snapshot(self, job: Job) -> None:
-        """No snapshot is held between jobs: it would keep a database from tidying up, and the data from changing."""
+        """Drop the engine's snapshot. Held between jobs, it would block a database's clean-up and hide new data."""
         try:
             self.dataset.engine.refresh()
         except BaseException as error:  # noqa: BLE001 - the next job opens a lost connection again, or says why not
@@ -197,7 +197,7 @@ class DatasetWorker:
             return self._jobs.get(key)
 
     def forget(self, job: Job) -> bool:
-        """Drop what has ended, so that it is computed again when it is asked for."""
+        """Forget a job that has ended, so that it is computed again when it is asked for."""
         with self._guard:
             if not job.ended.is_set() or self._jobs.get(job.key) is not job:
                 return False
@@ -213,14 +213,14 @@ class DatasetWorker:
             return [job for job in self._jobs.values() if not job.ended.is_set()]
 
     def share(self, job: Job) -> float | None:
-        """Percent done, where it can be told."""
+        """Return the percentage done, or None if it is unknown."""
         if job.meter.steps is not None:
             done, total = job.meter.steps
             return min(100.0, 100.0 * done / total) if total else None
         return self.dataset.engine.progress() if job.state == "running" else None
 
     def cancel(self, job: Job) -> bool:
-        """Stop a job; a query that began after the first interrupt must hear the second."""
+        """Stop a job; return whether it stopped. Interrupts repeatedly: a query may begin after the first interrupt."""
         if not job.cancellable:
             return False
         with self._guard:
@@ -238,11 +238,11 @@ class DatasetWorker:
         return job.state == "cancelled"
 
     def close(self) -> None:
-        """A release that was begun, or waits, is finished; everything else stops."""
+        """Stop the worker: cancel everything but releases, which are finished, and close the dataset."""
         with self._changed:
             self._closing = True
             self._changed.notify()
-        for job in sorted(self.running(), key=lambda job: job.state == "running"):  # first what has not begun
+        for job in sorted(self.running(), key=lambda job: job.state == "running"):  # first those that have not begun
             self.cancel(job)
         self._thread.join()
         self.dataset.close()

@@ -1,4 +1,4 @@
-"""The paper's own way (section 4): measure the vector again without each distinct record, in parallel processes.
+"""Measure the vector again without each distinct record, in parallel processes: the paper's own way (section 4).
 
 Takes a QueryPlan, or a StudyPlan, and an Engine; gives Contributions. The query's attributes are projected, and of
 individuals with identical records one is left out. Every process holds the whole table in memory and runs the
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
-MOST_IN_FLIGHT = 4_000_000  # rows one batch of leave-outs goes through, or cells it gives: bounds memory
-WORTH_A_PROCESS = 250_000_000  # rows to go through before one more process pays for its start
+MOST_IN_FLIGHT = 4_000_000  # rows that one batch of leave-outs reads, or cells it gives: bounds memory
+WORTH_A_PROCESS = 250_000_000  # rows to read before starting one more process is worth it
 
 
 def recompute_contributions(
@@ -60,12 +60,12 @@ def recompute_contributions(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Contributions:
-    """How everybody moves the plan's vector, by really leaving out each distinct record of ``plan.columns``.
+    """Return how everybody moves the plan's vector, by really leaving out each distinct record of ``plan.columns``.
 
-    With a unit column, an individual goes with all the rows that the engine shows of them.
-    ``progress`` hears how many records of how many are done; raising from it stops the work. Without ``processes``
-    there are as many as the work is worth, at most one per CPU. With several, a script of one's own needs its
-    ``if __name__ == "__main__":``, as always with multiprocessing.
+    With a unit column, an individual is left out with all the rows that the engine shows of them.
+    ``progress`` is called with how many records are done and how many there are; raising from it stops the work.
+    Without ``processes`` there are as many as the work is worth, at most one per CPU. With several, a script that calls
+    this needs ``if __name__ == "__main__":``, as always with multiprocessing.
     """
     weights = plan.weights(norm)
     job = Job(
@@ -90,7 +90,7 @@ def recompute_study(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Contributions:
-    """The same for a study: k = observed groups × numeric outputs; NULL and NaN count as 0, as ``study.notes`` says."""
+    """Return the same for a study: k = observed groups × numeric outputs; NULL and NaN count as 0 (``study.notes``)."""
     job = Job(
         table=study.table,
         schema=study.schema,
@@ -108,12 +108,9 @@ def recompute_study(
 
 
 def _number(measure: Measure, weight: float) -> Number:
-    """A measure in whole steps of its argument's grid, as SQL computes it."""
+    """Return a measure in whole steps of its argument's grid, as SQL computes it."""
     native = measure.native()
     return Number(native.tree, native.worth * weight, native.empty, native.exact)
-
-
-# ---------------------------------------------------------------- the records, and the order of the work
 
 
 def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress: Progress | None) -> Contributions:
@@ -140,7 +137,7 @@ def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress
 
 
 def _fetch_rows(job: Job, engine: Engine) -> Rows:
-    """The distinct projected records, per individual where they have several rows."""
+    """Return the distinct projected records, per individual where they have several rows."""
     unit = [] if job.schema.unit == "row" else [job.schema.unit]
     columns = [named(column_tree(name), f"c{at}") for at, name in enumerate([*job.columns, *unit])]
     query = exp.select(*columns, named(exp.Count(this=exp.Star()), "times"), copy=False)
@@ -155,7 +152,7 @@ def _fetch_rows(job: Job, engine: Engine) -> Rows:
 
 
 def _rows_of_individuals(job: Job, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
-    """Individuals are of one kind when they have the same records equally often."""
+    """Return the rows of individuals, who are of one kind when they have the same records equally often."""
     _, owners = code_rows(table, [f"c{len(job.columns)}"])
     _, record = code_rows(records, job.columns) if job.columns else ([], np.zeros(len(times), dtype=np.int64))
     rows_each = np.bincount(owners, weights=times) if len(owners) else np.zeros(0)
@@ -185,7 +182,7 @@ def _leave_out_here(
 
 
 def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: int) -> Contributions:
-    """One row per distinct vector (C9); those who move nothing and empty slots are one row without cells (N2)."""
+    """Return one row per distinct vector (C9); those who move nothing and empty slots share one without cells (N2)."""
     rows: dict[tuple[bytes, bytes], tuple[IntArray, FloatArray, int]] = {}
     nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), 0)
     for batch in sorted(effects, key=lambda batch: batch.first):
@@ -206,8 +203,6 @@ def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: i
     )
 
 
-# ---------------------------------------------------------------- processes
-
 _Load = tuple[Job, Rows, Whole]
 
 
@@ -219,7 +214,7 @@ class _Failure:
 def _leave_out_in_parallel(
     load: _Load, batches: Sequence[tuple[int, int]], processes: int, total: int, report: Progress
 ) -> list[Effects]:
-    """Hand batches to whoever is free. However this ends, no process outlives it."""
+    """Give each batch to a free process. However this ends, no process outlives it."""
     effects: list[Effects] = []
     pending = iter(batches)
     busy: dict[Connection, tuple[int, int]] = {}
@@ -269,7 +264,7 @@ def _lost_worker() -> DataError:
 
 @contextmanager
 def _workers(count: int) -> Iterator[list[Connection]]:
-    """Spawned, not forked: DuckDB and Arrow hold threads, which a fork would leave behind in pieces."""
+    """Start processes and end them again. They are spawned: a fork would not copy the threads of DuckDB and Arrow."""
     context = multiprocessing.get_context("spawn")
     processes: list[BaseProcess] = []
     connections: list[Connection] = []
@@ -294,13 +289,13 @@ def _workers(count: int) -> Iterator[list[Connection]]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C reaches every process of the terminal. A worker started meanwhile never hears it; we do, afterwards."""
+    """Block Ctrl-C while a worker starts. The worker inherits the block; this process gets the signal afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # it lets signals through again when it starts, so it starts first
+    resource_tracker.ensure_running()  # starting the tracker unblocks signals, so it starts before they are blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -309,7 +304,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
-    """A worker's life. Ctrl-C is the parent's to handle, and the parent's end is ours."""
+    """Run a worker until its connection closes. Ctrl-C is left to the parent process, which then ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         job, rows, whole = connection.recv()
@@ -317,9 +312,9 @@ def _serve(connection: Connection) -> None:
         while True:
             first, last = connection.recv()
             connection.send(bench.leave_out(whole, first, last))
-    except (EOFError, ConnectionError):  # closed, whether or not it still had something to tell
+    except (EOFError, ConnectionError):  # closed by the parent, perhaps before a result was sent
         return
     except DosimeterError as error:
         connection.send(_Failure(str(error)))
-    except Exception as error:  # noqa: BLE001 - it crosses a process border; its text may hold cells, its name does not
+    except Exception as error:  # noqa: BLE001 - sent to another process; its text may hold cells, its name does not
         connection.send(_Failure(f"Leaving records out failed in a process of its own ({type(error).__name__})."))

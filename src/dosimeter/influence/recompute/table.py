@@ -1,8 +1,8 @@
-"""One table in memory, measured whole and without one individual at a time. Takes a Job and the table's rows.
+"""Measure one table in memory, whole and without one individual at a time. Takes a Job and the table's rows.
 
 The query's own aggregates run natively, in DuckDB, over the rows of everybody else: no formula about what one
 individual can do is used, so that the closed forms have something to be compared with. Many are left out in one
-query, a copy of the table for each, because a query of its own each would take eight times as long.
+query, with a copy of the table for each, because a query for each would take eight times as long.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 
 GroupKey = tuple[Scalar, ...]
 
-OWNER, KIND = "dosimeter_owner", "dosimeter_kind"  # no column of a schema is named so
+OWNER, KIND = "dosimeter_owner", "dosimeter_kind"  # no column of a schema has these names
 
 SAME = 1e-12  # relative; a native float aggregate may differ in its last digits with the order of the rows
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number per group: an aggregate over the columns a0, a1 …, what one of it is worth in the units of the norm,
-    and what it is where there is nothing to aggregate (C6). Whole numbers are compared as such (``exact``)."""
+    """One number per group: an aggregate over the columns a0, a1 …
+
+    ``scale`` is what 1 of it is worth in the units of the norm, ``empty`` its value where there is nothing to aggregate
+    (C6). Whole numbers are compared as such (``exact``).
+    """
 
     tree: exp.Expression
     scale: float
@@ -44,7 +47,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a process needs to know. ``declared`` groups, or None for those that are observed (C8)."""
+    """The query as a process needs it. ``declared``: the declared groups, or None where groups are observed (C8)."""
 
     table: str
     schema: Schema
@@ -60,8 +63,10 @@ class Job:
 class Rows:
     """The projected table: distinct records and how many ``times`` each stands in it.
 
-    Individuals with the same rows are of one kind; ``people`` counts them and ``examples`` names one of each. Without
-    ``owners`` every row is an individual, numbered in the order of the records; otherwise each record has its owner.
+    Individuals with the same rows are of one kind; ``people`` counts them and ``examples`` has the number of one of
+    each.
+    Without ``owners`` every row is an individual, numbered in the order of the records; otherwise each record has an
+    owner.
     """
 
     records: pa.Table
@@ -90,7 +95,7 @@ class Effects:
 
 
 class DeletionTable:
-    """Every row of the table, expanded and numbered, in DuckDB's memory, with the query's parts at hand."""
+    """Every row of the table, repeated as often as it occurs and numbered, in DuckDB's memory."""
 
     def __init__(self, job: Job, rows: Rows) -> None:
         import pyarrow as pa
@@ -98,7 +103,7 @@ class DeletionTable:
         self._job = job
         expanded = np.repeat(np.arange(len(rows.times)), rows.times)
         owner = np.arange(len(expanded)) if rows.owners is None else rows.owners[expanded]
-        # The number of a kind stands in the rows of its example, who is left out, and NULL in all others.
+        # The rows of a kind's example, who is left out, hold the kind's number; all other rows hold NULL.
         kinds = np.full(int(owner.max(initial=-1)) + 1, -1)
         kinds[rows.examples] = np.arange(len(rows.examples))
         kind = kinds[owner]
@@ -114,7 +119,7 @@ class DeletionTable:
         self._engine.close()
 
     def measure(self) -> Whole:
-        """The vector of the whole table, by the same road as the others."""
+        """Return the vector of the whole table, computed in the same way as those with somebody left out."""
         groups = len(self._job.groups)
         query = exp.select(*self._group_columns(), *self._numbers(), copy=False).from_(self._matching(), copy=False)
         table = self._engine.fetch(group_by_first(query, groups))
@@ -127,7 +132,7 @@ class DeletionTable:
         return Whole(known, tuple(values[0] for values in self._read(table, one, position, 1, len(known))))
 
     def leave_out(self, whole: Whole, first: int, last: int) -> Effects:
-        """Without an individual of each kind first … last − 1: every group, every number, against the whole."""
+        """Return what changes in every group and number without one individual of each kind first … last − 1."""
         groups = len(self._job.groups)
         left_out = exp.NEQ(this=column_tree("owner"), expression=column_tree("left_out"))
         query = exp.select(column_tree("kind"), *self._group_columns(), *self._numbers(), copy=False)
@@ -153,7 +158,7 @@ class DeletionTable:
         return [named(number.tree.copy(), f"m{at}") for at, number in enumerate(self._job.numbers)]
 
     def _matching(self) -> exp.Expression:
-        """The rows that meet the WHERE, with what the aggregates read of them."""
+        """Return the rows that meet the WHERE, with the columns that the aggregates read."""
         columns = [named(column_tree(OWNER), "owner")]
         columns += [named(tree.copy(), f"g{at}") for at, tree in enumerate(self._job.groups)]
         columns += [named(tree.copy(), f"a{at}") for at, tree in enumerate(self._job.arguments)]
@@ -171,16 +176,13 @@ class DeletionTable:
     def _read(
         self, table: pa.Table, kind: IntArray, group: IntArray, kinds: int, groups: int
     ) -> Iterator[NDArray[Any]]:
-        """Each number as kinds × groups: C6 where nothing came back, and nothing of undeclared groups (C7)."""
+        """Yield each number as kinds × groups: C6 where nothing came back, and nothing of undeclared groups (C7)."""
         for at, number in enumerate(self._job.numbers):
             values, there = _read_numbers(table.column(f"m{at}"), exact=number.exact)
             there &= group >= 0
             dense = np.full((kinds, groups), number.empty, dtype=values.dtype)
             dense[kind[there], group[there]] = values[there]
             yield dense
-
-
-# ---------------------------------------------------------------- reading results
 
 
 def _difference(number: Number, before: NDArray[Any], after: NDArray[Any]) -> FloatArray:
@@ -192,7 +194,7 @@ def _difference(number: Number, before: NDArray[Any], after: NDArray[Any]) -> Fl
 
 
 def _read_numbers(column: pa.ChunkedArray, *, exact: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Numbers and which of them are there: not NULL, not NaN. Whole numbers beyond 64 bits stay Python's own."""
+    """Return numbers, and which of them are neither NULL nor NaN. Whole numbers beyond 64 bits stay Python's own."""
     import pyarrow as pa
 
     there = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
@@ -206,7 +208,7 @@ def _read_numbers(column: pa.ChunkedArray, *, exact: bool) -> tuple[NDArray[Any]
 
 
 def code_rows(table: pa.Table, names: Sequence[str]) -> tuple[list[GroupKey], IntArray]:
-    """The distinct combinations of these columns, and each row's place among them."""
+    """Return the distinct combinations of these columns, and each row's position among them."""
     columns: list[tuple[IntArray, list[Any]]] = []
     code = np.zeros(table.num_rows, dtype=np.int64)
     for name in names:
@@ -220,17 +222,14 @@ def code_rows(table: pa.Table, names: Sequence[str]) -> tuple[list[GroupKey], In
 
 
 def _positions(keys: Sequence[GroupKey], known: Sequence[GroupKey]) -> IntArray:
-    """Where each key stands among those known; -1 for a group nobody declared."""
+    """Return the position of each key among the known ones; -1 for a group nobody declared."""
     places = {_comparable(key): at for at, key in enumerate(known)}
     return np.array([places.get(_comparable(key), -1) for key in keys], dtype=np.int64)
 
 
 def _comparable(key: GroupKey) -> GroupKey:
-    """NaN is one group in SQL and no two are equal in Python, unless they are the same object."""
+    """Return a key whose NaNs are one object: NaN is one group in SQL, and in Python unequal to any other NaN."""
     return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in key)
-
-
-# ---------------------------------------------------------------- small builders
 
 
 def named(tree: exp.Expression, name: str) -> exp.Expression:

@@ -1,1 +1,1 @@
-"""Individuals with one row each: the profile query, and what it gives."""
+"""Individuals with one row each: the profile query, and the contributions read from it."""

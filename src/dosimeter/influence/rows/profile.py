@@ -1,4 +1,4 @@
-"""From a plan and an engine to how every individual moves the answer: leave-one-out in closed form (C1–C9).
+"""Measure how every individual moves the answer, from a plan and an engine: leave-one-out in closed form (C1–C9).
 
 One profile query gives distinct contributions and how many individuals have each; the rest is arithmetic on those
 few rows. Nobody is fetched, nothing is really left out (``recompute`` does that, as the paper did).
@@ -57,7 +57,7 @@ class Profile:
 
     @property
     def undeclared(self) -> int:
-        """How many individuals stand in a group that the schema does not declare."""
+        """Return how many individuals are in a group that the schema does not declare."""
         return int(self.people[self.inside & (self.group < 0)].sum())
 
     def __repr__(self) -> str:
@@ -81,12 +81,12 @@ class Measured:
 def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
     """Run the profile query. Attributes profile everybody, not only those who meet the WHERE."""
     table = engine.fetch(profile_query(plan, engine.relation(), attributes))
-    if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY is a row even of nobody
+    if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY always has a row
         table = table.slice(0, 0)
     everyone = INSIDE in table.column_names
     inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)
-    met = table.filter(inside) if everyone else table  # who is outside is in no group, observed or not
+    met = table.filter(inside) if everyone else table  # whoever is outside the WHERE is in no group, observed or not
     keys, group[inside] = _index_groups(plan, met)
     names = {input_column(plan, measure) for measure in plan.measures if isinstance(measure, ArgumentMeasure)}
     inputs = {name: read_integers(table.column(name)) for name in names}
@@ -125,12 +125,12 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
 
 
 def _plain(value: Any) -> Any:
-    """Whole numbers that arithmetic in doubles gave, as whole numbers."""
+    """Return whole numbers that arithmetic in doubles gave as whole numbers, and other values as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
-    """One code for 0 and −0, which engines group together and Arrow tells apart."""
+    """Return codes in which 0 and −0 share one: engines group them together and Arrow distinguishes them."""
     first: dict[Any, int] = {}
     return np.array([first.setdefault(value, at) for at, value in enumerate(values)], dtype=np.int64)[codes]
 
@@ -158,7 +158,7 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 
 
 def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
-    """Everybody's contribution vector in the units of the norm; the slots nobody profiled contribute nothing (N2)."""
+    """Return everybody's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
     plan = profile.plan
     counted = int(profile.people.sum())
     weights = plan.weights(norm)
@@ -173,7 +173,7 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
 def _group_columns(
     profile: Profile, measure: Measure, moved: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.intp], GroupColumn]]:
-    """The rows of each group with what this measure reads of them. Measures that need no group get all rows at once."""
+    """Return the rows of each group with what this measure reads of them; all rows at once where no group is needed."""
     parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]
 
@@ -186,7 +186,7 @@ def _split_by_group(profile: Profile, moved: NDArray[np.bool_]) -> list[NDArray[
 
 
 def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> GroupColumn:
-    """What a measure reads of some rows; COUNT(*) reads that they are there."""
+    """Return what a measure reads of some rows; COUNT(*) reads only that they are there."""
     people = profile.people[rows]
     if not isinstance(measure, ArgumentMeasure):
         return GroupColumn(np.ones_like(people), np.ones(len(rows), dtype=np.bool_), people)
@@ -219,7 +219,7 @@ def _sparse(profile: Profile, changes: FloatArray, empty_slots: int) -> Contribu
 
 
 def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = None) -> Measured:
-    """The exact vector that gets noise (S6): from the profile where there is one, otherwise plain totals."""
+    """Return the exact vector that gets noise (S6): from the profile where there is one, otherwise plain totals."""
     query = answer_query(plan, engine.relation()) if profile is None else None
     if query is not None:
         return _read_totals(plan, engine.fetch(query))
@@ -249,7 +249,7 @@ def _add_totals(
     untold: Mapping[int, exp.Expression],
     values: list[list[Fraction]],
 ) -> None:
-    """Ask for the totals that the profile does not tell."""
+    """Fetch the totals that the profile does not give."""
     alone = replace(plan, measures=tuple(plan.measures[at] for at in untold))
     counted = _read_totals(alone, engine.fetch(totals_query(alone, engine.relation(), list(untold.values()))))
     rows = dict(zip(counted.keys, counted.values, strict=True))

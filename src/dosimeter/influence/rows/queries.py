@@ -1,4 +1,4 @@
-"""The SQL that runs: trees written from a QueryPlan, for any engine to transpile. Never opens a connection.
+"""Write the SQL that runs: trees from a QueryPlan, for any engine to transpile. Never opens a connection.
 
 The *profile* query groups individuals by what they contribute and counts each kind: one scan with the WHERE pushed
 down, small results (C9). The *answer* query gives the exact totals. The *people* query looks up the records behind
@@ -23,7 +23,7 @@ INSIDE = "inside"
 def profile_query(
     plan: QueryPlan, relation: exp.Expression, attributes: Mapping[str, exp.Expression] | None = None
 ) -> exp.Select:
-    """Distinct contributions and how many individuals have each.
+    """Return the query for distinct contributions and how many individuals have each.
 
     With attributes (FILTER flags, ``--by``) everybody is profiled: the WHERE becomes the column ``inside``.
     """
@@ -50,20 +50,23 @@ def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
 
 
 def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
-    """Return whether each group column of a result has a declared value; nothing where groups are observed."""
+    """Return tests of whether each group column of a result has a declared value; none where groups are observed."""
     declared = {f"g{at}": group.values for at, group in enumerate(plan.groups)}
     return {name: is_declared(column_tree(name), values) for name, values in declared.items() if values is not None}
 
 
 def input_column(plan: QueryPlan, measure: ArgumentMeasure) -> str:
-    """The profile column a measure reads."""
+    """Return the name of the profile column that a measure reads."""
     if isinstance(measure, Reducible) and _find_reducible(plan, measure.position):
         return measure.reduced_name
     return measure.column_name
 
 
 def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
-    """The exact totals of every group, in whole steps of each measure's unit. None when a measure is no plain total."""
+    """Return the query for the exact totals of every group, in whole steps of each measure's unit.
+
+    None when a measure is no plain total.
+    """
     totals: list[exp.Expression] = []
     for measure in plan.measures:
         tree = measure.total()
@@ -74,7 +77,7 @@ def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
 
 
 def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp.Expression]) -> exp.Select:
-    """Aggregates of every group, as the columns m0, m1 …"""
+    """Return the query for aggregates of every group, as the columns m0, m1 …"""
     groups = [_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     columns = [*groups, *(_alias(tree, f"m{at}") for at, tree in enumerate(totals))]
     query = _select(columns, relation, where=plan.where, group=len(groups))
@@ -85,7 +88,7 @@ def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp
 def people_query(
     plan: QueryPlan, relation: exp.Expression, shown: Sequence[str], condition: exp.Expression, limit: int
 ) -> exp.Select:
-    """Records that meet the WHERE and the condition, identical ones grouped."""
+    """Return the query for records that meet the WHERE and the condition, identical ones grouped."""
     columns = [_alias(column_tree(name), name) for name in shown]
     where = conjunction(tree for tree in (plan.where, condition) if tree is not None)
     query = _select([*columns, _alias(_count_star(), PEOPLE)], relation, where=where, group=len(columns))
@@ -99,9 +102,9 @@ def people_query(
 def held_values_query(
     plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
-    """Return the values of an expression that one individual holds alone, or those that several share.
+    """Return the query for the values of an expression that one individual holds alone, or that several share.
 
-    Only those who meet the WHERE and ``within`` count.
+    Only individuals who meet the WHERE and ``within`` count.
     """
     where = conjunction(part for part in (plan.where, within) if part is not None)
     query = _select([_alias(tree.copy(), "value")], relation, where=where, group=1)
@@ -143,13 +146,13 @@ def _histogram(
     return _select([*columns, _alias(_count_star(), PEOPLE)], relation, where=where, group=len(columns))
 
 
-# ---------------------------------------------------------------- what can be told by few values
+# ---------------------------------------------------------------- arguments reduced to a few values
 
 
 def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
     """Return the measures that read an argument, if all of them read it through the same kind of few values.
 
-    Then the profile keeps just these: the values around each order statistic (C3), or one flag (C4).
+    Then the profile keeps only these values: those around each order statistic (C3), or one flag (C4).
     """
     readers = [each for each in plan.measures if isinstance(each, ArgumentMeasure) and each.position == position]
     reducible = [reader for reader in readers if isinstance(reader, Reducible)]
@@ -162,7 +165,7 @@ def _dropped(plan: QueryPlan) -> set[str]:
 
 
 def _reduce(plan: QueryPlan, query: exp.Select, position: int) -> tuple[exp.Select, dict[str, exp.Expression]]:
-    """The query with what the reduction of one argument needs, and the columns that take the argument's place."""
+    """Return the query with what the reduction of one argument needs, and the columns that replace the argument."""
     readers = _find_reducible(plan, position)
     if not readers:
         return query, {}
@@ -191,7 +194,7 @@ def _select(
     where: exp.Expression | None = None,
     group: int = 0,
 ) -> exp.Select:
-    """SELECT columns FROM source [WHERE …] [GROUP BY 1 … group]: the group columns come first, by position."""
+    """Return SELECT columns FROM source [WHERE …] [GROUP BY 1 … group]: the group columns come first, by position."""
     query = exp.select(*columns, copy=False).from_(source.copy(), copy=False)
     if where is not None:
         query = query.where(where.copy(), copy=False)

@@ -1,1 +1,1 @@
-"""Individuals with many rows: the profile query over individuals, and what it gives."""
+"""Individuals with many rows: the profile query over individuals, and the contributions read from it."""

@@ -1,4 +1,4 @@
-"""Leaving an individual out removes all their rows: contributions of whole individuals (S1–S5, C1–C4, C9).
+"""Measure the contributions of whole individuals: leaving one out removes all their rows (S1–S5, C1–C4, C9).
 
 Reads the unit profile: one row per distinct list of entries, an entry being all that an individual contributes to one
 group. An individual may move several groups at once, so the contribution is kept as a sparse vector.
@@ -49,7 +49,7 @@ Around = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 class UnitProfile:
     """Distinct individuals: row r owns entries ``starts[r]:starts[r + 1]``; an entry has a group and its fields.
 
-    A field v… holds numbers of ``values``: the values around a quantile and how often the individual has each.
+    A field v… holds indices into ``values``: the values around a quantile and how often the individual has each.
     """
 
     layout: Layout
@@ -62,7 +62,7 @@ class UnitProfile:
     values: Mapping[str, tuple[Values, ...]]
     attributes: Mapping[str, NDArray[np.generic]]
     identities: pa.Table
-    undeclared: int  # rows that meet the WHERE and stand in no declared group (C7)
+    undeclared: int  # rows that meet the WHERE and are in no declared group (C7)
 
     @property
     def plan(self) -> QueryPlan:
@@ -73,15 +73,12 @@ class UnitProfile:
         return len(self.keys) * len(self.plan.measures)
 
     def identity(self, row: int) -> dict[str, int | str]:
-        """What tells this row's individuals from others, in the columns of the profile query."""
+        """Return what distinguishes this row's individuals from others, in the columns of the profile query."""
         found = self.identities.slice(row, 1).to_pylist()[0]
         return {name: value if isinstance(value, str) else int(value) for name, value in found.items()}
 
     def __repr__(self) -> str:
         return "UnitProfile(redacted)"
-
-
-# ---------------------------------------------------------------- reading the profile
 
 
 def measure_unit_profile(
@@ -124,7 +121,7 @@ def measure_unit_profile(
 
 
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
-    """Per group: the values around a quantile, and how many stand at each, those beyond the border at the border.
+    """Return, per group, the values around a quantile and how many are at each; what lies beyond counts at the border.
 
     Nothing where these are too many for columns. Where a group has none, one value that nobody has.
     """
@@ -145,7 +142,7 @@ def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
 
 
 def _require_unchanged(layout: Layout, around: Mapping[str, Around], table: pa.Table, people: IntArray) -> None:
-    """What individuals have at the values around a quantile adds up to what was found there before."""
+    """Refuse data that changed meanwhile: counts around a quantile must add up to what was found before."""
     for field in find_near(layout):
         for group, (_, times) in enumerate(around[field.name]):
             for column, expected in zip(layout.columns(field, group), times, strict=True):
@@ -156,7 +153,7 @@ def _require_unchanged(layout: Layout, around: Mapping[str, Around], table: pa.T
 def _gather_entries(
     layout: Layout, table: pa.Table, inside: NDArray[np.bool_]
 ) -> tuple[IntArray, IntArray, Columns, dict[str, Lists]]:
-    """The fields of all groups, one group after the other, and then by individual; and those that were counted."""
+    """Return the fields of all groups, ordered by individual and then by group; and those counted in columns."""
     import pyarrow as pa
 
     groups = count_groups(layout.plan)
@@ -178,7 +175,7 @@ def _gather_entries(
 
 
 def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
-    """How often each value around a quantile was counted, as lists of values; one group after the other."""
+    """Return how often each value around a quantile was counted, as lists of values; one group after the other."""
     codes: list[IntArray] = []
     lists: list[Values] = []
     for group, near in enumerate(layout.near[field.name]):
@@ -190,7 +187,7 @@ def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
 
 
 def _split_entries(plan: QueryPlan, texts: pa.ChunkedArray) -> tuple[IntArray, IntArray, Columns]:
-    """``group:field:…;…`` of every individual as columns: whose entry it is, its group, its fields."""
+    """Split ``group:field:…;…`` of every individual into columns: the entry's owner, its group, its fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -218,7 +215,7 @@ def _read_numbers(column: pa.ChunkedArray | pa.Array) -> Whole:
 
 
 def _read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
-    """Each entry's number among the distinct lists, and these."""
+    """Return each entry's index among the distinct lists, and these lists."""
     import pyarrow as pa
 
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
@@ -230,7 +227,7 @@ def _read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
 
 
 def _read_values(text: str) -> Values:
-    """``valuextimes,…``; empty for an individual with nothing but NULL."""
+    """Read ``valuextimes,…``; empty for an individual with nothing but NULL."""
     pairs = (item.split("x") for item in text.split(",") if item)
     return tuple((int(value), int(times)) for value, times in pairs)
 
@@ -241,11 +238,8 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
     return np.asarray(column.fill_null(False).to_numpy(), dtype=np.bool_)
 
 
-# ---------------------------------------------------------------- contributions
-
-
 def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contributions:
-    """Every individual's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
+    """Return every individual's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
     plan = profile.plan
     counted = int(profile.people.sum())
     weights = plan.weights(norm)

@@ -1,8 +1,8 @@
-"""The unit profile query: individuals grouped by all they contribute, for any engine to transpile (C1–C4, C9).
+"""Write the unit profile query: individuals grouped by all they contribute, for any engine to transpile (C1–C4, C9).
 
 What an individual contributes to one declared group is an entry, a few fields. Without GROUP BY, and with few groups,
-an individual is one row of fields; otherwise their entries stand in one text, ``group:field:field;…``. What comes back
-is distinct rows or texts and counts, never people. Never opens a connection.
+an individual is one row of fields; otherwise their entries stand in one text, ``group:field:field;…``. The query
+returns distinct rows or texts and counts, never people. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from dosimeter.sql import alias, as_text, column_tree, concatenated, conjunction
 PEOPLE = "people"
 ENTRIES = "entries"
 UNDECLARED = "undeclared"
-MOST_COLUMNS = 64  # of a row of fields for all groups; more of them become slower than a text
+MOST_COLUMNS = 64  # in one row for all groups; with more, a text is faster
 
-Near = Mapping[str, tuple[tuple[int, ...], ...]]  # of a field v…: the values around its quantile, in each group
+Near = Mapping[str, tuple[tuple[int, ...], ...]]  # for each field v…: the values around its quantile, in each group
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Layout:
-    """How what an individual contributes stands in a row of the profile: wide, in columns, or as one text.
+    """How an individual's contribution is written in a row of the profile: wide, in columns, or as one text.
 
     ``near``: the fields v… whose values are few enough to be counted in columns of their own. These values come from
     the data: a layout is as private as its profile.
@@ -46,24 +46,27 @@ class Layout:
     plan: QueryPlan
     wide: bool
     near: Near
-    all_declared: bool = False  # no row stands in a group that nobody declared, so that none need be tested
+    all_declared: bool = False  # no row is in a group that nobody declared, so no row need be tested
 
     def identity_columns(self) -> list[str]:
-        """The columns of the profile that say what an individual contributes."""
+        """Return the columns of the profile that say what an individual contributes."""
         if not self.wide:
             return [ENTRIES]
         groups, fields = range(count_groups(self.plan)), unit_fields(self.plan)
         return [column for group in groups for field in fields for column in self.columns(field, group)]
 
     def columns(self, field: UnitField, group: int) -> list[str]:
-        """Those of one field in one group of a wide row."""
+        """Return the columns of one field in one group of a wide row."""
         name = field.name
         names = [f"{name}_{at}" for at in range(len(self.near[name][group]))] if name in self.near else [name]
         return [f"{each}_{group}" for each in names] if self.plan.groups else names
 
 
 def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layout:
-    """Wide where the columns are few; without GROUP BY always, with a text for each field that has no columns."""
+    """Choose the layout: wide where the columns are few, otherwise a text; without GROUP BY always wide.
+
+    Without GROUP BY, a field that has no columns is a text of its own.
+    """
     kept: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, values in near.items():
         if sum(len(group) for each in (*kept.values(), values) for group in each) <= MOST_COLUMNS:
@@ -78,7 +81,7 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
 
 
 def find_countable(plan: QueryPlan) -> list[NearValues]:
-    """The fields that may be counted in columns, if the values around their quantiles turn out to be few."""
+    """Return the fields that may be counted in columns, if the values around their quantiles turn out to be few."""
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
     listed = any(isinstance(field, Joined) and not isinstance(field, NearValues) for field in fields)
@@ -90,9 +93,10 @@ def find_countable(plan: QueryPlan) -> list[NearValues]:
 def unit_profile_query(
     layout: Layout, relation: exp.Expression, attributes: Mapping[str, exp.Expression] | None = None
 ) -> exp.Select:
-    """Distinct contributions of whole individuals (``identity_columns``) and how many have each.
+    """Return the query for distinct contributions of whole individuals (``identity_columns``) and how many have each.
 
-    With attributes (FILTER flags, ``--by``) everybody is profiled; who is outside the WHERE has NULL in all of these.
+    With attributes (FILTER flags, ``--by``) everybody is profiled; whoever is outside the WHERE has NULL in all of
+    these.
     """
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
@@ -106,14 +110,17 @@ def unit_profile_query(
 
 
 def units_query(layout: Layout, relation: exp.Expression, identity: Mapping[str, int | str], limit: int) -> exp.Select:
-    """Some of the individuals who contribute exactly this. Only for a controller who reveals them."""
+    """Return the query for some of the individuals who contribute exactly this.
+
+    Only for a controller who reveals them.
+    """
     same = conjunction(exp.EQ(this=exp.column(name), expression=literal(value)) for name, value in identity.items())
     chosen = exp.select(exp.column(UNIT)).from_(_per_unit(layout, relation).subquery("per_unit")).where(same)
     return chosen.order_by(exp.column(UNIT)).limit(limit)
 
 
 def unit_fields(plan: QueryPlan) -> list[UnitField]:
-    """The fields of an entry: rows if they are counted, then per argument what its measures need.
+    """Return the fields of an entry: rows if they are counted, then per argument what its measures need.
 
     n: how many are not NULL; t: their total; s: Σ(2a − (L + U)); q: the sum of its squares; d: values only they hold;
     v…_j: the values around the j-th quantile asked of the argument.
@@ -126,7 +133,7 @@ def unit_fields(plan: QueryPlan) -> list[UnitField]:
 
 
 def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
-    """One row per individual with rows that meet the WHERE and stand in a declared group."""
+    """Return the query for one row per individual with rows that meet the WHERE and are in a declared group."""
     if not layout.plan.groups:
         return _per_entry(layout, relation)
     if layout.wide:
@@ -143,9 +150,9 @@ def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
-    """One pass: every field once for each group, over the rows of that group.
+    """Return the query that computes, in one pass, every field once for each group, over the rows of that group.
 
-    The group's own values are compared, not its number: PostgreSQL would work the number out for every field.
+    The group's own values are compared, not its number: PostgreSQL would compute the number again for every field.
     """
     plan = layout.plan
     columns: list[exp.Expression] = [exp.column(UNIT)]
@@ -165,7 +172,7 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
-    """Entries with the values around quantiles at hand. Who has NULL alone moves no quantile."""
+    """Join the values around quantiles to the entries. Whoever has only NULL moves no quantile and is left out."""
     plan, near = layout.plan, find_near(layout)
     for field in near:
         places = [layout.columns(field, group) for group in range(count_groups(plan))]
@@ -184,7 +191,10 @@ def find_near(layout: Layout) -> list[NearValues]:
 
 
 def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
-    """One row per individual (and declared group) with the entry's fields; values and lonely ones are joined on."""
+    """Return the query for one row per individual (and declared group) with the entry's fields.
+
+    Fields that need a query of their own (listed values, values that only one individual has) are joined.
+    """
     plan = layout.plan
     rows, fields = unit_rows(plan, relation), unit_fields(plan)
     if len(fields) == 1 and isinstance(fields[0], NearValues) and not layout.near:
@@ -210,7 +220,7 @@ def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
-    """Join what a query of its own finds of each entry."""
+    """Join the result of a field's own query to each entry."""
     table = f"t_{field.name}"
     found = exp.Coalesce(this=exp.column(field.name, table=table), expressions=[field.nothing()])
     on = same_keys(rows.keys, "base", table)
@@ -218,7 +228,7 @@ def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
 
 
 def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group: int) -> list[exp.Expression]:
-    """What stands in the columns of a field, from the values of its argument, or from what is there in every row."""
+    """Return what stands in the columns of a field, computed from the values of its argument or by counting rows."""
     match field:
         case Tally():
             return [field.tree(value, layout.plan.schema.max_rows_per_unit)]
@@ -229,11 +239,11 @@ def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group:
             raise TypeError(f"{type(field).__name__} is joined, not aggregated")
 
 
-# ---------------------------------------------------------------- who is in no declared group
+# ---------------------------------------------------------------- rows in no declared group
 
 
 def undeclared_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
-    """Return the query for how many of the rows that meet the WHERE stand in groups that nobody declared (C7).
+    """Return the query for how many of the rows that meet the WHERE are in groups that nobody declared (C7).
 
     None where there are no groups.
     """
@@ -256,7 +266,7 @@ def _with_attributes(
     names: list[str],
     attributes: Mapping[str, exp.Expression],
 ) -> exp.Subquery:
-    """Everybody with their attributes, and what they contribute where they contribute anything.
+    """Return everybody with their attributes, and what they contribute where they contribute anything.
 
     A FILTER holds for an individual when it holds for one of their rows; a ``--by`` column has its value when all
     their rows agree, and none otherwise.

@@ -1,4 +1,4 @@
-"""The rows a unit profile is made of: whose they are, their group, the arguments. Trees for any engine to transpile.
+"""Select the rows a unit profile is made of: their unit, their group, the arguments. Trees for any engine to transpile.
 
 Never opens a connection.
 """
@@ -17,7 +17,7 @@ from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_there, 
 
 UNIT = "unit"
 GROUP = "grp"
-BY = "by"  # the attribute that is a column's value; every other one is a FILTER's condition
+BY = "by"  # this attribute is a column's value; every other one is a FILTER's condition
 
 
 def count_groups(plan: QueryPlan) -> int:
@@ -25,7 +25,7 @@ def count_groups(plan: QueryPlan) -> int:
 
 
 def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
-    """The rows that meet the WHERE and stand in a declared group: unit, group number, arguments."""
+    """Return the rows that meet the WHERE and are in a declared group: unit, group number, arguments."""
     tests = list(more)
     if plan.groups:
         query = all_rows(plan, relation, alias(group_number(plan.groups), GROUP))
@@ -39,14 +39,14 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
 
 
 def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression) -> exp.Select:
-    """The rows that meet the WHERE: unit, what tells the group, arguments."""
+    """Return the rows that meet the WHERE: unit, the columns that give the group, arguments."""
     arguments = [alias(argument.column(), f"a{at}") for at, argument in enumerate(plan.arguments)]
     query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(relation.copy())
     return query if plan.where is None else query.where(plan.where.copy())
 
 
 def group_number(groups: tuple[Group, ...]) -> exp.Expression:
-    """The position of a row's group among the declared ones, or NULL for a group nobody declared (C7)."""
+    """Return the position of a row's group among the declared ones, or NULL for a group nobody declared (C7)."""
     number: exp.Expression | None = None
     for group in groups:
         assert group.values is not None
@@ -61,7 +61,7 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
 
 
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    """CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers."""
+    """Return CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers."""
     if _are_consecutive(values):
         inside = exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
         shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(values[0])))
@@ -83,7 +83,7 @@ def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
 
 
 def literal(value: Scalar) -> exp.Expression:
-    """A declared value as SQL."""
+    """Return a declared value as SQL."""
     if isinstance(value, bool):
         return exp.Boolean(this=value)
     if isinstance(value, str):
@@ -103,7 +103,7 @@ def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Express
 
 
 def unit_rows(plan: QueryPlan, relation: exp.Expression) -> UnitRows:
-    """The rows that meet the WHERE and stand in a declared group, as a measure may ask for them."""
+    """Return the rows that meet the WHERE and are in a declared group, as a measure may ask for them."""
 
     def select(*tests: exp.Expression) -> exp.Select:
         return declared_rows(plan, relation, *tests)

@@ -1,4 +1,4 @@
-"""What every way to an ε knows about itself."""
+"""The interface of every way to an ε, and the values that the ways share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What the account grants: a charge, and whether an answer follows; for a denial why, which the controller sees."""
+    """The account's decision: a charge, and for a denial its reason, which the controller sees."""
 
     charge: Charge
     reason: DenialReason | None = None
@@ -40,7 +40,7 @@ Grant = Callable[["Books"], Granted]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a request keeps of its way, in the ledger."""
+    """What the ledger records about the way of a request."""
 
     preference: str | None = None
     tau: Decimal | None = None
@@ -50,7 +50,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a release is about, as far as SQL, schema and options decide it."""
+    """A release as far as SQL, schema and options decide it, for a way to check."""
 
     plan: QueryPlan
     look: Look
@@ -60,7 +60,7 @@ class Subject:
 
 
 class Way(ABC):
-    """How ε is set. ``algorithm`` is what JSON and the ledger call it."""
+    """A way to set ε. ``algorithm`` is its name in JSON and in the ledger."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class Way(ABC):
 
     @property
     def epsilon_svt(self) -> Decimal:
-        """Return what finding ε costs beside the answer."""
+        """Return what finding ε costs besides the answer."""
         return Decimal(0)
 
     @property
@@ -86,15 +86,15 @@ class Way(ABC):
 
     @abstractmethod
     def rehearsed(self, candidates: Collection[float]) -> set[float]:
-        """Return the ε's that have to work for every other one to work."""
+        """Return the ε's to rehearse: where these work, all others do."""
 
     @abstractmethod
     def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
-        """Return what of this way makes two requests different. A change here makes every ledger charge anew."""
+        """Return what of this way makes two requests different. A change here makes every ledger charge again."""
 
     @abstractmethod
     def record(self) -> Recorded:
-        """Return what the request's record says of this way."""
+        """Return what the request's record says about this way."""
 
     @abstractmethod
     def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:

@@ -41,7 +41,7 @@ class Found(Way):
 
     @property
     def can_be_told_apart(self) -> bool:
-        return self.preference.function is None  # callables all look the same in writing
+        return self.preference.function is None  # the texts of two callables can be the same
 
     def check(self, subject: Subject) -> None:
         if self.chosen is not None and self.chosen not in subject.candidates:

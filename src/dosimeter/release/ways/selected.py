@@ -73,7 +73,7 @@ class Selected(Way):
         if subject.look.indicator != "bound":
             raise OptionError("--svt tests the variance of the paper's bound. Leave --indicator out.")
         groups = 1 if plan.group_keys is None else len(plan.group_keys)
-        SelectionProblem(  # on a table whose people move nothing
+        SelectionProblem(  # checks its arguments, on a table whose people move nothing
             n=subject.n,
             k=groups * len(plan.measures),
             sensitivity=plan.sensitivity(mechanism.norm),
@@ -121,7 +121,7 @@ class Selected(Way):
         """Return the noisy test's input.
 
         V2 needs each PIS to follow from the individual's own rows to the bit, so these come from the contributions row
-        by row: merging values that differ by rounding would look at other people's.
+        by row: merging values that differ by rounding would let other people's values in.
         """
         return SelectionProblem(
             n=prepared.n,

@@ -1,4 +1,4 @@
-"""The paper again: its example, tables and figures, computed by this package and laid beside what its authors found.
+"""The paper again: its example, tables and figures, computed by this package and compared with the authors' results.
 
 "Within-Dataset Disclosure Risk for Differential Privacy" (Zhu and Castro Fernandez). Nothing here backs a release:
 where the authors' conventions differ from sound practice they are followed on purpose, and labelled.
@@ -9,6 +9,6 @@ where the authors' conventions differ from sound practice they are followed on p
     thresholds          ε found for each ratio           (find-ε-from-RDR)
     variance            ε found for each variance        (find-and-release-ε-from-RDR)
     scalability         running times
-    differences         where paper, code and sound practice part, each with a demonstration
+    differences         where paper, code and sound practice differ, each with a demonstration
     figures, report     pictures, and one page with everything
 """

@@ -2,7 +2,7 @@
 
 Takes a query and two tables that differ by one person; finds ε in each by algorithm 1, draws releases at that ε from
 ``dosimeter.release``, and counts how often a simple test says "the person is there". (ε, 0)-DP would bound the ratio
-of the two frequencies by e^ε. The claimed ratio is a lower confidence bound, so that luck does not make the point.
+of the two frequencies by e^ε. The ratio claimed is a lower confidence bound, so that it does not rest on luck.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Attack:
 
     @property
     def allowed(self) -> float:
-        """The most that DP at the larger of the two chosen ε's would allow."""
+        """Return the largest ratio that DP at the larger of the two chosen ε's would allow."""
         return math.exp(max(self.present.epsilon, self.absent.epsilon))
 
     @property
@@ -76,13 +76,13 @@ def _round(ratio: float) -> str:
 
 
 def attack_count(releases: int = RELEASES) -> Attack:
-    """COUNT with one match against none, among a thousand."""
+    """Attack a COUNT that matches one of a thousand people, against none."""
     present, absent = [1] + [0] * 999, [0] * 999
     return _attack("SELECT COUNT(*) FROM people WHERE v = 1", "|answer| ≥ 2", (present, absent), (0, 1), 1, 2, releases)
 
 
 def attack_sum(releases: int = RELEASES) -> Attack:
-    """SUM over people who hold 0 … 1000, with and without one who holds 100,000."""
+    """Attack a SUM over people who hold 0 … 1000, with and without one person who holds 100,000."""
     absent = list(range(1001))
     total = sum(absent)
     return _attack(
@@ -105,7 +105,7 @@ def _attack(
     reach: int,
     releases: int,
 ) -> Attack:
-    """The test is: the answer lies at least ``reach`` away from what it is without the person."""
+    """Run one attack. Its test: the answer lies at least ``reach`` away from what it is without the person."""
     people = max(map(len, tables))
     absent_total = sum(tables[1])
     sides, chances = [], []
@@ -134,13 +134,13 @@ def _find_epsilon(query: str, values: list[int], bounds: tuple[int, int], people
 
 
 def _chance_beyond(reach: int, shift: int, scale: float) -> float:
-    """P(|shift + Z| ≥ reach) for integer Laplace noise Z and 0 ≤ shift < reach."""
+    """Return P(|shift + Z| ≥ reach) for integer Laplace noise Z and 0 ≤ shift < reach."""
     decay = math.exp(-1.0 / scale)
     return (decay ** (reach - shift) + decay ** (reach + shift)) / (1.0 + decay)
 
 
 def _clopper_pearson(trials: int) -> tuple[Callable[[int], float], Callable[[int], float]]:
-    """One-sided bounds on a chance, each right with 99.9 % confidence."""
+    """Return a lower and an upper one-sided bound on a probability, each right with 99.9 % confidence."""
     from scipy.special import betaincinv
 
     alpha = 1.0 - CONFIDENCE

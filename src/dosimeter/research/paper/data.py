@@ -1,4 +1,4 @@
-"""Where the Adult table comes from: the UCI archive's two files, fetched and checked, or a CSV with the same columns.
+"""The Adult table: the UCI archive's two files, fetched and checked, or a CSV with the same columns.
 
 Gives an Arrow table with the column names the paper's authors used. The data set (Becker and Kohavi, 1996) is public
 and licensed CC BY 4.0; it is not part of this package.
@@ -35,7 +35,7 @@ _TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """One file of the archive, as it has been since 1996."""
+    """One file of the archive, unchanged since 1996."""
 
     name: str
     size: int
@@ -59,7 +59,7 @@ class Fetched:
 
 
 def default_folder() -> Path:
-    """The user's cache: ``$XDG_CACHE_HOME/dosimeter/adult``, or below ``~/.cache``."""
+    """Return the folder in the user's cache: ``$XDG_CACHE_HOME/dosimeter/adult``, or below ``~/.cache``."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "dosimeter" / "adult"
 
@@ -68,7 +68,7 @@ def default_folder() -> Path:
 
 
 def fetch_adult(folder: Path, *, source: str = ARCHIVE, files: Sequence[ArchiveFile] = ARCHIVE_FILES) -> list[Fetched]:
-    """Both files, in ``folder``. What is there and right is kept; what does not match its checksum is refused."""
+    """Fetch both files into ``folder``. Files that are already right are kept; a wrong checksum is refused."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,7 +105,7 @@ def _read_address(address: str, wanted: ArchiveFile) -> bytes:
         raise OptionError("--from must start with https://, http:// or file://.")
     try:
         with urlopen(address, timeout=_TIMEOUT) as reply:
-            content: bytes = reply.read(wanted.size + 1)  # a longer file is a wrong one, and is not read to its end
+            content: bytes = reply.read(wanted.size + 1)  # a file that is longer is wrong, and is not read to its end
             return content
     except HTTPError as error:
         reason = f"the server answered {error.code}"
@@ -128,10 +128,10 @@ def _digest(content: bytes) -> str:
 
 
 def load_adult(data: Path | None = None, *, split: Split = "train") -> pa.Table:
-    """The table: from the cache, from a folder with the archive's files, or from one file of either kind.
+    """Read the table from the cache, from a folder with the archive's files, or from one file of either kind.
 
     ``split``: the training file alone, as the authors ran it, or with the test file, as the paper's text has it.
-    A single CSV is taken as it is.
+    A single CSV is read as it is.
     """
     folder = default_folder() if data is None else data
     if folder.is_file():
@@ -166,7 +166,10 @@ def _read_files(paths: Sequence[Path]) -> pa.Table:
 
 
 def _read_rows(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
-    """The cells in the order of COLUMNS. A file whose first cell is a number has no header, as in the archive."""
+    """Yield the cells of each row in the order of COLUMNS.
+
+    A file whose first cell is a number has no header, as in the archive.
+    """
     reader = csv.reader(lines, skipinitialspace=True)
     order: list[int] | None = None
     for row in reader:
@@ -201,7 +204,7 @@ def _whole_numbers(name: str, cells: Sequence[str]) -> list[int]:
 
 
 def adult_schema(individuals: int) -> Schema:
-    """What a controller could declare of Adult without looking at the records: the archive's own description.
+    """Return the facts that a controller could declare of Adult by the archive's description, without the records.
 
     The description lists the categories. It gives no bounds: these are the survey's own limits and top codes.
     """

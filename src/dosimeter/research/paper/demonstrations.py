@@ -1,4 +1,4 @@
-"""Small computations that show where the paper, its authors' code and sound practice part. None needs the Adult data.
+"""Small computations that show where the paper, its authors' code and sound practice differ. None needs the Adult data.
 
 Each gives a Demonstration: the numbers, and a sentence that quotes them. ``differences`` says what each one is about.
 """
@@ -21,19 +21,19 @@ from dosimeter.risk import paper_candidates
 from dosimeter.show import format_percent
 
 LAPLACE = Laplace()
-ADULT_ROWS, Q1_MATCHES = 32_561, 19  # all that Q1 knows of Adult's training split
+ADULT_ROWS, Q1_MATCHES = 32_561, 19  # all that a demonstration on Q1 needs to know about Adult's training split
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What came out. ``numbers`` are plain, for tests and JSON; ``words`` say the same."""
+    """The result of a demonstration. ``numbers`` are plain values, for tests and JSON; ``words`` say the same."""
 
     numbers: Mapping[str, float | None]
     words: str
 
 
 def _open(values: Sequence[int], *, bounds: tuple[int, int], slots: int | None = None) -> Dataset:
-    """A table ``people`` with one number each."""
+    """Open a table ``people`` with one number for each person."""
     import pyarrow as pa
 
     facts = {"v": {"type": "integer", "bounds": list(bounds)}}
@@ -44,7 +44,7 @@ def _open(values: Sequence[int], *, bounds: tuple[int, int], slots: int | None =
 def _count_problem(
     n: int, matches: int, *, threshold: float, mechanism: Mechanism = LAPLACE, candidates: Sequence[float] | None = None
 ) -> SelectionProblem:
-    """Find-and-release for one COUNT, ε_svt = 1."""
+    """Return the find-and-release problem of one COUNT, with ε_svt = 1."""
     return SelectionProblem(
         n=n,
         k=1,
@@ -62,7 +62,7 @@ def _count_problem(
 
 
 def show_bound_and_exact() -> Demonstration:
-    """R7: one COUNT, the same words, two indicators."""
+    """Compare the largest ε for one COUNT and one preference by the two indicators (R7)."""
     with _open([0] * 99 + [1], bounds=(0, 1)) as dataset:
         sql = "SELECT COUNT(*) FROM people WHERE v = 1"
         bound = dataset.risk(sql).find("ratio:0.95")
@@ -75,7 +75,7 @@ def show_bound_and_exact() -> Demonstration:
 
 
 def show_raw_variance() -> Demonstration:
-    """R8: Var(RDR) under Laplace at the largest and at the smallest candidate."""
+    """Compare Var(RDR) under Laplace noise at the largest and at the smallest candidate (R8)."""
     with _open(range(100), bounds=(0, 99)) as dataset:
         risk = dataset.risk("SELECT SUM(v) FROM people")
         widest, narrowest = (risk.candidate(epsilon).rdr.variance for epsilon in (10.0, 0.001))
@@ -88,7 +88,7 @@ def show_raw_variance() -> Demonstration:
 
 
 def show_classic_gaussian() -> Demonstration:
-    """M2: what δ the classic σ really gives at ε = 10, by the exact formula for continuous Gaussian noise."""
+    """Compute which δ the classic σ really gives at ε = 10 (M2), by the exact formula for continuous Gaussian noise."""
     epsilon, delta = 10.0, 1e-6
     sigma = ClassicGaussian(delta).scale(1.0, epsilon)
     needed = Gaussian(delta).scale(1.0, epsilon)
@@ -101,7 +101,7 @@ def show_classic_gaussian() -> Demonstration:
 
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
-    """The smallest δ of continuous Gaussian noise with Δ = 1 (Balle and Wang, 2018)."""
+    """Return the smallest δ of continuous Gaussian noise with Δ = 1 (Balle and Wang, 2018)."""
 
     def normal_below(point: float) -> float:
         return 0.5 * math.erfc(-point / math.sqrt(2.0))
@@ -114,7 +114,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 
 
 def show_groups_widen() -> Demonstration:
-    """R10: the largest ε for a ratio of 0.95, by the number of groups."""
+    """Find the largest ε for a ratio of 0.95, by the number of groups (R10)."""
     import pyarrow as pa
 
     found: dict[int, float | None] = {}
@@ -134,7 +134,7 @@ def show_groups_widen() -> Demonstration:
 
 
 def show_observed_groups() -> Demonstration:
-    """C8: the number of rows of the answer with and without the only person of a group."""
+    """Count the rows of an answer with and without the only person of a group (C8)."""
     import pyarrow as pa
 
     rows = []
@@ -149,7 +149,7 @@ def show_observed_groups() -> Demonstration:
 
 
 def show_bounds_from_data() -> Demonstration:
-    """Δ read off the data, with and without one person."""
+    """Compute Δ read off the data, with and without one person."""
     import pyarrow as pa
 
     found = []
@@ -164,7 +164,7 @@ def show_bounds_from_data() -> Demonstration:
 
 
 def show_average_sensitivity() -> Demonstration:
-    """AVG under a WHERE: the largest PIS over Δ = (max − min)/n over all rows."""
+    """Compare the largest PIS of an AVG under a WHERE with Δ = (max − min)/n over all rows."""
     import pyarrow as pa
 
     facts = {"v": {"type": "integer", "bounds": [1, 99]}, "w": {"type": "integer", "bounds": [0, 1]}}
@@ -185,7 +185,7 @@ def show_average_sensitivity() -> Demonstration:
 
 
 def show_average_spent_twice() -> Demonstration:
-    """What two measures at ε each cost together, and two that share it."""
+    """Compute what two measures cost together: at ε each, and sharing one ε."""
     epsilon = 0.5
     alone = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon).certified
     shared = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon, shares=2).certified
@@ -200,7 +200,7 @@ def show_average_spent_twice() -> Demonstration:
 
 
 def show_threshold_factor() -> Demonstration:
-    """10e-5 is 10⁻⁴. What the ten makes of Q1's outcome."""
+    """Show what writing 10e-5, which is 10⁻⁴, for 10⁻⁵ does to the outcome of Q1."""
     written, meant = float("10e-5"), 1e-5
     outcomes = [outcome_distribution(_adult_count(tau), method="paper") for tau in (meant, written)]
     shares = [_chance_of_large(outcome.probabilities) for outcome in outcomes]
@@ -220,13 +220,13 @@ def _adult_count(threshold: float, mechanism: Mechanism = LAPLACE) -> SelectionP
 
 
 def show_data_normalisation() -> Demonstration:
-    """How far Var(RDR/max RDR) moves when one person leaves, against the 1/n that the noise is made for."""
+    """Show how far Var(RDR/max RDR) moves when one person leaves, against the 1/n that the noise is made for."""
     epsilon, sensitivity, values = 10.0, 1000.0, [0.0] * 500 + [100.0] * 500
     noise = sensitivity / epsilon
     moved = []
     for data_dependent in (True, False):
         spreads = []
-        for people in ([*values, 1000.0], [*values, 0.0]):  # the slot stays, empty
+        for people in ([*values, 1000.0], [*values, 0.0]):  # the person's slot stays, empty
             rdr = np.array(people) + noise
             spreads.append(float(np.var(rdr / (rdr.max() if data_dependent else sensitivity + noise))))
         moved.append(abs(spreads[0] - spreads[1]))
@@ -239,7 +239,7 @@ def show_data_normalisation() -> Demonstration:
 
 
 def show_non_additive() -> Demonstration:
-    """V2: MEDIAN and COUNT(DISTINCT) move q_svt by more than 1/n when one person leaves."""
+    """Show that MEDIAN and COUNT(DISTINCT) move q_svt by more than 1/n when one person leaves (V2)."""
     median = []
     for zeros in (501, 500):
         with _open([0] * zeros + [1] * 500, bounds=(0, 1), slots=1001) as dataset:
@@ -267,7 +267,7 @@ def _variance(values: np.ndarray, counts: np.ndarray) -> float:
 
 
 def show_violations() -> Demonstration:
-    """V5: how many of the released ε's violate the preference, exactly, on Q1 with ε_svt = 1 and τ = 10⁻⁵."""
+    """Compute the exact share of released ε's that violate the preference (V5), on Q1 with ε_svt = 1 and τ = 10⁻⁵."""
     gaussian = Gaussian(1.0 / ADULT_ROWS**2)
     shares: dict[str, float] = {}
     for name, mechanism in (("laplace", LAPLACE), ("gaussian", gaussian)):
@@ -283,7 +283,7 @@ def show_violations() -> Demonstration:
 
 
 def show_reruns() -> Demonstration:
-    """Rerunning the noisy test and keeping the ε one likes: what it costs, and what it keeps."""
+    """Show what rerunning the noisy test and keeping the preferred ε costs, and how often it gives a large ε."""
     runs = 50
     problem = _adult_count(1e-5)
     outcome = outcome_distribution(problem, method="paper")
@@ -298,7 +298,7 @@ def show_reruns() -> Demonstration:
 
 
 def show_uncharged_denials() -> Demonstration:
-    """O1: how much better than at first one tells two neighbours apart after many denials that cost nothing."""
+    """Show how much better two neighbours can be told apart after many denials that cost nothing (O1)."""
     n, asked = 20, 50
     threshold = float(svt_sensitivity(n)) / 2
     problems = [_count_problem(n, matches, threshold=threshold, candidates=(10.0,)) for matches in (1, 0)]
@@ -313,7 +313,7 @@ def show_uncharged_denials() -> Demonstration:
 
 
 def show_doubling() -> Demonstration:
-    """O2: the longest possible row of answers under the paper's rule, and the same preference asked twice."""
+    """Find the longest possible series of answers under the paper's rule, and ask the same preference twice (O2)."""
     candidates = paper_candidates()
     reading = Reading(delta_total=Decimal(1))
     readings: list[Decimal] = []
@@ -338,7 +338,7 @@ def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ..
 
 
 def _largest_meeting(candidates: Sequence[float], ratio: float) -> float | None:
-    """One COUNT with somebody in and somebody out: the ratio is 1/(1 + ε) (R10)."""
+    """Return the largest candidate that meets a ratio for one COUNT, matching some people only: 1/(1 + ε) (R10)."""
     return max((epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio), default=None)
 
 
@@ -346,7 +346,7 @@ def _largest_meeting(candidates: Sequence[float], ratio: float) -> float | None:
 
 
 def show_candidates() -> Demonstration:
-    """F3: the paper's list as printed, and the one that has 37 values."""
+    """Compare the paper's list of candidates as printed with the one that has 37 values (F3)."""
     printed = 10 + 9 + 9 + 99  # …, 0.01, then 0.099 … 0.001 in steps of 0.001
     listed = paper_candidates()
     return Demonstration(

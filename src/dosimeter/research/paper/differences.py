@@ -1,6 +1,6 @@
-"""Where the paper, its authors' code and sound practice part, one entry each, with a demonstration that runs.
+"""The points where the paper, its authors' code and sound practice differ, each with a demonstration that runs.
 
-The entries follow the paper's sections. ``docs/paper.md`` tells the same story at more length.
+The entries follow the paper's sections. ``docs/paper.md`` explains the same at more length.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dosimeter.research.paper.demonstrations import Demonstration
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One point. ``theirs``: what the paper or the code has; ``here``: what this package does about it."""
+    """One difference. ``theirs``: what the paper or the code does; ``here``: what this package does instead."""
 
     key: str
     section: str
@@ -28,7 +28,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A difference with its demonstration carried out."""
+    """A difference with the result of its demonstration."""
 
     difference: Difference
     shown: Demonstration
@@ -180,5 +180,5 @@ DIFFERENCES = (
 
 
 def show_differences() -> tuple[Shown, ...]:
-    """Every difference, demonstrated. A few seconds: two of them draw 40,000 real releases."""
+    """Run the demonstration of every difference. Takes a few seconds: two of them draw 40,000 real releases."""
     return tuple(Shown(difference, difference.demonstrate()) for difference in DIFFERENCES)

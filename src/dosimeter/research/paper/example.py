@@ -17,7 +17,7 @@ PREFERENCE = "ratio:0.9"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One ε: the RDR of each patient, in order, and the least over the most exposed."""
+    """One ε: the RDR of each patient, in order, and the least divided by the most exposed."""
 
     epsilon: float
     rdr: tuple[float, ...]
@@ -30,7 +30,7 @@ class Example:
     epsilon: float | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON: ε = ∞ is null."""
+        """Return the example as a JSON object, in which ε = ∞ is null."""
         return {
             "query": SQL,
             "patients": [{"patient": p, "disease": d} for p, d in zip(PATIENTS, DISEASE, strict=True)],
@@ -42,7 +42,7 @@ class Example:
         }
 
     def text_table(self) -> TextTable:
-        """The figure, patients down and ε across."""
+        """Return the figure as a table: patients down, ε across."""
         columns = ["P", "D", *(f"ε = {format_epsilon(line.epsilon)}" for line in self.lines)]
         rows = [
             [name, str(disease), *(format_number(line.rdr[place]) for line in self.lines)]
@@ -65,7 +65,7 @@ def _or_null(epsilon: float) -> float | None:
 
 
 def compute_example() -> Example:
-    """The figure, through the same road as any query."""
+    """Compute the figure with the same code as for any query."""
     import pyarrow as pa
 
     with Dataset.open(pa.table({"p": PATIENTS, "d": DISEASE}), table="patients") as dataset:

@@ -1,8 +1,8 @@
 """Draw the paper's three figures again, with what this package adds. Takes finished studies; gives Figures.
 
-Same rules as the controller's pictures: Okabe–Ito colours that never stand alone, words in every chart, no font
-needed. Adult is public, so these pictures carry no "controller only". Altair is imported when one is drawn. Panels
-are put together as Vega-Lite: Altair would copy all data at every level of a grid, which takes seconds.
+Same rules as the controller's pictures: Okabe–Ito colours, always together with another sign; words in every chart; no
+font needed. Adult is public, so these pictures carry no "controller only". Altair is imported when one is drawn. Panels
+are combined as Vega-Lite: Altair would copy all data at every level of a grid, which takes seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Figure:
     png: bytes
 
 
-FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # of equal widths, so that the layout holds everywhere
+FONT = "Arial, 'Liberation Sans', Helvetica, sans-serif"  # equal widths, so that the layout is the same everywhere
 GREEN = "#009E73"  # Okabe–Ito bluish green
 _PANEL = 150
 
@@ -46,7 +46,7 @@ _SERIES = ("authors, published", "here, their conventions", "here, own defaults"
 
 
 def draw_thresholds(study: Thresholds) -> Figure:
-    """Two rows of five panels: ε against τ_p. A dot inside a ring is a cell that came out the same."""
+    """Draw ε against τ_p in two rows of five panels. A dot inside a ring is a cell that came out the same."""
     import altair as alt
 
     rows: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ def draw_thresholds(study: Thresholds) -> Figure:
         for series, epsilon in zip(_SERIES, (cell.published, cell.authors, cell.product), strict=True):
             if epsilon is not None:
                 place = {"mechanism": cell.mechanism, "query": cell.query, "ratio": f"{cell.ratio:g}"}
-                shift = 0  # the product's own ε is written above its diamond, or below where that is free
+                shift = 0  # this package's own ε is written above its diamond, or below where that is free
                 if series == _SERIES[2] and cell.differs:
                     shift = -12 if epsilon > cell.published else 13
                 text = {"text": format_epsilon(epsilon), "shift": shift}
@@ -127,7 +127,7 @@ _WIDTH, _GAP = 1.05, 4.0  # one column's width, and the distance from one thresh
 
 
 def draw_variance(study: VarianceStudy) -> Figure:
-    """Two rows of five panels. Candidates stand evenly, the largest on top, so that an area is a chance."""
+    """Draw the outcomes in two rows of five panels. Candidates are evenly spaced, so that areas are probabilities."""
     import altair as alt
 
     marks = [1.0, 0.1, 0.01, 0.001]
@@ -198,7 +198,7 @@ def _height(epsilon: float | None) -> float:
 
 
 def _bars(trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
-    """Bars as wide as a chance, centred in their column; the largest of a column fills it."""
+    """Yield bars as wide as a probability, centred in their column; the largest of a column fills it."""
     for at, trial in enumerate(trials):
         for column, outcomes in ((1, trial.paper), (2, trial.sharp)):
             middle = _GAP * at + (column - 1) * (_WIDTH + 0.12)
@@ -222,7 +222,7 @@ def _box(trial: Trial, at: int) -> dict[str, Any]:
     heights = sorted(_height(epsilon) for epsilon in trial.found)
     middle = _GAP * at - _WIDTH - 0.12
     quarter, median, three = (heights[math.ceil(share * len(heights)) - 1] for share in (0.25, 0.5, 0.75))
-    reach = 1.5 * (three - quarter)  # whiskers as in any box plot
+    reach = 1.5 * (three - quarter)  # whiskers as in the usual box plot
     inside = [height for height in heights if quarter - reach <= height <= three + reach]
     return {
         "x": middle, "left": middle - 0.33, "right": middle + 0.33, "y": inside[0], "high": inside[-1],
@@ -231,7 +231,7 @@ def _box(trial: Trial, at: int) -> dict[str, Any]:
 
 
 def _dots(trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
-    """Every run, spread over its column in the order it was run."""
+    """Yield a dot for every run, spread over its column in the order of the runs."""
     for at, trial in enumerate(trials):
         middle = _GAP * at - _WIDTH - 0.12
         for number, epsilon in enumerate(trial.found):
@@ -252,7 +252,7 @@ _WAYS = ("authors, published", "here, recompute", "here, closed form")
 
 
 def draw_scalability(study: Scalability) -> Figure:
-    """Two rows of five panels: seconds against records, both logarithmic, with a band of one standard deviation."""
+    """Draw seconds against records, both logarithmic, in two rows of five panels, with a band of ± 1 deviation."""
     import altair as alt
 
     rows: list[dict[str, Any]] = []
@@ -314,7 +314,7 @@ _STEPS_OF: dict[Algorithm, str] = {"find": "find ε", "find-and-release": "find 
 _THOUSANDS = "datum.value >= 1000000 ? datum.value / 1000000 + ' M' : datum.value / 1000 + ' k'"
 
 
-# ---------------------------------------------------------------- one look
+# ---------------------------------------------------------------- shared layout
 
 
 def _legend() -> alt.Legend:
@@ -326,7 +326,7 @@ def _legend() -> alt.Legend:
 def _assemble(
     panel: Callable[[Any, str, bool, bool], Any], lines: Sequence[Any], title: str, subtitle: Sequence[str], words: str
 ) -> Figure:
-    """Two rows of five panels, axes written at the outer edges only, under one title; drawn."""
+    """Combine two rows of five panels under one title, with axes at the outer edges only, and draw them."""
     import altair as alt
     import vl_convert
 
@@ -365,7 +365,7 @@ _LOOK = {
 
 
 def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
-    """The figure as .svg and .png (twice the size)."""
+    """Save the figure as .svg and .png (twice the size)."""
     return [
         write_file(folder / f"{stem}.svg", figure.svg.encode()),
         write_file(folder / f"{stem}.png", figure.png),
@@ -373,7 +373,7 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Write into a folder that is made if need be."""
+    """Write a file, creating its folder if needed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -2,7 +2,7 @@
 
 Up to the size of Adult: a sample of its records. Above: copies of it, each with age, fnlwgt, education_num and
 hours_per_week shifted by +1 or −1 (one draw per copy and column) and, on a coin toss, sex swapped. The generator is
-seeded: the same size and seed give the same table everywhere. Nothing private is drawn here.
+seeded: the same size and seed give the same table everywhere. No noise for an answer is drawn here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHIFTED = ("age", "fnlwgt", "education_num", "hours_per_week")
 
 
 def generate_adult(adult: pa.Table, rows: int, *, seed: int = 1) -> pa.Table:
-    """A table of this many records: a sample without replacement, or shifted copies."""
+    """Return a table of this many records: a sample without replacement, or shifted copies."""
     import pyarrow as pa
 
     if rows < 1:

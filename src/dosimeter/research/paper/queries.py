@@ -1,4 +1,4 @@
-"""The paper's five queries, the two conventions they are looked at under, and what the authors measured.
+"""The paper's five queries, the two conventions for measuring them, and what the authors measured.
 
 *authors*: as their code does it, for comparison only. Groups are those observed, bounds are read off the data, AVG is
 one number with Δ = (max − min)/n over all n rows, the Gaussian is the classic one (M2). None of it backs a release.
@@ -28,7 +28,7 @@ MECHANISMS: tuple[MechanismName, ...] = ("laplace", "gaussian")
 
 @dataclass(frozen=True, slots=True)
 class PaperQuery:
-    """One of the five, as the authors ran it. ``words`` is what it asks."""
+    """One of the five queries, as the authors ran it. ``words``: what it asks."""
 
     name: str
     sql: str
@@ -96,7 +96,7 @@ AUTHORS_SECONDS: Mapping[str, Mapping[int, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Adult:
-    """One table, opened twice: as the authors see it and as the product does."""
+    """One table, opened twice: by the authors' conventions and by this package's own."""
 
     table: pa.Table
     authors: Dataset
@@ -104,7 +104,7 @@ class Adult:
     hand_sensitivity: float
 
     def assess(self, query: PaperQuery, mechanism: MechanismName, convention: Convention) -> Risk:
-        """Everybody's exposure to one of the five under one convention."""
+        """Return everybody's risk in one of the five queries under one convention."""
         if convention == "product":
             return self.product.risk(query.sql, mechanism=mechanism)
         return self.authors.risk(
@@ -118,11 +118,11 @@ class Adult:
 
 @contextmanager
 def open_adult(table: pa.Table) -> Iterator[Adult]:
-    """Opened under both conventions, and closed again."""
+    """Open a table under both conventions, and close it again."""
     import pyarrow.compute as pc
 
     hours = pc.min_max(table.column("hours_per_week")).as_py()
-    hand = (hours["max"] - hours["min"]) / table.num_rows  # the authors' Δ of AVG: all rows, whatever the WHERE
+    hand = (hours["max"] - hours["min"]) / table.num_rows  # the authors' Δ of AVG: over all rows, whatever the WHERE
     with (
         Dataset.open(table, table="adult") as authors,
         Dataset.open(table, table="adult", schema=adult_schema(table.num_rows)) as product,

@@ -1,6 +1,6 @@
 """One self-contained page with everything: pictures, tables, differences, versions, machine and time.
 
-Takes finished studies; gives HTML. Pictures are inside the page; there is no script, no request, nothing to load.
+Takes finished studies; gives HTML. Pictures are embedded; there is no script, and the page loads nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TITLE = "Within-dataset disclosure risk, computed again"
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """All that ``paper all`` computed, and when."""
+    """Everything that ``paper all`` computed, and when."""
 
     example: Example
     thresholds: Thresholds
@@ -64,11 +64,11 @@ class Everything:
         }
 
 
-# ---------------------------------------------------------------- where and with what
+# ---------------------------------------------------------------- versions and machine
 
 
 def list_versions() -> dict[str, str]:
-    """Python and the packages that take part."""
+    """Return the versions of Python and of the packages that are used."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -83,7 +83,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _name_processor() -> str:
-    """The processor's own name where the system tells it."""
+    """Return the processor's model name if the system tells it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -97,7 +97,7 @@ def _name_processor() -> str:
 
 
 def write_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Records as CSV; a list in a cell is joined by spaces."""
+    """Return records as CSV; a list in a cell is joined by spaces."""
     listed = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(listed[0]), lineterminator="\n")
@@ -110,7 +110,7 @@ def write_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def list_outcomes(study: VarianceStudy) -> Iterable[dict[str, Any]]:
-    """Every chance of every outcome, one record each; ε is empty for a denial. ``runs``: how often it came out."""
+    """Yield the probability of every outcome as a record; ε is empty for a denial. ``runs``: how often it came out."""
     for trial in study.trials:
         for selection, outcomes in (("paper", trial.paper), ("sharp", trial.sharp)):
             candidates = study.document()["candidates"]
@@ -146,7 +146,7 @@ def save_scalability(study: Scalability, figure: Figure, folder: Path) -> list[P
 
 
 def write_report(everything: Everything, pictures: Mapping[str, Figure]) -> str:
-    """The page. ``pictures``: by the name of the study."""
+    """Return the page. ``pictures``: by the name of the study."""
     e = everything
     sections = [
         _section("Three patients (section 4.1)", _table(e.example.text_table()), _paragraphs([e.example.words])),
@@ -190,7 +190,7 @@ def _folded(title: str, inside: str) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    """As a bitmap: the page looks the same whatever fonts its reader has. The .svg lies beside it."""
+    """Embed a figure as a bitmap, so that the page looks the same with any fonts. The .svg is a separate file."""
     picture = base64.b64encode(figure.png).decode()
     words = html.escape(figure.description, quote=True)
     return f'<figure><img src="data:image/png;base64,{picture}" alt="{words}"></figure>'

@@ -1,8 +1,8 @@
 """Running times of both algorithms on 1,000 to 1,000,000 records (section 6.2), beside the authors' seconds.
 
-Timed: one call that measures everybody's influence and then chooses ε; loading and generating the table are not.
-*closed form*: one profile query. *recompute*: the paper's way, the query again without each distinct record, in as many
-processes as there are processors; it is stopped before a size at which one run would pass the time limit.
+Timed: one call that measures everybody's influence and then chooses ε, without loading or generating the table.
+*closed form*: one profile query. *recompute*: the paper's way, which runs the query again without each distinct record,
+in as many processes as there are processors; it stops before a size at which one run would exceed the time limit.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Timing:
 
     @property
     def published(self) -> float | None:
-        """The authors' mean, the same for both algorithms to within their noise."""
+        """Return the authors' mean, which is the same for both algorithms apart from random variation."""
         return AUTHORS_SECONDS[self.query].get(self.rows)
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than the authors' mean."""
+        """Return how many times faster this is than the authors' mean."""
         return None if self.published is None else self.published / self.mean
 
 
@@ -133,7 +133,7 @@ def _write(timing: Timing | None) -> list[str]:
 
 
 def list_sizes(up_to: int) -> tuple[int, ...]:
-    """The paper's sizes up to this one, and this one."""
+    """Return the paper's sizes below ``up_to``, and ``up_to`` itself."""
     if up_to < 1:
         raise OptionError("--up-to must be at least 1.")
     return tuple(sorted({size for size in SIZES if size <= up_to} | {up_to}))
@@ -148,7 +148,7 @@ def measure_scalability(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> Scalability:
-    """Both algorithms by both ways. ``limit``: seconds that one recomputing run may take; 0 leaves recomputing out."""
+    """Time both algorithms by both methods. ``limit``: seconds for one run of recomputing; 0 leaves recomputing out."""
     if runs < 1:
         raise OptionError("--runs must be at least 1.")
     _warm_up(adult)
@@ -175,7 +175,7 @@ def measure_scalability(
 
 
 def _warm_up(adult: pa.Table) -> None:
-    """Late imports and the first noise are not part of what is timed."""
+    """Run everything once, so that late imports and the first noise are not timed."""
     table = generate_adult(adult, min(100, adult.num_rows))
     with Dataset.open(table, table="adult", schema=adult_schema(table.num_rows)) as dataset:
         for choose in _CHOICES.values():
@@ -187,7 +187,7 @@ def _find(risk: Risk) -> None:
 
 
 def _find_and_release(risk: Risk) -> None:
-    """The noisy test as printed (V1): ε_svt = 1, τ = 10⁻⁵."""
+    """Run the noisy test as printed (V1): ε_svt = 1, τ = 10⁻⁵."""
     select_epsilon(state_problem(risk, VARIANCE, EPSILON_SVT), method="paper")
 
 
@@ -207,7 +207,7 @@ def _time_closed_form(dataset: Dataset, query: PaperQuery, rows: int, runs: int)
 
 
 def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, limit: float) -> list[Timing]:
-    """Both algorithms share one recomputation per run. No run is begun that would end beyond the limit."""
+    """Time recomputing, once per run for both algorithms. A run that would exceed the limit is not started."""
     spent: dict[Algorithm, list[float]] = {algorithm: [] for algorithm in _CHOICES}
     begun = time.perf_counter()
     for _ in range(runs):
@@ -224,6 +224,6 @@ def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, l
 
 
 def _expect_next(seconds: float, rows: int, sizes: Sequence[int]) -> float:
-    """What one run at the next size may take. Distinct records grow more slowly than records, hence not the square."""
+    """Estimate the time of one run at the next size. Not by the square: distinct records grow more slowly."""
     larger = [size for size in sizes if size > rows]
     return seconds * (min(larger) / rows) ** 1.5 if larger else math.inf

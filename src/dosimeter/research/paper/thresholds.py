@@ -1,7 +1,7 @@
 """ε found by find-ε-from-RDR for five ratios, five queries and two mechanisms (section 6.3.1), beside the authors' 50.
 
 Each cell is found twice: under the authors' conventions, where it must equal theirs, and under this package's own
-defaults, where every difference is put into words.
+defaults, where every difference is explained in words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One ratio, query and mechanism. ``published`` is the authors' ε; the other two are ours."""
+    """One ratio, query and mechanism. ``published``: the authors' ε; ``authors``, ``product``: ours, by convention."""
 
     mechanism: MechanismName
     ratio: float
@@ -48,13 +48,13 @@ class Cell:
 
     @property
     def differs(self) -> bool:
-        """Whether this package's own defaults come to another ε than the authors."""
+        """Return whether this package's own defaults find another ε than the authors."""
         return self.product != self.published
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """All 50 cells. ``reasons``: for mechanism and query, why the product's own ε may be another one."""
+    """All 50 cells. ``reasons``: for a mechanism and query, why this package's own ε may differ."""
 
     rows: int
     cells: tuple[Cell, ...]
@@ -70,7 +70,7 @@ class Thresholds:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What came out, in sentences."""
+        """Return the results in sentences."""
         told = [f"Under the authors' conventions {self.reproduced} of {len(self.cells)} cells equal what they found."]
         if self.rows != TRAINING_ROWS:
             told.append(
@@ -96,7 +96,7 @@ class Thresholds:
         }
 
     def text_table(self, mechanism: MechanismName) -> TextTable:
-        """τ down, queries across: the authors' ε, and in brackets ours where it is another one."""
+        """Return a table, τ down and queries across: the authors' ε, and ours in brackets where it differs."""
         columns = ["τ_p", *(query.name for query in QUERIES)]
         found = {(cell.ratio, cell.query): cell for cell in self.cells if cell.mechanism == mechanism}
         rows = [[f"{ratio:g}", *(write_cell(found[ratio, query.name]) for query in QUERIES)] for ratio in RATIOS]
@@ -104,7 +104,7 @@ class Thresholds:
 
 
 def write_cell(cell: Cell) -> str:
-    """The authors' ε; ✗ and ours where we do not reproduce it; → and the product's own where that differs."""
+    """Write the authors' ε; ✗ and ours if we do not reproduce it; → and this package's own if that differs."""
     text = format_epsilon(cell.published)
     if not cell.reproduced:
         text += f" ✗ {_write(cell.authors)}"
@@ -131,7 +131,7 @@ def describe_cell(cell: Cell, reasons: Mapping[tuple[MechanismName, str], tuple[
 
 
 def compare_thresholds(adult: Adult, progress: Progress | None = None) -> Thresholds:
-    """All cells: one profile per query, mechanism and convention; the ratios are arithmetic on it."""
+    """Find ε for all cells: one profile per query, mechanism and convention; the ratios are arithmetic on it."""
     cells: list[Cell] = []
     reasons: dict[tuple[MechanismName, str], tuple[str, ...]] = {}
     steps = len(MECHANISMS) * len(QUERIES)
@@ -148,7 +148,7 @@ def compare_thresholds(adult: Adult, progress: Progress | None = None) -> Thresh
 
 
 def _explain(query: PaperQuery, theirs: Risk, ours: Risk) -> tuple[str, ...]:
-    """Every convention that is not the same for this query, with its numbers."""
+    """Return every convention that differs for this query, with its numbers."""
     told = []
     if query.name == AVERAGE:
         excess = float(theirs.sensitivities.values.max()) / theirs.sensitivity

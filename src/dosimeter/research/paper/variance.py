@@ -1,7 +1,7 @@
-"""ε found by find-and-release-ε-from-RDR for four variances (section 6.3.2): runs, exact chances, and V5 beside them.
+"""ε found by find-and-release-ε-from-RDR for four variances (section 6.3.2): runs, exact probabilities, and V5.
 
-For each mechanism, query and threshold three columns: runs of the sparse vector as printed (V1), the exact chance of
-every outcome of that same test (V3), and what this package does by default (V5, ``--selection sharp``, its own
+For each mechanism, query and threshold three columns: runs of the sparse vector as printed (V1), the exact probability
+of every outcome of that same test (V3), and what this package does by default (V5, ``--selection sharp``, its own
 conventions). The first two follow the authors' conventions. There, Q4 is an average with a Δ given by hand: it is
 not additive, V2 does not bound its noise, and its RDRs exceed RDR*. It is run for comparison and never released.
 """
@@ -44,9 +44,9 @@ _MET = 1e-12  # F1
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How likely each candidate is to come out, in their order, and a denial; the share of violations among releases.
+    """The probability of each candidate, in their order, and of a denial; the share of violations among releases.
 
-    ``met``: the largest candidate that really meets the threshold, None when there is none.
+    ``met``: the largest candidate that really meets the threshold, None if there is none.
     """
 
     chances: tuple[float, ...]
@@ -55,7 +55,7 @@ class Outcomes:
     met: float | None
 
     def quantile(self, share: float) -> float | None:
-        """The ε that this share of all runs stays at or below; None for a denial, which counts as the lowest."""
+        """Return the ε that this share of all runs stays at or below; None for a denial, which counts as the lowest."""
         below = self.denial
         if below >= share:
             return None
@@ -80,7 +80,10 @@ class Trial:
 
     @property
     def violating_runs(self) -> int:
-        """Runs that released an ε above the largest that meets the threshold: they violate, as q_svt grows with ε."""
+        """Return how many runs released an ε above the largest that meets the threshold.
+
+        All of these violate the threshold, because q_svt grows with ε.
+        """
         limit = 0.0 if self.paper.met is None else self.paper.met
         return sum(epsilon is not None and epsilon > limit for epsilon in self.found)
 
@@ -134,7 +137,7 @@ class VarianceStudy:
         }
 
     def text_table(self, mechanism: MechanismName) -> TextTable:
-        """Medians over all runs, and the share of violations among the ε's released. Chances are exact."""
+        """Return a table of medians over all runs, and exact shares of violations among the released ε's."""
         columns = ["query", "τ_var", "meets it", "runs", "violate", "exact", "denied", "violate"]
         columns += ["sharp: meets it", "median", "denied", "violate"]
         rows = []
@@ -167,16 +170,13 @@ def _median(found: tuple[float | None, ...]) -> float | None:
 
 
 def _summarise(outcomes: Outcomes) -> list[str]:
-    """Median, denials, violations; no share of violations where as good as nothing is released."""
+    """Return median, denials and violations; no share of violations if almost nothing is released."""
     share = format_percent(outcomes.violations) if outcomes.denial < 1.0 - 1e-6 else "–"
     return [_write(outcomes.quantile(0.5)), format_percent(outcomes.denial), share]
 
 
 def _write(epsilon: float | None) -> str:
     return "none" if epsilon is None else format_epsilon(epsilon)
-
-
-# ---------------------------------------------------------------- the study
 
 
 def study_variance(
@@ -187,7 +187,7 @@ def study_variance(
     runs: int = RUNS,
     progress: Progress | None = None,
 ) -> VarianceStudy:
-    """Every mechanism, query and threshold. The runs draw fresh noise and differ from call to call; chances do not."""
+    """Study every mechanism, query and threshold. The runs draw fresh noise in every call; probabilities are exact."""
     trials: list[Trial] = []
     steps = len(MECHANISMS) * len(QUERIES)
     for done, (mechanism, query) in enumerate((m, q) for m in MECHANISMS for q in QUERIES):
@@ -209,7 +209,7 @@ def study_variance(
 
 
 def _spreads(risk: Risk, normalise: Normaliser) -> FloatArray:
-    """q_svt of every candidate: Var(RDR_i/RDR*), or over the largest RDR in the data as the authors' code has it."""
+    """Return q_svt of every candidate: Var(RDR_i/RDR*), or over the data's largest RDR, as in the authors' code."""
     spreads = []
     for epsilon in paper_candidates():
         rdrs = risk.rdr(epsilon)
@@ -222,7 +222,7 @@ def _spreads(risk: Risk, normalise: Normaliser) -> FloatArray:
 
 
 def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -> tuple[float | None, ...]:
-    """V1 with Δ_svt = 1/n as printed, in whole steps of Δ_svt/2³⁰: fresh noise for every run, drawn in bulk."""
+    """Run V1 with Δ_svt = 1/n as printed, in whole steps of Δ_svt/2³⁰: fresh noise for every run, drawn in bulk."""
     first, second = split_budget(EPSILON_SVT)
     shared = np.array(draw_discrete_laplace(_STEPS / first, runs), dtype=np.float64)
     own = np.array(draw_discrete_laplace(2 * _STEPS / second, runs * len(levels)), dtype=np.float64)
@@ -233,7 +233,7 @@ def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -
 
 
 def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Outcomes:
-    """V3 for any levels. ``selection.outcome_distribution`` starts from sensitivities, and refuses one above Δ."""
+    """Return V3 for any levels. ``selection.outcome_distribution`` needs sensitivities, and refuses one above Δ."""
     first, second = split_budget(EPSILON_SVT)
     chances, denial = _integrate((threshold - levels) * n * first, 2.0 * first / second)
     meets = levels <= threshold * (1.0 + _MET)
@@ -244,7 +244,10 @@ def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Outcom
 
 
 def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
-    """P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr in units of the shared noise, from kink to kink."""
+    """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr for each j, in units of the shared noise, and P(denial).
+
+    Integrates piecewise, from kink to kink.
+    """
     kinks = np.unique(np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH))
     edges = np.unique(np.concatenate([np.linspace(a, b, 1 + math.ceil(4.0 * (b - a))) for a, b in pairwise(kinks)]))
     points, weights = np.polynomial.legendre.leggauss(12)
@@ -262,7 +265,7 @@ def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
 
 
 def expect_sharp(risk: Risk, threshold: float) -> Outcomes:
-    """V5 under this package's own defaults."""
+    """Return the outcomes of V5 under this package's own defaults."""
     problem = state_problem(risk, threshold)
     outcome = outcome_distribution(problem, method="sharp")
     met = risk.find(f"variance:{threshold!r}").epsilon
@@ -270,7 +273,7 @@ def expect_sharp(risk: Risk, threshold: float) -> Outcomes:
 
 
 def state_problem(risk: Risk, threshold: float, epsilon_svt: float = EPSILON_SVT) -> SelectionProblem:
-    """What find-and-release works on, for one query and threshold."""
+    """Return the problem that find-and-release solves for one query and threshold."""
     return SelectionProblem(
         n=risk.n,
         k=risk.k,

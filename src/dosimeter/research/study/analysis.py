@@ -1,8 +1,8 @@
 """The paper's analysis of the study (section 6.1). Takes answers; gives counts, tests and sentences.
 
 Only participants who passed the quiz and completed the study are analysed. Whether the groups chose other ε's is
-tested as in the paper: Mann–Whitney, two-sided. It compares where the answers lie, and the paper's claim is that RDRs
-make them more *consistent*: that is tested beside it by Brown–Forsythe (Levene's test around the medians), which
+tested as in the paper: Mann–Whitney, two-sided. That test compares where the answers lie, but the paper claims that
+RDRs make them more *consistent*. This is also tested, by Brown–Forsythe (Levene's test around the medians), which
 compares how far they spread. p-values are not adjusted for the number of comparisons. SciPy is imported when used.
 """
 
@@ -30,7 +30,7 @@ KNOWLEDGE = {"all": "everybody", "no": "do not know differential privacy", "yes"
 
 @dataclass(frozen=True, slots=True)
 class MannWhitney:
-    """``u`` counts the pairs in which the first sample is larger, ties as half. ``share`` is u out of all pairs."""
+    """A Mann–Whitney test. ``u``: pairs in which the first sample is larger, ties as half; ``share``: of all pairs."""
 
     u: float
     share: float
@@ -40,19 +40,25 @@ class MannWhitney:
 
 @dataclass(frozen=True, slots=True)
 class BrownForsythe:
-    """F of the one-way analysis of variance of the distances from the median, on (1, n − 2) degrees of freedom."""
+    """A Brown–Forsythe test: F of the one-way analysis of variance of the distances from the median.
+
+    Degrees of freedom: (1, n − 2).
+    """
 
     f: float
     p: float
 
 
 def compare_locations(first: Sequence[float], second: Sequence[float]) -> MannWhitney | None:
-    """Two-sided. Exact when a sample has at most 8 answers and no two answers are equal; otherwise by the normal
-    distribution with corrections for ties and continuity. None without an answer on either side."""
+    """Compare two samples by a two-sided Mann–Whitney test; None if one of them has no answers.
+
+    Exact if a sample has at most 8 answers and no two answers are equal; otherwise by the normal distribution with
+    corrections for ties and continuity.
+    """
     if not first or not second:
         return None
     pairs = len(first) * len(second)
-    if len({*first, *second}) == 1:  # all alike: the normal distribution would have no width
+    if len({*first, *second}) == 1:  # all equal: the normal distribution would have no width
         return MannWhitney(pairs / 2, 0.5, 1.0, exact=False)
     from scipy.stats import mannwhitneyu
 
@@ -62,7 +68,10 @@ def compare_locations(first: Sequence[float], second: Sequence[float]) -> MannWh
 
 
 def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownForsythe | None:
-    """None where it is not defined: fewer than two answers on a side, or all as far from their median."""
+    """Compare the spreads of two samples by a Brown–Forsythe test; None where it is not defined.
+
+    It is not defined with fewer than two answers on a side, or if all are equally far from their median.
+    """
     if min(len(first), len(second)) < 2:
         return None
     distances = [np.abs(np.asarray(sample) - np.median(sample)) for sample in (first, second)]
@@ -79,7 +88,7 @@ def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownFor
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The ε's that one group chose for one query. ``knowledge``: all, or those who answered so at the start."""
+    """The ε's that one group chose for one query. ``knowledge``: all, or those who gave this answer at the start."""
 
     query: str
     knowledge: str
@@ -94,7 +103,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two groups, one query."""
+    """Two groups compared on one query."""
 
     query: str
     knowledge: str
@@ -106,7 +115,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything that is reported. ``used`` is yes and no to the follow-up question, per treatment group."""
+    """Everything that is reported. ``used``: yes and no to the follow-up question, per treatment group."""
 
     answers: tuple[Answer, ...]
     texts_versions: tuple[str, ...]
@@ -190,7 +199,7 @@ class Analysis:
 
 
 def analyse_answers(answers: Sequence[Answer]) -> Analysis:
-    """Leave out whom the paper leaves out, then count, summarise and compare."""
+    """Exclude the participants that the paper excludes, then count, summarise and compare."""
     kept = tuple(answer for answer in answers if answer.completed)
     if not kept:
         raise DataError("Nobody has passed the quiz and completed the study: there is nothing to analyse yet.")
@@ -228,7 +237,7 @@ def analyse_answers(answers: Sequence[Answer]) -> Analysis:
 
 
 def list_chosen(answers: Sequence[Answer], query: str, group: str, knowledge: str = "all") -> list[float]:
-    """The ε's of one group for one query, in the order of the participants' numbers."""
+    """Return the ε's of one group for one query, in the order of the participants' numbers."""
     ordered = sorted(answers, key=lambda answer: answer.participant)
     mine = [a for a in ordered if a.group == group and knowledge in ("all", a.prior_knowledge)]
     return [epsilon for answer in mine if (epsilon := answer.epsilon(query)) is not None]
@@ -262,7 +271,7 @@ def _compare(answers: Sequence[Answer], query: str, knowledge: str, pair: tuple[
     return Comparison(query, knowledge, pair, sizes, compare_locations(first, second), compare_spreads(first, second))
 
 
-# ---------------------------------------------------------------- for people and for programs
+# ---------------------------------------------------------------- output for people and for programs
 
 
 def _describe_summary(summary: Summary) -> dict[str, Any]:

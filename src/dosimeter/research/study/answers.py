@@ -1,4 +1,4 @@
-"""What is kept of one participant, and the CSV it is exported to and analysed from."""
+"""What is stored of one participant, and the CSV it is exported to and analysed from."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COLUMNS = tuple(field.name for field in fields(Answer))
 
 
 def write_answers(answers: Iterable[Answer]) -> str:
-    """A CSV with one line per participant, in the order of their numbers."""
+    """Return a CSV with one line per participant, in the order of their numbers."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -60,11 +60,8 @@ def _write_cell(cell: object) -> str:
     return "" if cell is None else str(cell)
 
 
-# ---------------------------------------------------------------- reading
-
-
 def read_answers(path: Path) -> tuple[Answer, ...]:
-    """The answers of an exported CSV, every cell checked. Other columns are left alone."""
+    """Read the answers of an exported CSV, checking every cell. Other columns are ignored."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as lines:
             reader = csv.DictReader(lines)

@@ -1,8 +1,8 @@
 """The paper's three swarm plots, from an Analysis. Every participant is one point; positions are computed here.
 
 ε has ten values, so the swarm is exact: points with the same ε in the same column stand side by side, centred, in the
-order of the participants' numbers. The same answers give the same picture. Colour never stands alone: each group has
-its own shape. Altair is imported when a figure is drawn.
+order of the participants' numbers. The same answers give the same picture. Each group has a shape of its own besides
+its colour. Altair is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dosimeter.research.study.answers import CONTROL, EPSILONS
 from dosimeter.research.study.generate import QUERY_NAMES
 from dosimeter.show.charts import FAINT, INK, NEUTRAL, save_chart
 
-WIDEST = 0.9  # of the distance between two columns
+WIDEST = 0.9  # as a share of the distance between two columns
 STEP = 0.075
 _COLOURS = {"control": "#D55E00", "range": "#0072B2", "histogram": "#009E73"}  # Okabe–Ito
 _SHAPES = {"control": "circle", "range": "square", "histogram": "triangle-up"}
@@ -37,7 +37,7 @@ class Swarm:
 
 
 def place_swarm(values: Sequence[float]) -> list[float]:
-    """How far each point stands from the middle of its column. Equal values spread evenly around 0."""
+    """Return how far each point stands from the middle of its column. Equal values spread evenly around 0."""
     sizes = Counter(values)
     step = min(STEP, WIDEST / max(max(sizes.values(), default=1) - 1, 1))
     seen: Counter[float] = Counter()
@@ -49,7 +49,7 @@ def place_swarm(values: Sequence[float]) -> list[float]:
 
 
 def draw_swarms(found: Analysis) -> list[Swarm]:
-    """By group, by prior knowledge, by display: those for which there are answers."""
+    """Draw the swarms by group, by prior knowledge and by display, as far as there are answers."""
     shown = [group for group in found.sizes if group in (CONTROL, "range")] or list(found.sizes)
     swarms = [
         Swarm("groups", _draw(found, shown, [(query, "all") for query in QUERY_NAMES], "ε chosen by each participant")),
@@ -71,7 +71,7 @@ def draw_swarms(found: Analysis) -> list[Swarm]:
 
 
 def save_swarms(found: Analysis, folder: Path) -> list[Path]:
-    """Each figure as .svg and .png."""
+    """Save each figure as .svg and .png."""
     written = []
     for swarm in draw_swarms(found):
         for kind in (".svg", ".png"):

@@ -34,7 +34,7 @@ class Assignment:
 
 
 def draw_sample(rows: int, size: int, *, seed: int) -> list[int]:
-    """Which rows are in the sample: drawn without replacement, in ascending order."""
+    """Return the rows in the sample: drawn without replacement, in ascending order."""
     if rows < size:
         raise DataError(
             f"The data has {rows} records, and the study shows {size}. Give the whole of Adult with --data."
@@ -44,7 +44,7 @@ def draw_sample(rows: int, size: int, *, seed: int) -> list[int]:
 
 
 def draw_assignment(slot: int, groups: Sequence[str], *, seed: int) -> Assignment:
-    """The assignment of the ``slot``-th participant who passed the quiz, counted from 0."""
+    """Return the assignment of the ``slot``-th participant who passed the quiz, counted from 0."""
     cells = [Assignment(group, first) for group in groups for first in QUERY_NAMES]
     block, place = divmod(slot, len(cells))
     order = np.random.default_rng([seed, _ASSIGNMENT, block]).permutation(len(cells))
@@ -52,20 +52,20 @@ def draw_assignment(slot: int, groups: Sequence[str], *, seed: int) -> Assignmen
 
 
 def make_token() -> str:
-    """256 bits for the cookie that a participant resumes with."""
+    """Return 256 random bits for the cookie that a participant resumes with."""
     return secrets.token_urlsafe(32)
 
 
 def digest_token(token: str) -> str:
-    """What is stored of a token: a reader of the file cannot resume with it."""
+    """Return the digest that is stored of a token: with it alone nobody can resume."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def make_participant_number() -> int:
-    """Eight digits that say nothing about when or in which order somebody came."""
+    """Return a number of eight digits that does not tell when or in which order somebody came."""
     return 10_000_000 + secrets.randbelow(90_000_000)
 
 
 def make_study_name() -> str:
-    """Tells the cookies of two studies apart."""
+    """Return a random name for a study, which keeps the cookies of two studies apart."""
     return secrets.token_hex(4)

@@ -1,4 +1,4 @@
-"""What the study shows: a sample, two queries on it, accuracy for everybody and RDRs for the treatment groups.
+"""The study's material: a sample, two queries on it, accuracy for everybody and RDRs for the treatment groups.
 
 Takes the Adult table and a seed; gives an Instrument, computed once and the same for the same data and seed. RDRs are
 those of the package itself: ``Dataset.risk`` with the Laplace mechanism and the paper's bound (R3).
@@ -99,7 +99,7 @@ def _measure(name: str, risk: Risk) -> Stimulus:
 
 
 def _tabulate_accuracy(risk: Risk, candidates: list[Candidate]) -> Table:
-    """The raw output, and for each ε the range that holds 95 % of the published numbers."""
+    """Return the exact answer, and for each ε the range that holds 95 % of the published numbers."""
     measured = risk.measured()
     raw = [int(row[0]) for row in measured.values]
     names = [str(key[0]) for key in measured.keys] if risk.plan.groups else ["number of people"]
@@ -128,7 +128,7 @@ def _histogram_row(rdrs: RDRs) -> tuple[str, ...]:
 
 
 def describe_group(group: str, stimulus: Stimulus) -> dict[str, Any]:
-    """What a participant of this group is shown beside the accuracy table. Nothing for the control group."""
+    """Return what a participant of this group is shown beside the accuracy table. Nothing for the control group."""
     match group:
         case "range":
             titles, reading, table = [texts.RANGE_TITLE], texts.RANGE_READING, stimulus.range_table
@@ -141,6 +141,6 @@ def describe_group(group: str, stimulus: Stimulus) -> dict[str, Any]:
 
 
 def find_picture(group: str | None, stimulus: Stimulus, number: int) -> str | None:
-    """The SVG with this number, if this group may see it."""
+    """Return the SVG with this number, if this group may see it."""
     pictures = {"range": (stimulus.ranges,), "histogram": stimulus.histograms}.get(group or "", ())
     return pictures[number] if 0 <= number < len(pictures) else None

@@ -1,8 +1,9 @@
 """The RDR pictures of the treatment groups, as SVG. Takes candidates and RDRs; gives drawings without advice.
 
-They are the controller's own charts (``plots``), on "× the average person" (R8), with what would steer a participant
-taken out: the controller's headline says that shorter bars are fairer, and numbers are written beside the bars. What
-stays is what the paper describes: a box from the least to the most exposed person, or a plain histogram.
+They are the controller's own charts (``dosimeter.show.charts``), on "× the average person" (R8), without what
+would influence a participant: the controller's headline says that shorter bars are fairer, and numbers are written
+beside the bars. What remains is what the paper describes: a bar from the least to the most exposed person, or a plain
+histogram.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ from dosimeter.risk import Candidate, RDRs
 from dosimeter.show import even_axis, format_epsilon
 from dosimeter.show.charts import histogram_chart, range_chart
 
-BINS = 30  # over the whole scale that the histograms share
+BINS = 30  # over the whole axis that the histograms share
 _PANEL_WIDTH, _PANEL_HEIGHT = 300, 130
-_RANGE_WIDTH = 300  # still legible, whole, in the window of a telephone
+_RANGE_WIDTH = 300  # narrow enough to be seen whole, and still legible, on a telephone
 
 
 def draw_ranges(candidates: Sequence[Candidate]) -> str:
-    """One bar per ε."""
+    """Draw one bar per ε."""
     spec = _strip(range_chart(candidates).to_dict(), texts.RANGE_TITLE, rules=True)
     return _render(spec | {"width": _RANGE_WIDTH})
 
 
 def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tuple[str, ...]:
-    """One histogram per ε, in the order given, all on the same two scales."""
+    """Draw one histogram per ε, in the order given, all on the same two axes."""
     spans = [candidate.rdr.relative for candidate in candidates]
     axis = even_axis(min(low for low, _ in spans), max(high for _, high in spans))
     width = (axis.high - axis.low) / BINS
     drawn = []
     for (low, high), held in zip(spans, rdrs, strict=True):
-        bins = max(2, round((high - low) / width))  # never one bin for two kinds of people
+        bins = max(2, round((high - low) / width))  # two kinds of people never share the only bin
         chart = histogram_chart(held, log_counts=False, bins=bins).to_dict()
         spec = _strip(chart, texts.HISTOGRAM_TITLE.format(epsilon=format_epsilon(held.epsilon)), rules=False)
         for layer in spec["layer"]:
@@ -53,7 +54,7 @@ def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tu
 
 
 def _strip(spec: dict[str, Any], title: str, *, rules: bool) -> dict[str, Any]:
-    """Without words beside the marks, lines that lead to them or cross the bars, and the controller's headline."""
+    """Return the chart without words beside the marks, lines that cross or lead to the bars, and the headline."""
     kept = [layer for layer in spec["layer"] if _is_mark(layer, rules=rules)]
     heading = {name: value for name, value in spec["title"].items() if not name.startswith("subtitle")}
     return spec | {"layer": kept, "title": heading | {"text": title}}

@@ -2,7 +2,7 @@
 
 A participant is always on one page: ``GET /`` shows it, and its form goes to ``POST /step/<its name>``. A form that
 comes from any other page than the current one changes nothing, so a choice cannot be taken back and the quiz cannot be
-tried twice. Everything works without a script. Nothing about a request is logged.
+repeated. Everything works without JavaScript. Nothing about a request is logged.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Site:
 
 
 def make_app(instrument: Instrument, store: Store, *, name: str, approval: str = "", secure: bool = False) -> Any:
-    """Put everything together. ``secure``: the site is reached over HTTPS only."""
+    """Return the application. ``secure``: the site is reached over HTTPS only."""
     environment = Environment(
         loader=PackageLoader("dosimeter.research.study"),
         autoescape=True,
@@ -85,7 +85,7 @@ def make_app(instrument: Instrument, store: Store, *, name: str, approval: str =
 
 
 def serve(app: Any, *, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until interrupted, without a log of who came. ``announce`` gets the address."""
+    """Serve until interrupted, without a log of visitors. ``announce`` gets the address."""
     import uvicorn
 
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
@@ -122,7 +122,7 @@ At = Annotated[Site, Depends(_read_site)]
 
 
 def show_page(request: Request, site: At) -> Response:
-    """The page that this participant is on."""
+    """Show the page that this participant is on."""
     token = request.cookies.get(site.cookie)
     if token is None:
         return _render(site, "consent.html")
@@ -146,7 +146,7 @@ def accept_consent(request: Request, site: At, form: Form) -> Response:
 
 
 def take_step(request: Request, step: str, site: At, form: Form) -> Response:
-    """Store the answer and go to the next page. An answer to another page than the current one is not taken."""
+    """Store the answer and go to the next page. An answer to another page than the current one is ignored."""
     token = request.cookies.get(site.cookie)
     progress = None if token is None else site.store.find_progress(token)
     if token is None or progress is None or progress.step != step:
@@ -175,7 +175,7 @@ def show_ending(ending: str, site: At) -> Response:
 
 
 def show_picture(request: Request, query: str, number: int, site: At) -> Response:
-    """A picture of the query this participant is on, if their group sees pictures. Otherwise there is none."""
+    """Send a picture of the query this participant is on, if their group sees pictures; otherwise 404."""
     token = request.cookies.get(site.cookie)
     progress = None if token is None else site.store.find_progress(token)
     if progress is None or _find_query(progress) != query:
@@ -222,7 +222,7 @@ def _choose(form: Mapping[str, str], name: str, options: Mapping[str, str]) -> s
 def _show_step(
     site: Site, progress: Progress, *, problem: str = "", given: Mapping[str, str] | None = None
 ) -> Response:
-    """One template per kind of page. ``given`` keeps what was entered when something is missing."""
+    """Render the template of this kind of page. ``given``: what was entered, kept when something is missing."""
     values: dict[str, Any] = {"step": progress.step, "given": given or {}}
     template = f"{progress.step}.html"
     query = _find_query(progress)
@@ -245,7 +245,7 @@ def _describe_task(progress: Progress, stimulus: Stimulus) -> dict[str, Any]:
 
 
 def _find_query(progress: Progress) -> str | None:
-    """The query of the page this participant is on."""
+    """Return the query of the page this participant is on."""
     if progress.queries is None or progress.step not in ("first", "second"):
         return None
     return progress.queries[progress.step == "second"]
@@ -272,11 +272,11 @@ def _go(place: str) -> Response:
     return RedirectResponse(place, status_code=303)
 
 
-# ---------------------------------------------------------------- around every page
+# ---------------------------------------------------------------- middleware
 
 
 class _Guard:
-    """Security headers on every response, small bodies only, and no forms sent from other sites."""
+    """Middleware: security headers on every response, small bodies only, and no forms sent from other sites."""
 
     def __init__(self, application: Any) -> None:
         self._application = application

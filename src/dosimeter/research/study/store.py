@@ -1,9 +1,9 @@
 """Answers in one SQLite file. Takes one step of one participant at a time; never knows who they are.
 
-What is not here cannot leak: no address, no browser, no time but the day. A participant is found by the digest of the
+What is not stored cannot leak: no address, no browser, no time but the day. A participant is found by the digest of the
 token in their cookie, and the digest is erased when they finish. Rows lie in the order of their random numbers (the
-table has no rowid), so the file does not tell who came first. The study's seed, groups, sample and texts are written
-down with the first start, and a later start has to agree with them.
+table has no rowid), so the file does not tell who came first. The study's seed, groups, sample and texts are stored
+at the first start, and a later start has to agree with them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a participant stands. ``group`` and ``queries`` are known from the step after the quiz."""
+    """How far a participant has come. ``group`` and ``queries`` are known from the step after the quiz."""
 
     step: str
     group: str | None
@@ -102,7 +102,7 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=10.0, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA secure_delete = ON")  # what is withdrawn or erased is overwritten
+        connection.execute("PRAGMA secure_delete = ON")  # overwrite what is withdrawn or erased
         return connection
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Store:
     # ------------------------------------------------------------ the study
 
     def begin_study(self, settings: StudySettings) -> str:
-        """Write the settings down, or check that they are those of before. Gives the study's name."""
+        """Store the settings, or refuse those that differ from the stored ones. Returns the study's name."""
         wanted = {
             "seed": settings.seed,
             "groups": json.dumps(settings.groups),
@@ -141,7 +141,7 @@ class Store:
     # ------------------------------------------------------------ participants
 
     def add_participant(self) -> str:
-        """Somebody consented. Gives the token for their cookie."""
+        """Add a participant who consented. Returns the token for their cookie."""
         token = make_token()
         with self._transaction() as connection:
             number = make_participant_number()
@@ -163,7 +163,7 @@ class Store:
         return datetime.now(UTC).date()
 
     def find_progress(self, token: str) -> Progress | None:
-        """None: the token is unknown, or its participant has finished or withdrawn."""
+        """Return how far a participant has come; None if the token is unknown, or they have finished or withdrawn."""
         with self._transaction() as connection:
             row = _find(connection, token)
         if row is None:
@@ -175,9 +175,9 @@ class Store:
             connection.execute(_PARTICIPANTS.delete().where(_PARTICIPANTS.c.token == digest_token(token)))
 
     def record(self, token: str, step: str, value: Any = None) -> str | None:
-        """Store what was answered at this step, and go on. Gives the step that follows.
+        """Store the answer to this step, and go on. Returns the step that follows.
 
-        None when the participant is not at this step: nothing is stored, so nothing can be answered twice.
+        None if the participant is not at this step: nothing is stored, so nothing can be answered twice.
         """
         with self._transaction() as connection:
             row = _find(connection, token)
@@ -215,7 +215,7 @@ class Store:
                 raise AssertionError(f"a participant stands at {other}")
 
     def _grade(self, connection: sa.Connection, letters: str) -> dict[str, Any]:
-        """Groups are drawn for those who pass, so that those who are analysed are balanced."""
+        """Return the quiz's result. Draws groups only for those who pass, so that the groups analysed are balanced."""
         score = sum(given == question.right for given, question in zip(letters, texts.QUIZ, strict=True))
         graded = {"quiz": letters, "quiz_score": score, "passed": score >= texts.PASS_MARK}
         if not graded["passed"]:

@@ -2,8 +2,8 @@
 
 The paper does not print its texts, so these are our own, after its description (section 6.1). Answers given to other
 words are answers to another question: a change of these texts, or of the templates that frame them, needs a new
-``VERSION``, which is stored with every answer. What stands before the marked line at the end is read by everybody,
-the control group too, and so never speaks of what only the treatment groups see.
+``VERSION``, which is stored with every answer. Everything before the marked line at the end is read by everybody,
+the control group too, and so never mentions what only the treatment groups see.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Approve, deny, ask for changes: each query is decided once, whatever is clicked twice and whatever crashes.
+"""Approve, deny, ask for changes: each query is decided once, even after double clicks and crashes.
 
 A decision claims the query by comparing and setting its status in one transaction; whoever comes second is told who
 was first. An approval's claim is the reference that the ledger's entry carries, so that after a crash at any instant
-``reconcile`` finds what became of it: no entry, nothing was charged and the query waits again; a settled entry, the
-query is what the entry says; a reservation without an answer, it is charged and says so, and may be answered again.
-The same is done when a claimed query is opened whose release has ended without saying so.
+``reconcile`` finds the outcome. No entry: nothing was charged, and the query waits again. A settled entry: the query
+takes its status. A reservation without an answer: it is charged, the query says so, and it may be answered again.
+The same is done when somebody opens a claimed query whose release ended without writing its status.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHARGED = "The approval was interrupted after the charge: it counts, and there i
 
 
 class AlreadyDecided(DosimeterError):
-    """Somebody was faster. ``row`` is the query as it stands."""
+    """Another decision came first. ``row`` is the query as it is now."""
 
     def __init__(self, row: Row | None) -> None:
         super().__init__("This query is decided already.")
@@ -46,7 +46,7 @@ class AlreadyDecided(DosimeterError):
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a controller agreed to. ``epsilon`` is None where the noisy test will find it."""
+    """A controller's approval. ``epsilon`` is None where the noisy test will find ε."""
 
     epsilon: float | None
     preference: str | None
@@ -55,12 +55,12 @@ class Approval:
 
 
 def build_order(served: ServedDataset, row: Row, approval: Approval, *, claim: str, controller: str) -> ReleaseOrder:
-    """The release that this approval stands for, by the algorithm of the dataset's account."""
+    """Return the order for the release that was approved, by the algorithm of the dataset's account."""
     common: dict[str, Any] = {
         "terms": served.terms,
         "analyst": row["analyst"],
         "purpose": row["purpose"],
-        "again": True,  # the page offers the earlier answer where there is one; an approval is a new one
+        "again": True,  # always a new answer: the page offers an earlier one separately
         "continued": approval.continued,
         "reference": claim,
         "approved_by": controller,
@@ -74,13 +74,10 @@ def build_order(served: ServedDataset, row: Row, approval: Approval, *, claim: s
             return ReleaseOrder(read_way(svt=served.settings.svt, variance=served.settings.variance), **common)
 
 
-# ---------------------------------------------------------------- approving
-
-
 def claim_query(
     state: ServerState, served: ServedDataset, row: Row, user: User, approval: Approval
 ) -> tuple[str, ReleaseOrder]:
-    """Check what can be checked without data, then take the query: nobody else can decide it from here on."""
+    """Check what needs no data, then claim the query: nobody else can decide it. Returns the claim and the order."""
     claim = make_identifier()
     order = build_order(served, row, approval, claim=claim, controller=user.name)
     served.prepare(row["sql"], order)
@@ -107,7 +104,7 @@ def claim_query(
 def run_release(
     state: ServerState, served: ServedDataset, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> str:
-    """Release, then write down what became of it, by what the ledger holds. Gives the query's new status."""
+    """Release, then set the query's status from the ledger's entry. Returns the new status."""
     try:
         problem = _try_release(state, served, row, claim, order, dataset)
         state.forget(served.name)
@@ -119,7 +116,10 @@ def run_release(
 def _try_release(
     state: ServerState, served: ServedDataset, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> DosimeterError | None:
-    """What kept it from being released, if anything did. Nobody stops a release, so a stop was meant for another."""
+    """Release; return the error if it failed.
+
+    A release cannot be stopped by anybody, so an interrupt was meant for another job: the release is tried once more.
+    """
     for again in (True, False):
         try:
             release(dataset, row["sql"], served.look, order, state.database.ledger)
@@ -137,9 +137,9 @@ def _try_release(
 
 
 def settle_left(state: ServerState, row: Row) -> Row:
-    """A claimed query whose release has ended without a word, because the database was away: settled when it is seen.
+    """Settle a claimed query whose release ended without writing its status, because the database was unreachable.
 
-    Gives the query as it is now.
+    Returns the query as it is now.
     """
     if row["status"] != "approving" or state.is_claimed(row["claim"]):
         return row
@@ -150,13 +150,13 @@ def settle_left(state: ServerState, row: Row) -> Row:
 def settle_claim(
     state: ServerState, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None
 ) -> str:
-    """Bring the query in line with the ledger's entry of this claim."""
+    """Set the query's status from the ledger's entry of this claim. Returns the new status."""
     entry = find_claimed(state, dataset, claim)
     with state.database.writing() as connection:
         withdrawal = sa.select(QUERIES.c.withdrawal).where(QUERIES.c.id == query_id).with_for_update()
         values = _outcome(entry, problem)
         if values["status"] != "released" and connection.execute(withdrawal).scalar():
-            values["status"] = "withdrawn"  # by its analyst, meanwhile
+            values["status"] = "withdrawn"  # its analyst withdrew the query while it was being released
         changed = connection.execute(
             QUERIES.update()
             .where(QUERIES.c.id == query_id, QUERIES.c.claim == claim, QUERIES.c.status == "approving")
@@ -183,7 +183,7 @@ def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, A
         return {"status": "released", "entry_id": entry.id, "note": None}
     if entry.status == "reserved":
         return {"status": "interrupted", "entry_id": entry.id, "note": CHARGED}
-    if entry.reason == "incident":  # its analyst sees it wait, as everybody else's: nothing tells which query it was
+    if entry.reason == "incident":  # its analyst sees it waiting, like all others: nothing tells which query failed
         return {"status": "interrupted", "entry_id": entry.id, "note": FAILED}
     if entry.charge == 0:
         return {"status": "waiting", "claim": None, "note": NOT_GRANTED}
@@ -191,7 +191,7 @@ def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, A
 
 
 def reconcile(state: ServerState) -> int:
-    """After a start: settle every approval that a crash left unfinished. Gives how many there were."""
+    """Settle, after a start, every approval that a crash left unfinished. Returns how many there were."""
     with state.database.reading() as connection:
         query = sa.select(QUERIES.c.id, QUERIES.c.dataset, QUERIES.c.claim).where(QUERIES.c.status == "approving")
         left = connection.execute(query).all()
@@ -201,7 +201,7 @@ def reconcile(state: ServerState) -> int:
 
 
 def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry | None:
-    """The latest released answer to the same plan on the same data: it can be handed out again at no cost."""
+    """Return the latest released answer to the same plan on the same data, which can be given again at no cost."""
     account = state.account(served.name)
     if account is None:
         return None
@@ -218,14 +218,11 @@ def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry |
 
 
 def repeat_answer(state: ServerState, row: Row, user: User, entry: Entry) -> None:
-    """Hand out what was released before. No noise, no charge. Raises DatasetStopped while the dataset is stopped."""
+    """Give the analyst an earlier released answer. No noise, no charge. Raises DatasetStopped for a stopped dataset."""
     if state.database.ledger.stopped(entry.dataset) is not None:
         raise DatasetStopped(STOPPED)
     values = {"status": "released", "entry_id": entry.id, "note": "The earlier answer was handed out, at no cost."}
     _compare_and_set(state, row, user, values, action="repeated", detail=f"entry {entry.id}")
-
-
-# ---------------------------------------------------------------- the other two
 
 
 def deny_query(state: ServerState, row: Row, user: User, reason: str) -> None:
@@ -234,7 +231,7 @@ def deny_query(state: ServerState, row: Row, user: User, reason: str) -> None:
 
 
 def ask_for_changes(state: ServerState, row: Row, user: User, phrase: str, reason: str) -> None:
-    """In fixed phrases about SQL or purpose, so that nothing of the data can slip into words."""
+    """Send a query back to its analyst with a fixed phrase about SQL or purpose, so that no words reveal the data."""
     if phrase not in PHRASES:
         raise OptionError("Choose one of the phrases.")
     values = {"status": "changes", "phrase": phrase, "reason": reason or None, "note": None}

@@ -1,4 +1,4 @@
-"""One query and what must hold before it is decided: who may look, on which data, by which preference."""
+"""One query and what must be settled before it is decided: who may look, on which data, by which preference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dosimeter.web.worker import PATIENCE, Job, Meter
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A query with everything that is decided without its data."""
+    """A query with everything that is known without reading the data."""
 
     row: Row
     served: ServedDataset
@@ -49,18 +49,20 @@ def find_case(state: ServerState, query_id: str) -> Case:
 
 
 def list_identifying(schema: Schema) -> list[str]:
-    """What identifies people: columns that say so, and the one that tells individuals apart."""
+    """Return the columns that identify people: those declared as identifying, and the unit."""
     return [c.name for c in schema.columns.values() if c.identifying or c.name == schema.unit]
 
 
 def needs_consent(case: Case) -> bool:
-    """Where the promise depends on not having looked (G0, G1), looking is a step of its own."""
+    """Return whether looking at the risk needs a separate step: the promise depends on not having looked (G0, G1)."""
     return case.served.settings.algorithm != "find" and not case.row["looked"]
 
 
 def find_measurement(state: ServerState, case: Case, *, wait: float = PATIENCE, renew: bool = False) -> Job:
-    """The measured risk, computed once per query and state of the data. That it is looked at goes into the ledger
-    first. ``renew``: look first whether the data changed since; otherwise what a later look has seen counts."""
+    """Return the job that measures the risk, once per query and state of the data. Records the look in the ledger.
+
+    ``renew``: find out first whether the data changed; otherwise the digest that the latest job saw is used.
+    """
 
     def work(dataset: Dataset, meter: Meter) -> MeasuredQuery:
         measured = digest_measured(case.prepared.plan)
@@ -78,7 +80,7 @@ def find_measurement(state: ServerState, case: Case, *, wait: float = PATIENCE, 
 
 
 def renew_digest(served: ServedDataset) -> str:
-    """The digest of the data as they are now; as they were last seen, where that takes too long to find out."""
+    """Return the digest of the data as they are now; if that takes too long, as they were last seen."""
     key = ("digest", served.name)
     before = served.worker.peek(key)
     if before is not None:
@@ -90,7 +92,7 @@ def renew_digest(served: ServedDataset) -> str:
 
 
 def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
-    """On record once per session, query and kind of look: not at every step of the slider."""
+    """Record a look in the audit log, once per session, query and kind of look: not at every step of the slider."""
     if state.is_first(user.session, what, case.row["id"], detail):
         note(
             state.database, user.name, what, dataset=case.served.name, query_id=case.row["id"], detail=detail
@@ -98,9 +100,9 @@ def note_look(state: ServerState, user: User, case: Case, what: str, detail: str
 
 
 def read_preference(state: ServerState, case: Case, user: User, form: DecisionForm) -> Preference:
-    """The sentence as a preference. Where a noisy test finds ε, its threshold was fixed beforehand and counts alone.
+    """Return the preference that the form stands for. The noisy test has a fixed threshold and ignores the form.
 
-    Raises PreferenceError where it cannot be used, or names people who were not revealed.
+    Raises PreferenceError if the preference cannot be used, or names people who were not revealed.
     """
     if case.served.settings.algorithm == "find-and-release":
         return parse_preference(f"variance:{case.served.settings.variance!r}")

@@ -1,6 +1,6 @@
 """A controller's own conditions: each is put on record, and one that names people needs them revealed first.
 
-A condition over `name = 'Yusuf Demir'` tells whether he is in the answer, as surely as revealing the most exposed.
+A condition on `name = 'Yusuf Demir'` tells whether he is in the answer, just as revealing the most exposed does.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ TRIED = "tried a condition"
 
 
 def admit_condition(state: ServerState, user: User, row: Row, plan: QueryPlan, preference: Preference) -> None:
-    """Put a condition that is not one of the fixed sentences on record, and refuse it if it names people.
+    """Record a preference that is not one of the fixed sentences, and refuse it if it names people.
 
-    Raises PreferenceError where it mentions a column that identifies people and this session has not revealed the
-    people of this query; that it was tried is on record all the same, once per session and text.
+    Raises PreferenceError if it mentions a column that identifies people and this session has not revealed the people
+    of this query. The attempt is recorded all the same, once per session and text.
     """
     if preference.kind in ("ratio", "variance"):
         return

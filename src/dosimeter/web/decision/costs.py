@@ -1,6 +1,7 @@
-"""What an approval costs, in words: the reading, what is left, and why an ε cannot be granted.
+"""The cost of an approval in words: the reading, what is left, and why an ε cannot be granted.
 
-Takes a served dataset and its books; gives sentences and rows. Public facts and the account only: nothing of the data.
+Takes a served dataset and its account (Books); gives sentences and rows. Uses public facts and the account only,
+nothing of the data.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST_COUNTED = 50
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Sentences about one approval. ``last`` says that no answer is possible after it."""
+    """Sentences about the cost of one approval. ``last``: no answer is possible after it."""
 
     sentences: tuple[str, ...]
     last: bool
@@ -32,7 +33,7 @@ def write_reading(reading: Decimal) -> str:
 
 
 def describe_policy(policy: str) -> str:
-    """The configuration's word for it, as a person would say it."""
+    """Return a policy in words."""
     budget = Policy.parse(policy).budget
     if budget is None:
         return "the paper's rule: each ε larger than the reading"
@@ -47,7 +48,7 @@ ALGORITHMS = {
 
 
 def describe_account(books: Books) -> str:
-    """Where the account stands, before anything is decided."""
+    """Return the account's reading and what is left, in words, before anything is decided."""
     reading = write_reading(books.reading.epsilon)
     if books.policy.budget is None:
         return f"The reading is {reading}; each further ε must be larger than the reading."
@@ -57,12 +58,12 @@ def describe_account(books: Books) -> str:
 
 
 def find_worst(served: ServedDataset, books: Books) -> float:
-    """The largest ε that the noisy test can still find."""
+    """Return the largest ε that the noisy test can still find."""
     return max(books.remaining(served.candidates) or served.candidates)
 
 
 def explain_refusal(books: Books, epsilon: float) -> str:
-    """Why the account does not grant this ε, in words: the cap, δ, the paper's rule or the budget (O2)."""
+    """Return why the account does not grant this ε, in words: the cap, δ, the paper's rule or the budget (O2)."""
     charge = books.charge(epsilon)
     reading = write_reading(books.reading.epsilon)
     if books.reading.after(charge).infinite:
@@ -80,7 +81,7 @@ def explain_refusal(books: Books, epsilon: float) -> str:
 
 
 def count_cost(served: ServedDataset, epsilon: float, books: Books) -> Cost:
-    """What approving costs at this ε; where the noisy test will find it, at the largest that it can find."""
+    """Return what approving costs at this ε; with the noisy test, at the largest ε that it can find."""
     before = write_reading(books.reading.epsilon)
     testing = served.settings.algorithm == "find-and-release"
     remaining = books.remaining(served.candidates)
@@ -112,7 +113,7 @@ def count_cost(served: ServedDataset, epsilon: float, books: Books) -> Cost:
 
 
 def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> int:
-    """How many answers still fit, each at the smallest ε that the policy admits (O2); stops counting at the most."""
+    """Return how many answers still fit, each at the smallest ε that the policy admits (O2), up to ``MOST_COUNTED``."""
     count = 0
     for epsilon in sorted(candidates):
         while count <= MOST_COUNTED and books.remaining((epsilon,), reading):
@@ -123,7 +124,7 @@ def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> i
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One candidate as it can be chosen without looking at the data."""
+    """One candidate as a controller can choose it without looking at the data."""
 
     epsilon: float
     errors: tuple[str, ...]
@@ -131,7 +132,10 @@ class Choice:
 
 
 def list_choices(served: ServedDataset, prepared: Prepared, books: Books) -> list[Choice]:
-    """Per remaining candidate, largest first: its 95 % errors where k and Δ decide them, and the reading afterwards."""
+    """Return every remaining candidate, largest first, with the reading after it.
+
+    Its 95 % errors are given where k and Δ decide them.
+    """
     plan, mechanism = prepared.plan, prepared.mechanism
     choices = []
     for epsilon in sorted(books.remaining(served.candidates), reverse=True):
@@ -149,7 +153,7 @@ def list_choices(served: ServedDataset, prepared: Prepared, books: Books) -> lis
 
 
 def explain_missing(served: ServedDataset, books: Books) -> str:
-    """Which candidates are not on the list, and why; empty where all are."""
+    """Return which candidates are not offered, and why; empty if all are."""
     remaining = books.remaining(served.candidates)
     sentences = []
     larger = [e for e in served.candidates if remaining and e > max(remaining)]

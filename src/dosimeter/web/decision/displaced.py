@@ -1,7 +1,7 @@
-"""Which waiting queries could be answered now and no longer after an approval. A job on the side, of the worker.
+"""Waiting queries that could be answered now, but no longer after an approval. A side job of the worker.
 
-A courtesy, so it takes a moment and no longer: queries with very many numbers are left out, and so is what comes after
-a few seconds.
+This is extra information, so it may take a few seconds only: queries with very many numbers are left out, and so are
+those that are not reached in time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def list_displaced(
     dataset: Dataset,
     meter: Meter,
 ) -> Displaced:
-    """With algorithm 1, by the ε that each one's priority suggests; otherwise by what the account leaves at all."""
+    """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
+
+    With algorithm 1 a query counts by the candidates that meet its priority's threshold; otherwise by all candidates.
+    """
     candidates = served.candidates
     after = books.after(epsilon)
     left_now, left_then = set(books.remaining(candidates)), set(books.remaining(candidates, after))
@@ -75,7 +78,7 @@ def list_displaced(
 
 
 def _find_meeting(served: ServedDataset, row: Row, percent: float, dataset: Dataset, digest: str) -> set[float] | None:
-    """The candidates that meet it; None for a query that takes too long to look at on the side."""
+    """Return the candidates that meet the ratio for a query; None for a query that takes too long for a side job."""
     preference = parse_preference(f"ratio:{percent / 100:g}")
     known = served.worker.peek(("measured", row["id"]))
     if known is not None and known.state == "done" and known.result.fingerprint == digest:

@@ -1,4 +1,4 @@
-"""What the controller set on the decision page: the preference as a sentence, ε, the views. Form fields → values."""
+"""The decision page's form: the preference as a sentence, ε, the views. Takes form fields; gives values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "tex
 
 
 class DecisionForm(BaseModel):
-    """The fields of the preference and of the slider. Anything left out takes what the priority suggests.
+    """The fields of the preference and of the slider. A field that is left out takes what the priority suggests.
 
     Without an ``epsilon`` the page follows the preference.
     """
@@ -40,9 +40,9 @@ class DecisionForm(BaseModel):
 
 
 def read_fields(fields: Mapping[str, str]) -> tuple[DecisionForm, str]:
-    """The form's fields; where one cannot be used, the defaults and what is wrong with it.
+    """Return the form; where a field cannot be used, its default, and a message that says what is wrong.
 
-    An empty box is not a value: for the kind of preference that needs it, it is refused rather than filled in.
+    An empty field is no value: if the kind of preference needs it, it is refused and not filled in.
     """
     filled = {name: value for name, value in fields.items() if value.strip() != ""}
     needed = NEEDED.get(fields.get("preset", "ratio"), "")
@@ -67,7 +67,7 @@ COMPLAINTS = {
 
 
 def write_query(form: DecisionForm, epsilon: float | None) -> str:
-    """The same form as the query part of an address, with this ε."""
+    """Return the form as the query string of a URL, with this ε."""
     fields: dict[str, str] = {"preset": form.preset}
     match form.preset:
         case "ratio":
@@ -84,7 +84,7 @@ def write_query(form: DecisionForm, epsilon: float | None) -> str:
 
 
 def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
-    """The sentence that a stored preference was, with the ε it was approved at."""
+    """Return the form that stands for a stored preference, with the ε that was approved."""
     parsed = None if not preference else parse_preference(preference)
     if parsed is None:
         return DecisionForm(epsilon=epsilon)
@@ -96,7 +96,7 @@ def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
 
 
 def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
-    """Columns by whose values people can be compared, with the declared values."""
+    """Return the columns by whose values people can be compared, with the declared values."""
     columns: dict[str, list[str]] = {}
     for column in schema.columns.values():
         if column.identifying or column.name == schema.unit:
@@ -109,7 +109,7 @@ def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
 
 
 def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Preference:
-    """The sentence as a preference."""
+    """Return the preference that the form stands for. ``suggested``: the percentage where the form has none."""
     match form.preset:
         case "ratio":
             return parse_preference(f"ratio:{_percent(suggested if form.percent is None else form.percent)}")

@@ -1,9 +1,9 @@
-"""Everything a controller looks at for one query, computed once. For the controller's eyes only.
+"""Everything a controller looks at for one query, computed once. For controllers only.
 
-Measured on the dataset's worker; what follows, the slider and most preferences, is arithmetic on distinct values and
-may run in any thread: ``recall``. What passes over everybody again is for the worker: ``choose``. Where there are many
-distinct values, the picture is drawn from a few thousand classes of them (its ends stay exact), and what a preference
-needs is kept per candidate.
+Measured on the dataset's worker. What follows (the slider and most preferences) is arithmetic on distinct values and
+may run in any thread: ``recall``. What has to go over everybody again runs on the worker: ``choose``. Where there are
+many distinct values, the picture is drawn from a few thousand classes of them (both ends stay exact), and the numbers
+that preferences need are kept per candidate.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dosimeter.risk import (
 from dosimeter.show.charts import Bin, bin_people
 from dosimeter.web.worker import Meter
 
-MANY = 20_000  # distinct values above which nothing is computed over all of them while somebody waits
+MANY = 20_000  # above so many distinct values, nothing is computed over all of them while somebody waits
 CELLS = 4_096
 KEPT_EXACT = 200
 MOST_CHOICES = 200
@@ -61,7 +61,7 @@ class MeasuredQuery:
     exact: dict[str, tuple[float, ...]]
     groups: tuple[Mapping[str, Any], ...]
     fingerprint: str
-    _thread: int = field(default_factory=threading.get_ident)  # the thread that measured it, and may read the data
+    _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -75,10 +75,8 @@ class MeasuredQuery:
     def candidate(self, epsilon: float) -> Candidate:
         return next(line for line in self.candidates if line.epsilon == epsilon)
 
-    # ------------------------------------------------------------ preferences
-
     def recall(self, preference: Preference) -> Choice | None:
-        """The preference at every candidate, as far as it can be said while somebody waits; otherwise None."""
+        """Return the preference evaluated at every candidate if that is quick enough for a page; otherwise None."""
         with self._guard:
             known = self._choices.get(preference.text)
         if known is not None:
@@ -88,7 +86,10 @@ class MeasuredQuery:
         return self._remember(preference)
 
     def choose(self, preference: Preference) -> Choice:
-        """The preference at every candidate, whatever the odometer leaves. Remembered by its text."""
+        """Return the preference evaluated at every candidate, including those the account no longer allows.
+
+        The result is remembered by the preference's text.
+        """
         known = self.recall(preference)
         if known is not None:
             return known
@@ -105,17 +106,17 @@ class MeasuredQuery:
         return choice
 
     def _is_kept(self, preference: Preference) -> bool:
-        """Whether the numbers kept per candidate decide the preference, and its exact limit takes no search."""
+        """Return whether the numbers kept per candidate decide the preference, and its exact limit needs no search."""
         plain = self.risk.indicator == "bound" and self.risk.mechanism.shifts_alike
         return preference.kind == "ratio" or (preference.kind == "variance" and plain)
 
     def require_data(self, digest: str) -> None:
-        """Refuse other data than those that were measured, before they are read once more on the worker."""
+        """Refuse to read data on the worker that are not the data that were measured."""
         if digest != self.fingerprint:
             raise DataError(CHANGED)
 
     def _choose_quickly(self, preference: Preference) -> Choice:
-        """F1 from the kept ratios and variances: what Risk.find would give, without passing over everybody again."""
+        """Return what Risk.find would return (F1), from the kept ratios and variances, without going over everybody."""
         assert preference.threshold is not None
         kept, operator = (self.ratios, ">=") if preference.kind == "ratio" else (self.variances, "<=")
         tested = tuple(
@@ -132,8 +133,6 @@ class MeasuredQuery:
         )
         return self.risk.conclude(preference, found, lines)
 
-    # ------------------------------------------------------------ one ε
-
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
         risk = self.risk
         rdrs = compute_rdr(
@@ -144,7 +143,7 @@ class MeasuredQuery:
         return bin_people(rdrs)
 
     def own_guarantee(self, epsilon: float) -> float:
-        """P1 of the most exposed."""
+        """Return the own guarantee (P1) of the most exposed."""
         risk = self.risk
         scale = risk.mechanism.scale(risk.sensitivity, epsilon)
         highest = risk.sensitivities.values[-1:]
@@ -152,19 +151,19 @@ class MeasuredQuery:
         return float(min(own[0], epsilon))
 
     def identification(self, epsilon: float) -> float | None:
-        """P2, pure differential privacy only."""
+        """Return the identification risk (P2); None unless the mechanism gives pure differential privacy."""
         if not self.risk.mechanism.pure:
             return None
         return lee_clifton(self.risk.n, epsilon, self.risk.sensitivity, self.difference[0])
 
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
-        """How many people carry the most, and how many times the average that is."""
+        """Return how many people have the largest RDR, and how many times the average that is."""
         values, counts = self.risk.sensitivities.values, self.risk.sensitivities.counts
         people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
         return people, self.candidate(epsilon).rdr.relative[1]
 
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
-        """The 95 % errors of the first groups, each by itself, in the order of ``groups``."""
+        """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
         if not needs_values(risk.plan):
             return [error_95(risk.plan, risk.mechanism, scale, None)] * min(most, len(self.groups))
@@ -172,12 +171,12 @@ class MeasuredQuery:
         return [error_95(risk.plan, risk.mechanism, scale, [row]) for row in rows]
 
     def posterior(self, charge: float, prior: float) -> float | None:
-        """P3, pure differential privacy only."""
+        """Return the posterior (P3); None unless the mechanism gives pure differential privacy."""
         return posterior_odds(prior, charge) if self.risk.mechanism.pure else None
 
 
 def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> MeasuredQuery:
-    """Measure, then pass over everybody once per candidate. Runs on the dataset's worker."""
+    """Measure the risk, then go over everybody once per candidate. Runs on the dataset's worker."""
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
@@ -207,7 +206,7 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
 
 
 def _require_same(dataset: Dataset, digest: str) -> str:
-    """The digest of the data that were measured from beginning to end."""
+    """Return the digest of the measured data. Raises DataError if the data changed during the measurement."""
     if not digest:
         return dataset.engine.fingerprint()
     if not dataset.engine.is_still(digest):
@@ -216,7 +215,7 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 
 
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
-    """The exact numbers per column of the answer, to set errors in relation, and by group. Never released."""
+    """Return the exact numbers per column of the answer, for relative errors, and per group. Never released."""
     measured = risk.measured()
     plain = replace(risk.plan, having=None, order=(), limit=None)
     rows = assemble_answer(plain, measured.keys, measured.values)
@@ -230,7 +229,7 @@ def plan_outputs(risk: Risk) -> list[Output]:
 
 
 def compress_classes(sensitivities: Sensitivities) -> Sensitivities:
-    """A few thousand classes in place of very many, for a picture: both ends exact, the middle in narrow cells."""
+    """Return a few thousand classes in place of very many, for a picture: both ends exact, the middle averaged."""
     values, counts = sensitivities.values, sensitivities.counts
     if len(values) <= MANY or sensitivities.vectors is not None or sensitivities.attributes:
         return sensitivities

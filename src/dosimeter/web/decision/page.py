@@ -1,4 +1,4 @@
-"""The decision page as it is shown: before anybody looked, while it is measured, and with everything on it."""
+"""The decision page in its three states: before anybody looked, while the risk is measured, and complete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STOPPED = "The evaluation of this preference was stopped. Choose it again to beg
 
 
 def read_own_fields(request: Request) -> tuple[DecisionForm, str]:
-    """Return the form in the address, if it was made here: a link from elsewhere sets no controller's preference."""
+    """Return the form in the URL, if our own page made it: a link from elsewhere sets no controller's preference."""
     return read_fields(request.query_params if is_own(request) else {})
 
 
@@ -57,7 +57,7 @@ def show_decision(
     refusal: str = "",
     status: int = 200,
 ) -> Response:
-    """Show the page at this form. ``complaint``: a field is unusable; ``refusal``: why an approval was turned down."""
+    """Show the page with this form. ``complaint``: a field is unusable; ``refusal``: why an approval was refused."""
     books = state.books(case.served, case.prepared)
     common: dict[str, Any] = {
         "row": case.row,
@@ -86,7 +86,7 @@ def show_decision(
     measured: MeasuredQuery = job.result
     view, problem, waiting = read_view(state, case, job, user, form)
     problem = complaint or problem
-    if view is None:  # the sentence cannot be used, or is being computed: show the suggested one with it
+    if view is None:  # the preference cannot be used, or is being computed: show the suggested one meanwhile
         plain = DecisionForm(epsilon=form.epsilon)
         view, _, _ = read_view(state, case, job, user, plain)
     assert view is not None
@@ -101,14 +101,14 @@ def show_decision(
 
 
 def preview_for_analyst(state: ServerState, case: Case, books: Books, epsilon: float) -> dict[str, Any]:
-    """What the analyst will see. Its promise says what the released one will: the ledger knows who looked (G1)."""
+    """Return what the analyst will see. Its promise is that of the release: the ledger knows who looked (G1)."""
     told = case.served.settings.algorithm != "find" and state.told(case.prepared, case.row["analyst"])
     at = find_worst(case.served, books) if case.served.settings.algorithm == "find-and-release" else epsilon
     return preview_answer(case.prepared, at, looked=told)
 
 
 def _describe_unseen(state: ServerState, case: Case, books: Books) -> dict[str, Any]:
-    """What a controller can choose by without looking at the data: the account, and what k and Δ decide."""
+    """Return what a controller can choose by without looking at the data: the account, and what k and Δ decide."""
     remaining = books.remaining(case.served.candidates)
     at = max(remaining or case.served.candidates)
     return {
@@ -125,9 +125,9 @@ def _describe_unseen(state: ServerState, case: Case, books: Books) -> dict[str, 
 def read_view(
     state: ServerState, case: Case, measurement: Job, user: User, form: DecisionForm, *, revive: bool = False
 ) -> tuple[DecisionView | None, str, Job | None]:
-    """Return what follows the slider; or why the preference cannot be used; or the scan that a FILTER needs first.
+    """Return what follows the slider; or why the preference cannot be used; or the job that a FILTER needs first.
 
-    ``revive``: a scan that was stopped begins again, because somebody chose its preference again.
+    ``revive``: a job that was stopped begins again, because somebody chose its preference again.
     """
     measured: MeasuredQuery = measurement.result
     try:
@@ -160,7 +160,7 @@ def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) 
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
-    """What the controller's own table suggests for this priority, to say when a preference is looser."""
+    """Return what the controller's own thresholds suggest for this priority, to warn of a looser preference."""
     if case.served.settings.algorithm == "find-and-release":
         return None
     percent = read_thresholds(state.database, user)[case.row["priority"]]

@@ -1,7 +1,7 @@
-"""What changes when the slider or the preference moves: words, tables, chart data. For the controller's eyes only.
+"""Everything that changes when the slider or the preference moves: words, tables, chart data. For controllers only.
 
-Takes a MeasuredQuery, the books, a DecisionForm and what was chosen by it; gives a DecisionView for the templates.
-Arithmetic on what is already measured.
+Takes a MeasuredQuery, the account (Books), a DecisionForm and the Choice made by it; gives a DecisionView for the
+templates. Computes only with what is already measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dosimeter.web.figures import count_decimals, show_count, show_multiple, sho
 from dosimeter.web.state import ServedDataset
 
 PRIOR = 0.01
-MOST_GROUPS = 40  # listed one by one with their range
+MOST_GROUPS = 40  # groups beyond this number are not listed one by one
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -49,7 +49,7 @@ class DecisionView:
     why_not: str
     accuracy: tuple[Mapping[str, Any], ...]
     columns: tuple[str, ...]
-    alone: bool  # one number per column, so that where it will lie can be said
+    alone: bool  # one number per column, so that the page can say in which range it will lie
     groups: tuple[Mapping[str, Any], ...]
     more_groups: int
     range_table: TextTable
@@ -69,7 +69,7 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OwnThreshold:
-    """What the controller's own table of thresholds says for a query's priority, at every candidate."""
+    """The controller's own threshold for a query's priority, evaluated at every candidate."""
 
     priority: str
     percent: float
@@ -134,7 +134,7 @@ def build_view(
 
 
 def is_indifferent(measured: MeasuredQuery, choice: Choice) -> bool:
-    """Whether the preference says the same at every ε, so that the largest one it admits is no advice."""
+    """Return whether the preference has the same value at every ε, so that the largest ε meeting it is no advice."""
     return is_equal(measured) or does_not_depend(choice)
 
 
@@ -148,7 +148,7 @@ def does_not_depend(choice: Choice) -> bool:
 
 
 def round_down(wanted: float, candidates: Sequence[float]) -> float:
-    """The candidate nearest to what was asked for, never a larger one."""
+    """Return the largest candidate that is not above ``wanted``; the smallest candidate if all are above."""
     below = [e for e in candidates if e <= wanted * (1 + 1e-9)]
     return max(below) if below else min(candidates)
 
@@ -161,7 +161,10 @@ def _select(
     *,
     indifferent: bool,
 ) -> float:
-    """What was asked for; at first the one that was found, and the smallest where finding it means nothing."""
+    """Return the candidate to show: the wanted one, or else the one that was found.
+
+    The smallest one that remains, where none was found or the preference does not depend on ε.
+    """
     if wanted is not None:
         return round_down(wanted, candidates)
     if found is not None and not indifferent:
@@ -199,7 +202,7 @@ def show_value(preference: Preference, value: float | None) -> str:
 
 
 def _write_line(served: ServedDataset, preference: Preference, choice: Choice, found: float | None) -> str:
-    """ "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
+    """Write the largest ε: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
     name = "Without noise, largest ε" if served.settings.algorithm == "find-and-release" else "Largest ε"
     if found is None:
         return f"{name}: none."
@@ -252,7 +255,7 @@ def _list_states(
 def _compare_thresholds(
     preference: Preference, found: float | None, remaining: Sequence[float], own: OwnThreshold | None
 ) -> list[str]:
-    """Said when the preference is looser than the controller's own threshold: a form can come from an address."""
+    """Warn of a preference that is looser than the controller's own threshold: a form can come from a link."""
     if own is None or preference.text == own.choice.preference:
         return []
     meeting = [line.epsilon for line in own.choice.candidates if line.satisfied and line.epsilon in set(remaining)]
@@ -298,7 +301,7 @@ def _write_raw_note(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
-    """The people who really carry the most, not everybody in the last bar."""
+    """Write how many people are the most exposed. They may be fewer than those in the histogram's last bar."""
     if equal:
         return "Everybody is equally exposed."
     people, times = measured.most_exposed(epsilon)
@@ -332,7 +335,10 @@ def _accuracy_rows(
 
 
 def _accuracy_cell(error: float | None, values: Sequence[float]) -> dict[str, str]:
-    """± the 95 % error, where the answer will lie, and the error in percent of the exact number, or the median one."""
+    """Return the 95 % error with its sign ±, the range of the answer, and the relative error.
+
+    The error is relative to the exact number, or to the median of several.
+    """
     if error is None:
         return {"error": "unbounded", "range": "", "relative": "–"}
     shown = f"± {format_number(error)}"
@@ -350,7 +356,7 @@ def _write_range(value: float, error: float) -> str:
 
 
 def _group_rows(measured: MeasuredQuery, epsilon: float) -> list[dict[str, Any]]:
-    """Each group at the selected ε: its exact numbers, and where the answer will lie."""
+    """Return each group at the selected ε: its exact numbers, and the range in which the answer will lie."""
     outputs = measured.risk.plan.outputs
     rows = []
     for exact, errors in zip(measured.groups, measured.group_errors(epsilon, MOST_GROUPS), strict=False):
@@ -369,7 +375,7 @@ def _group_rows(measured: MeasuredQuery, epsilon: float) -> list[dict[str, Any]]
 
 
 def _write_wanted(measured: MeasuredQuery, wanted: float | None) -> str:
-    """What the accuracy that the analyst asked for would take."""
+    """Write which ε the accuracy that the analyst asked for needs."""
     if wanted is None:
         return ""
     good = [line.epsilon for line in measured.candidates if all(e is not None and e <= wanted for e in line.error_95)]
@@ -429,7 +435,7 @@ def _absolute_sentences(served: ServedDataset, measured: MeasuredQuery, epsilon:
 
 
 def describe_person(person: ExposedPerson) -> dict[str, Any]:
-    """One line of "most exposed": identical records, × average, their own ε, and why."""
+    """Return one line of "most exposed": identical records, × average, their own ε, and why."""
     people, why = person.people, person.why
     return {
         "who": "1 person has this record" if people == 1 else f"{people:,} people share this",

@@ -1,4 +1,4 @@
-"""What every request shares: who is asking, tokens against forged requests, pages, refusals, limits of a connection.
+"""What every request shares: who is asking, CSRF tokens, pages, refusals, limits of a connection.
 
 Takes requests and the server's state; gives users, rendered pages and refusals in one shape. Never decides anything
 about a query, and shows an analyst nothing but values of ``public``.

@@ -1,9 +1,9 @@
-"""Connections: how long a request may take to arrive, how many connections are open, and which one goes first.
+"""Limits of connections: how long a request may take to arrive, how many connections are open, which is closed first.
 
-A request's head that is not there after ``SLOWEST_HEAD`` seconds, however it trickles, closes its connection; so does
-an answer that nobody reads for ``SLOWEST_READER`` seconds. Few connections may be in the middle of sending a request.
-Beyond that, and before the process runs out of file descriptors, the oldest one of the address that has the most of
-them is closed, so that somebody new is always let in. Knows HTTP, and no pages.
+A connection is closed if the head of its request is not complete after ``SLOWEST_HEAD`` seconds, or if nobody reads
+the answer for ``SLOWEST_READER`` seconds. Few connections may be in the middle of sending a request. Beyond that, and
+before the process runs out of file descriptors, the oldest connection of the address that has the most is closed, so
+that a new visitor is always let in. Knows HTTP, and no pages.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dosimeter.web.identity import group_address
 from dosimeter.web.log import LOG
 
 SLOWEST_HEAD = 10.0  # seconds from the connection, or from the first byte of a further request
-SLOWEST_REQUEST = 45.0  # head and body; the body alone has 30 seconds, and is told so
+SLOWEST_REQUEST = 45.0  # seconds for head and body; the body alone may take 30, and then gets an error
 SLOWEST_READER = 30.0
 IDLE = 15  # seconds between two requests
 MOST_OPEN = 512
 QUEUE = 1024  # connections that the system keeps until they are accepted
 SWEEP = 0.5
-QUIET = 60.0  # seconds in which a complaint is logged once
+QUIET = 60.0  # seconds in which the same complaint is logged once only
 
 State = Literal["unfinished", "idle", "unread", "answering"]
 """What a connection is doing: sending a request, nothing, leaving an answer unread, waiting for its answer."""
@@ -62,14 +62,14 @@ class Connections:
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
-        self._known: dict[LimitedProtocol, tuple[State, float]] = {}  # in the order of these times
+        self._known: dict[LimitedProtocol, tuple[State, float]] = {}  # ordered by these times
         self._sweeping = False
 
     def __len__(self) -> int:
         return len(self._known)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Let a connection in. Where there are too many, another one is closed for it; this one if none can be."""
+        """Accept a connection. If there are too many, another one is closed; this one if no other can be."""
         self._mark(connection, "unfinished")
         if not self._sweeping:
             self._sweeping = True
@@ -83,10 +83,10 @@ class Connections:
             if spare:
                 self._drop(_find_oldest(spare))
             elif len(self._known) > self._capacity.open + self._capacity.batch:
-                self._drop(connection)  # until then it is told that the server is busy
+                self._drop(connection)  # until it is closed, the server answers it that it is busy
 
     def update(self, connection: LimitedProtocol) -> None:
-        """Look again at what a connection is doing."""
+        """Update what a connection is doing."""
         known = self._known.get(connection)
         state = connection.find_state()
         if known is not None and known[0] != state:
@@ -108,7 +108,7 @@ class Connections:
         connection.drop()
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what takes too long. One look over all of them instead of a timer for each."""
+        """Close connections that take too long. One pass over all of them instead of a timer for each."""
         now = time.monotonic()
         for connection in list(self._known):
             self.update(connection)
@@ -121,7 +121,7 @@ class Connections:
 
 
 def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
-    """Return the oldest connection of the address that has the most. The oldest come first."""
+    """Return the oldest connection of the address that has the most. Expects the oldest connections first."""
     listed = list(connections)
     many = Counter(connection.address for connection in listed)
     most = max(many.values())
@@ -129,7 +129,7 @@ def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
 
 
 class LimitedProtocol(H11Protocol):
-    """uvicorn's HTTP protocol, which tells ``opened`` what its connection is doing."""
+    """uvicorn's HTTP protocol, which reports to ``opened`` what its connection is doing."""
 
     opened: Connections  # of its server; set by ``limit_protocol``
     address = ""
@@ -178,19 +178,19 @@ class LimitedProtocol(H11Protocol):
         return self.cycle
 
     def find_patience(self, state: State) -> float:
-        """Return for how many seconds the connection may go on like this."""
+        """Return for how many seconds the connection may stay in this state."""
         match state:
             case "unfinished":
                 return SLOWEST_REQUEST if self.conn.their_state is h11.SEND_BODY else SLOWEST_HEAD
             case "unread":
                 return SLOWEST_READER
             case "idle":
-                return 2 * IDLE  # uvicorn closes it first, and properly
+                return 2 * IDLE  # uvicorn closes it earlier, and cleanly
             case _:
-                return float("inf")  # the application answers in its own time
+                return float("inf")  # the application may take as long as it needs
 
     def drop(self) -> None:
-        """Close at once, whatever is unsent or unread."""
+        """Close the connection at once, even if something is unsent or unread."""
         self.connections.discard(self)
         self.transport.abort()
 
@@ -201,7 +201,7 @@ def limit_protocol(capacity: Capacity) -> type[LimitedProtocol]:
 
 
 class OncePerMinute(logging.Filter):
-    """Lets the same warning pass once a minute: nobody can fill the disk by sending requests that cannot be read."""
+    """A log filter that lets the same warning pass once a minute: unreadable requests cannot fill the disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ class OncePerMinute(logging.Filter):
         return record.levelno >= logging.ERROR or self.is_due(str(record.msg))
 
     def is_due(self, words: str) -> bool:
-        """Return whether a complaint in these words is to be logged now."""
+        """Return whether a warning with this text is to be logged now."""
         now = time.monotonic()
         if now - self._last.get(words, -QUIET) < QUIET:
             return False
@@ -238,10 +238,10 @@ class LimitedServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
-            listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue as short as these
+            listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue only as long as one batch
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log what the loop complains about. That there are no descriptors left would be said thousands of times."""
+        """Log what the event loop reports, once a minute: it reports missing descriptors thousands of times."""
         if not str(context.get("message", "")).startswith("socket.accept() out of system resource"):
             loop.default_exception_handler(context)
         elif self._quiet.is_due("descriptors"):
@@ -252,7 +252,7 @@ class LimitedServer(uvicorn.Server):
 
 
 def make_server(app: Any, **options: Any) -> LimitedServer:
-    """Return a server for an application, with every limit on connections. ``options``: further ones of uvicorn."""
+    """Return a server for an application, with every limit on connections. ``options`` are passed to uvicorn."""
     capacity = Capacity.of_system()
     config = uvicorn.Config(
         app, http=limit_protocol(capacity), ws="none", backlog=capacity.batch, limit_concurrency=capacity.open + 1,

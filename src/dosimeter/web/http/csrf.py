@@ -1,4 +1,4 @@
-"""Forged requests: a token that belongs to a session, in every form and every request that changes something."""
+"""Protection against forged requests (CSRF): every request that changes something carries a token of its session."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def is_own(request: Request) -> bool:
-    """Whether the address was put together here, or typed: not by a link that somebody else made.
+    """Return whether the URL was made by our own page or typed, and not by a link on another site.
 
-    Browsers say so themselves where the connection is safe; elsewhere a page of ours names itself as the referrer.
+    Browsers say so in a header where the connection is secure; elsewhere our own page is named as the referrer.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")
-    if request.headers.get("hx-request") == "true":  # no other site can add this header
+    if request.headers.get("hx-request") == "true":  # another site cannot add this header
         return True
     return urlsplit(request.headers.get("referer", "")).netloc == request.headers.get("host", "") != ""
 
 
 def make_csrf(state: ServerState, user: User) -> str:
-    """A token that belongs to this session: nobody else's page can know it."""
+    """Return the token of this session, which no other site's page can know."""
     return str(state.signer("form").dumps(user.session))
 
 
@@ -43,7 +43,7 @@ def entry_csrf(state: ServerState, key: str) -> str:
 
 
 async def check_csrf(request: Request) -> None:
-    """Every request that changes something carries its session's token, in the form or in a header."""
+    """Refuse a request that changes something without its session's token, in the form or in a header."""
     if request.method in SAFE:
         return
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):

@@ -1,7 +1,7 @@
-"""Devices that signed in before, recognised by a signed cookie. They are not held up by strangers who try passwords.
+"""Devices that signed in before, recognised by a signed cookie. Strangers who try passwords do not slow them down.
 
-The cookie opens nothing: it only says whose attempts on this device are counted by themselves. *Sign out everywhere*, a
-reset and disabling a user make the devices of that user strangers again.
+The cookie grants no access: attempts on its device are only counted separately. *Sign out everywhere*, a password
+reset and disabling a user make the devices of that user unknown again.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from dosimeter.web.state import ServerState
 from dosimeter.web.store import USERS, make_identifier, write_time
 
 DEVICE_COOKIE = "dosimeter_device"
-KEPT = 180 * 24 * 3600  # seconds
+KEPT = 180 * 24 * 3600  # seconds for which the cookie is valid
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device and whose it is."""
+    """A known device and its user."""
 
     id: str
     user_id: str
 
 
 def write_device(state: ServerState, user_id: str) -> str:
-    """Return the cookie of a device on which this user has just signed in."""
+    """Return the cookie for a device on which this user has just signed in."""
     return str(state.signer("device").dumps([user_id, make_identifier(), write_time()]))
 
 
 def find_device(state: ServerState, cookie: str, name: str) -> Device | None:
-    """Return the device, if the user of this name signed in on it before; otherwise None."""
+    """Return the device if the user of this name signed in on it before; otherwise None."""
     try:
         user_id, device, since = state.signer("device").loads(cookie) if 0 < len(cookie) < 500 else ("", "", "")
     except (BadSignature, TypeError, ValueError):

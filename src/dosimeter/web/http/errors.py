@@ -1,10 +1,10 @@
-"""What a route raises in place of an answer."""
+"""Exceptions that a route raises in place of an answer."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """A request that is answered with a short page or a JSON error. ``code`` is for programs."""
+    """The request is refused with a short page or a JSON error. ``code`` is for programs."""
 
     def __init__(self, status: int, code: str, message: str, *, clause: str | None = None) -> None:
         super().__init__(message)
@@ -12,4 +12,4 @@ class Refused(Exception):
 
 
 class NotSignedIn(Exception):
-    """Nobody is signed in: to the sign-in page."""
+    """Nobody is signed in: the answer leads to the sign-in page."""

@@ -1,5 +1,4 @@
-"""Middleware: security headers on every response, no body larger or slower than agreed, no uploads, no error's inside
-shown to anybody."""
+"""Middleware: security headers, limits on the size and time of a body, no uploads. Internal errors are never shown."""
 
 from __future__ import annotations
 
@@ -22,16 +21,16 @@ POLICY = (
 )
 
 
-SLOWEST_BODY = 30.0  # seconds for all of it
+SLOWEST_BODY = 30.0  # seconds for the whole body
 Refusal = tuple[int, str, str]
 
 
 class ClientGone(Exception):
-    """The connection was closed before the request was whole: there is nobody to answer."""
+    """The connection was closed before the request was complete: nobody waits for an answer."""
 
 
 class SecurityMiddleware:
-    """Wraps the application. Pure ASGI, so that streaming and background work are left alone."""
+    """ASGI middleware around the application. Pure ASGI, so that streaming and background work keep working."""
 
     def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
         self._application = application
@@ -83,7 +82,7 @@ class SecurityMiddleware:
             return
         try:
             await self._application(scope, body, send_with_headers)
-        except Exception as error:  # noqa: BLE001 - the outermost frame: its text could quote the data
+        except Exception as error:  # noqa: BLE001 - the outermost frame; the error's text could quote the data
             report_bug(f"{scope['method']} {_shorten(scope['path'])}", error)
             if not started:
                 await send_with_headers({"type": "http.response.start", "status": 500, "headers": []})
@@ -93,7 +92,7 @@ class SecurityMiddleware:
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._largest:
             return self._too_large()
-        if headers.get(b"content-type", b"").strip().lower().startswith(b"multipart/"):  # no form of ours sends it
+        if headers.get(b"content-type", b"").strip().lower().startswith(b"multipart/"):  # none of our forms sends files
             return 415, "not_a_form", "Send forms as application/x-www-form-urlencoded."
         return None
 
@@ -101,7 +100,10 @@ class SecurityMiddleware:
         return 413, "too_large", f"The request is larger than {self._largest:,} bytes."
 
     async def _read_body(self, receive: Receive) -> Receive | None:
-        """The whole body, which is small; None when it grows beyond what is agreed. A page never waits for the rest."""
+        """Read the whole body and return a receiver that replays it; None if the body is too large.
+
+        The application therefore never waits for the rest of a body.
+        """
         parts, size = [], 0
         while True:
             message = await receive()
@@ -138,5 +140,5 @@ class SecurityMiddleware:
 
 
 def _shorten(path: str) -> str:
-    """A path for the log: without line breaks, and not for ever."""
+    """Return a path for the log: without line breaks, and cut to 100 characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in path[:100])

@@ -1,4 +1,4 @@
-"""Refusals in one shape: JSON for programs, a page for people, and nothing of what went wrong inside."""
+"""Refusals in one shape: JSON for programs, a page for people. Internal errors are never shown."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from dosimeter.web.store import NOBODY, User, note, write_time
 
 
 def _way_back_from(request: Request) -> str:
-    """The page somebody was on: the one asked for, or the one whose form or part was sent."""
+    """Return the page somebody was on: the one requested, or the one with the form or fragment that was sent."""
     if request.headers.get("hx-request") == "true":
         parts = urlsplit(request.headers.get("hx-current-url", ""))
     else:
         parts = urlsplit(str(request.url))
     path = parts.path
-    if request.method not in SAFE:  # a form: back to the page it stands on
+    if request.method not in SAFE:  # a form: back to the page that contains it
         path = re.sub(r"^(/decide/\w+)/\w+$", r"\1", re.sub(r"^(/queries/\w+)/\w+$", r"\1", path))
         return find_way_back(re.sub(r"^/me/.*$", "/me", path))
     return find_way_back(path + (f"?{parts.query}" if parts.query else ""))
 
 
 def note_refusal(request: Request) -> None:
-    """Put on record that somebody asked for what is not theirs: once per session and kind of page.
+    """Record that somebody asked for a page that is not theirs, once per session and kind of page.
 
-    Of those who are not signed in, whoever they are, once an hour: nobody can fill the log from many addresses.
+    Requests of people who are not signed in are recorded once an hour in all, so that nobody can fill the log.
     """
     user, state = _find_visitor_if_possible(request), get_state(request)
     asked = f"{request.method} {getattr(request.scope.get('route'), 'path', '/…')}"
@@ -48,7 +48,7 @@ def is_for_programs(request: Request) -> bool:
 
 
 def refuse(request: Request, status: int, code: str, message: str, clause: str | None = None) -> Response:
-    """One shape for programs, one page for people, nothing of what went wrong inside."""
+    """Return a refusal: JSON for programs, a fragment for htmx, a page for people."""
     if is_for_programs(request):
         body = {"error": {"code": code, "message": message, "clause": clause}}
         return JSONResponse(body, status_code=status)
@@ -61,7 +61,7 @@ def refuse(request: Request, status: int, code: str, message: str, clause: str |
 
 
 def _find_visitor_if_possible(request: Request) -> User | None:
-    """Who is asking, for the head of an error page; nobody where the database does not answer."""
+    """Return who is asking, for the head of an error page; None where the database does not respond."""
     try:
         return find_visitor(request)
     except (SQLAlchemyError, DosimeterError):
@@ -69,7 +69,7 @@ def _find_visitor_if_possible(request: Request) -> User | None:
 
 
 def send_to_sign_in(request: Request) -> Response:
-    """With the way back, and with a word where something was sent that is not done now."""
+    """Redirect to the sign-in page, with the way back, and with a notice if a form was sent and is now lost."""
     if is_for_programs(request):
         return refuse(request, 401, "unauthorised", "Sign in first.")
     back = _way_back_from(request)

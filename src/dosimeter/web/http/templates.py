@@ -1,4 +1,4 @@
-"""Templates: how a page is made. An analyst's is made by ``render_public``, of values of ``public`` alone."""
+"""Templates: how a page is made. Pages for analysts are made by ``render_public``, from values of ``public`` alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make_environment() -> Environment:
 
 
 def show_moment(at: str | None) -> str:
-    """2026-11-15T10:00:00.123Z → 2026-11-15 10:00. Every time is in UTC, and the pages say so."""
+    """Return a time for a page: 2026-11-15T10:00:00.123Z → 2026-11-15 10:00. All times are in UTC; the pages say so."""
     return "" if not at else at[:16].replace("T", " ")
 
 
@@ -63,7 +63,7 @@ def show_answer_cell(value: object) -> str:
 
 
 def show_range(value: object, error: float | None) -> str:
-    """Where the exact number lies with a chance of 95 %, seen from a released one. Empty where that cannot be said."""
+    """Return the range around a released number that holds the exact one with a chance of 95 %; empty if unknown."""
     if error is None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return ""
     digits = 6 if abs(value) >= 1000 else 4
@@ -71,7 +71,7 @@ def show_range(value: object, error: float | None) -> str:
 
 
 def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page for a controller, or for anybody who is not signed in."""
+    """Render a page for a controller, or for somebody who is not signed in."""
     state = get_state(request)
     environment: Environment = request.app.state.templates
     whole = request.headers.get("hx-request") != "true"
@@ -91,7 +91,7 @@ def render(request: Request, template: str, user: User | None, *, status: int = 
 
 
 def _list_halted(state: ServerState) -> list[str]:
-    """Return the datasets that are stopped, for the head of a controller's page. A page is not lost for it."""
+    """Return the datasets that are stopped, for the head of a controller's page; none if that cannot be read."""
     try:
         return [name for name in state.datasets if state.is_stopped(name)]
     except (SQLAlchemyError, DosimeterError):
@@ -99,7 +99,7 @@ def _list_halted(state: ServerState) -> list[str]:
 
 
 def _count_failed(request: Request, state: ServerState, user: User) -> int:
-    """Return how many sign-ins failed before this session began, on its first page; afterwards 0."""
+    """Return how many sign-ins failed before this session began, for its first page; 0 on later pages."""
     cookie = request.cookies.get(NOTICE_COOKIE, "")
     try:
         session, failures = state.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)
@@ -109,7 +109,7 @@ def _count_failed(request: Request, state: ServerState, user: User) -> int:
 
 
 def render_public(request: Request, template: str, user: User, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page for an analyst: made of public values and fixed words, or not at all."""
+    """Render a page for an analyst, from public values and fixed words. Raises TypeError for any other value."""
     for name, value in context.items():
         if not _is_public(value):
             raise TypeError(f"{name} is not for an analyst's eyes")

@@ -1,4 +1,4 @@
-"""Who is asking, and what a route may take for granted: a user of the right role, the server's state, a dataset."""
+"""Who is asking, and what routes depend on: a user of the right role, the server's state, a dataset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOMES = {
 
 
 def find_way_back(address: str, role: str | None = None) -> str:
-    """A local address that a sign-in may lead to, or "". For a role, only one of its own pages."""
+    """Return the address if it is a local page that a sign-in may lead to, else "". ``role``: only its own pages."""
     if len(address) > 2_000 or not re.fullmatch(r"/[A-Za-z0-9_.-][A-Za-z0-9_./%-]*(\?[A-Za-z0-9_.%&=+*~-]*)?", address):
         return ""
     homes = HOMES.get(role, ()) if role is not None else tuple(start for starts in HOMES.values() for start in starts)
@@ -52,7 +52,7 @@ def find_address(request: Request) -> str:
 
 
 def find_visitor(request: Request) -> User | None:
-    """The user of a signed, unexpired session, or None."""
+    """Return the user of a signed, unexpired session, or None."""
     cookie = request.cookies.get(SESSION_COOKIE)
     if cookie is None or len(cookie) > 400:
         return None

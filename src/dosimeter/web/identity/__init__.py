@@ -1,4 +1,4 @@
-"""Who somebody is: users and their passwords, sessions, API tokens, and how often a password may be tried.
+"""Users and their passwords, sessions, API tokens, and how often a password may be tried.
 
 Takes names, passwords and keys; gives a User, or refuses. Keeps digests only, never a password or a key; knows no pages
 and no datasets.

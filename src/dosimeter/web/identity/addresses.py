@@ -8,7 +8,7 @@ import ipaddress
 def group_address(address: str) -> str:
     """Return what counts as one visitor: an IPv4 address, or the /64 network of an IPv6 address.
 
-    Whoever has one IPv6 address has 2^64 of them. What is no address at all is returned as it is.
+    Whoever has one IPv6 address has 2^64 of them. A text that is no address is returned unchanged.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])

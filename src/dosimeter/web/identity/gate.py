@@ -1,7 +1,7 @@
-"""Few passwords are looked at at a time, because each takes much memory; and every visitor gets their turn.
+"""Limits how many passwords are verified at a time, because each takes much memory, and gives every visitor a turn.
 
 A visitor (an address, or an account on a device that signed in before) has at most two attempts under way, so that
-whoever sends many waits behind themselves and not in front of others. Used from the server's event loop alone.
+many attempts of one visitor do not delay others. Used from the server's event loop alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_WAITING = 200
 
 
 class Crowded(Exception):
-    """Too many passwords are being looked at just now. In a moment it works again."""
+    """Too many passwords are being verified just now. Trying again in a moment works."""
 
 
 class Gate:
@@ -31,13 +31,13 @@ class Gate:
         self._each = each
         self._most = waiting
         self._under_way: Counter[str] = Counter()
-        self._first: dict[str, deque[asyncio.Future[None]]] = {}  # per visitor; who is next comes first
+        self._first: dict[str, deque[asyncio.Future[None]]] = {}  # a queue per visitor, in the order of turns
         self._rest: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def run(self, visitor: str, work: Callable[[], Result], *, known: bool = False) -> Result:
-        """Do the work in a thread of the gate's own, when it is this visitor's turn.
+        """Do the work in one of the gate's threads, when it is this visitor's turn.
 
-        Raises Crowded at once where the visitor has too many attempts under way, or where very many visitors wait.
+        Raises Crowded at once if the visitor has too many attempts under way, or if very many visitors wait.
         """
         if self._under_way[visitor] >= self._each:
             raise Crowded
@@ -65,7 +65,7 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was this one's turn, and nobody takes it
+            if turn.done() and not turn.cancelled():  # the turn was granted, but its request was cancelled: pass it on
                 self._free += 1
                 self._call_next()
             raise
@@ -79,7 +79,10 @@ class Gate:
         return sum(len(line) for lines in (self._first, self._rest) for line in lines.values())
 
     def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
-        """Send away the latest attempt of a visitor who has two waiting, or of anybody unknown for a known device."""
+        """Refuse the latest attempt of a visitor who has two waiting; for a known device, of any unknown visitor.
+
+        Raises Crowded if there is no such attempt.
+        """
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])
         if not spare:
@@ -93,11 +96,11 @@ class Gate:
                 del lines[visitor]
                 turn = line.popleft() if line else None
                 if line:
-                    lines[visitor] = line  # behind everybody else
+                    lines[visitor] = line  # this visitor goes to the end of the queue
                 if turn is not None and not turn.done():
                     self._free -= 1
                     turn.set_result(None)
 
     def close(self) -> None:
-        """Let nobody through any more; what runs is finished."""
+        """Let no more attempts through; those that run are finished."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,7 @@
-"""Which passwords are too easy to guess. Takes a password and its owner's name; refuses or says nothing.
+"""Refuses passwords that are too easy to guess. Takes a password and its owner's name; raises OptionError or returns.
 
 A list of a few hundred of the best-known words, and rules for what people make of them: digits behind, letters that
-look like digits, the word twice. Length does the rest: ten characters leave out most of what is guessed first.
+look like digits, the word twice. The minimum length does the rest: ten characters exclude most first guesses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _SEQUENCES = (
     "qazwsxedcrfvtgbyhnujm",
     "zaqxswcdevfrbgt", "1a2b3c4d5e6f7g8h9i", "a1b2c3d4e5f6g7h8i9",
 )  # fmt: skip
-_RUN = 3  # letters in a row that make a sequence
-_LEAST_REST = 5  # characters that must be left beside sequences, or beside the owner's name
+_RUN = 3  # characters in a row that make a sequence
+_LEAST_REST = 5  # characters that must remain besides sequences or the owner's name
 
 
 @cache
@@ -34,9 +34,9 @@ def _list_common() -> frozenset[str]:
 
 
 def check_password(password: str, name: str = "") -> None:
-    """Refuse a password that is too short or too long, or among those that are guessed first.
+    """Refuse a password that is too short, too long, or among those that are guessed first.
 
-    name: whose it is; their own name with a few digits is no password. Raises OptionError with what to do instead.
+    name: the owner; their own name with a few digits is no password. Raises OptionError with what to do instead.
     """
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         raise OptionError(f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters.")
@@ -46,7 +46,7 @@ def check_password(password: str, name: str = "") -> None:
 
 
 def find_weakness(password: str, name: str = "") -> str:
-    """Return why a password is easy to guess; empty if no rule says so."""
+    """Return why a password is easy to guess; empty if no rule applies."""
     plain = re.sub(r"[\s._-]", "", password.casefold())
     if plain.isdecimal():
         return "Passwords of digits alone are guessed first."
@@ -62,13 +62,13 @@ def find_weakness(password: str, name: str = "") -> str:
 
 
 def _list_spellings(plain: str) -> list[str]:
-    """Return a password as it is written, and as it reads where digits stand for letters."""
+    """Return a password as it is written, and as it reads if digits stand for letters."""
     after, before = re.sub(r"[\W\d_]+$", "", plain), re.sub(r"^[\W\d_]+", "", plain)
     return [plain, *(text.translate(table) for text in (plain, after, before, _trim(plain)) for table in _LOOK_ALIKES)]
 
 
 def _trim(text: str) -> str:
-    """Return a text without the digits and signs around it."""
+    """Return a text without the digits and punctuation around it."""
     return re.sub(r"^[\W\d_]+|[\W\d_]+$", "", text)
 
 
@@ -78,7 +78,7 @@ def _is_repeated(text: str) -> bool:
 
 
 def _count_outside_sequences(text: str) -> int:
-    """Return how many characters are part of no run along the alphabet, the digits or the keyboard."""
+    """Return how many characters are in no run along the alphabet, the digits or the keyboard."""
     rest, at = 0, 0
     while at < len(text):
         length = _find_run(text[at:])
@@ -103,7 +103,7 @@ def _is_common(text: str) -> bool:
 
 
 def _is_made_of(text: str, name: str) -> bool:
-    """Whether little or nothing but a name, or a part of one, and a common word is in a text."""
+    """Return whether a text is little more than a name, or a part of one, and a common word."""
     for part in (name, *re.split(r"[^a-z0-9]+", name)):
         plain = re.sub(r"[\s._-]", "", part)
         for written in (plain, plain[::-1]):

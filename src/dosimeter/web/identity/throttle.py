@@ -1,12 +1,12 @@
-"""How often a password may be tried: by address, by account, and by a device that signed in before. Knows no pages.
+"""Limits how often a password may be tried: by address, by account, and by known device. Knows no pages.
 
-An attempt is counted as a failure before its password is looked at, in the transaction that looks whether there were
-too many, and taken back when it was right: many at once are no way around the limit. A run of failures is forgotten
-once none was added for some minutes.
+An attempt is counted as a failure before its password is verified, in the transaction that checks the limits, and the
+count is taken back when the password was right: many attempts at once cannot get around the limit. A run of failures
+is forgotten once none was added for some minutes.
 
 From one address an account can be tried a few times, and all accounts together somewhat more often; then both are
-closed for a while. Tried from many addresses, an account is slowed down for the whole world, to an attempt a minute.
-Neither holds up a device on which its owner signed in before: that has a count of its own.
+closed for a while. Tried from many addresses, an account is slowed down for everybody, to an attempt a minute.
+Neither limit holds up a device on which its owner signed in before: such a device has a count of its own.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import sqlalchemy as sa
 from dosimeter.web.identity.addresses import group_address
 from dosimeter.web.store import ATTEMPTS, COUNTING, NOBODY, USERS, Database, later, take_turn, write_audit, write_time
 
-PER_ADDRESS = 6  # an address may fail this many times as often as one account from it
-PER_ACCOUNT = 4  # and an account, from everywhere together
+PER_ADDRESS = 6  # failures allowed from an address, as a multiple of those for one account from it
+PER_ACCOUNT = 4  # the same multiple for an account, from all addresses together
 SLOWEST = 60.0  # seconds between two attempts at an account that is slowed down
 
 
 class Throttled(Exception):
-    """Too many wrong passwords. ``slowed``: for this account from everywhere, so that a moment is enough to wait."""
+    """Too many wrong passwords. ``slowed``: the account is slowed down for everybody; waiting a moment is enough."""
 
     def __init__(self, *, slowed: bool = False) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Throttled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many failures are allowed. Beyond that no attempt is, or, if it ``slows``, one now and then."""
+    """The number of failures allowed. Beyond it no attempt is allowed or, if it ``slows``, one now and then."""
 
     allowed: int
     slows: bool = False
@@ -47,14 +47,14 @@ class Limit:
         if not self.slows:
             return True
         pause = min(SLOWEST, 2.0 ** min(failures - self.allowed, 10))
-        return until > later(minutes=minutes, seconds=-pause)  # the latest attempt is not that long ago
+        return until > later(minutes=minutes, seconds=-pause)  # the latest attempt was too recent
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From where a password is tried, how often it may be wrong, and for how many minutes that is remembered.
+    """From where a password is tried, how often it may be wrong, and for how many minutes failures are remembered.
 
-    ``device``: which device it is, where the account's owner signed in on it before.
+    ``device``: the known device, if the account's owner signed in on it before.
     """
 
     address: str
@@ -64,11 +64,11 @@ class Limits:
 
     @property
     def network(self) -> str:
-        """The address as limits count it: an IPv6 address by its /64."""
+        """Return the address as limits count it: an IPv6 address by its /64."""
         return group_address(self.address)
 
     def keys(self, account: str) -> dict[str, Limit]:
-        """Return everything that an attempt counts for."""
+        """Return every count to which an attempt is added, with its limit."""
         if self.device:
             return {f"{account}|device {self.device}": Limit(self.allowed)}
         return {
@@ -79,7 +79,7 @@ class Limits:
 
 
 def clean_name(name: str) -> str:
-    """A name as it was typed, in the shape that names have; what no name contains becomes a question mark."""
+    """Return a typed name in the form that names have; characters that no name contains become question marks."""
     return re.sub(r"[^a-z0-9._@-]", "?", name.strip().lower()[:64])
 
 
@@ -98,9 +98,9 @@ def _refuse(full: dict[str, int], keys: dict[str, Limit]) -> None:
 
 
 def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
-    """Raise Throttled where another attempt would be one too many. Writes nothing, unless it is the first such one.
+    """Raise Throttled if another attempt would be one too many. Writes only the first refusal of a run.
 
-    For before the gate: whoever is turned away takes nobody's turn.
+    Called before the gate, so that a refused attempt takes nobody's turn.
     """
     account = clean_name(name)
     keys = limits.keys(account)
@@ -108,14 +108,14 @@ def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
     with database.reading() as connection:
         full = _find_full(connection.execute(query).mappings(), keys, limits.minutes)
     if any(failures == keys[key].allowed for key, failures in full.items()):
-        count_attempt(database, account, limits)  # puts it on record
+        count_attempt(database, account, limits)  # puts the refusal on record
     _refuse(full, keys)
 
 
 def count_attempt(database: Database, account: str, limits: Limits) -> dict[str, Limit]:
-    """Count an attempt as a failure, or raise Throttled. Gives what it counts for, for ``take_back``.
+    """Count an attempt as a failure, or raise Throttled. Returns the counts it was added to, for ``take_back``.
 
-    That somebody was turned away is on record once per run, so that nobody can fill the log.
+    A refusal is recorded once per run, so that nobody can fill the log.
     """
     keys = limits.keys(account)
     with database.writing() as connection:
@@ -136,7 +136,7 @@ def count_attempt(database: Database, account: str, limits: Limits) -> dict[str,
 
 
 def _set_failures(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
-    """One more than there were. Without minutes the run is not prolonged."""
+    """Add one failure to a count. Without ``minutes`` the run of failures is not prolonged."""
     until = {} if minutes is None else {"until": later(minutes=minutes)}
     if known is None:
         connection.execute(ATTEMPTS.insert().values(key=key, failures=1, **until))
@@ -145,7 +145,10 @@ def _set_failures(connection: sa.Connection, key: str, known: int | None, minute
 
 
 def take_back(connection: sa.Connection, keys: dict[str, Limit]) -> None:
-    """The password was right: the run of failures from there ends, and what counts for others too has one less."""
+    """Take back a counted attempt whose password was right.
+
+    The account's count from this address or device is deleted; the counts it shares with others lose one failure.
+    """
     take_turn(connection, COUNTING)
     for key in keys:
         if key.startswith("|") or key.endswith("|"):

@@ -1,7 +1,7 @@
-"""Who somebody is: users, sessions and API tokens. Knows no pages.
+"""Users, sessions and API tokens. Knows no pages.
 
 Only digests of session and token keys are stored; passwords as Argon2id. A session's id is new at every sign-in.
-How often a password may be tried is in throttle.py, how many are looked at at a time in gate.py.
+throttle.py limits how often a password may be tried, gate.py how many are verified at a time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys_password() -> str:
-    """Verified when there is no such user, so that both answers take the same time."""
+    """Return the hash to verify against when there is no such user, so that both answers take the same time."""
     return _hasher().hash(make_password())
 
 
@@ -59,7 +59,7 @@ def _nobodys_password() -> str:
 
 
 def add_user(database: Database, name: str, role: str, password: str | None = None) -> str:
-    """Make an account; gives its password."""
+    """Add a user; return the password."""
     if role not in get_args(Role):
         raise OptionError(f"The role must be one of {', '.join(get_args(Role))}.")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", name):
@@ -95,14 +95,14 @@ def list_users(database: Database) -> list[dict[str, object]]:
 
 
 def reset_password(database: Database, name: str) -> str:
-    """A new password; the user is enabled again, and every session and token of theirs ends."""
+    """Set and return a new password. Enables the user again, and ends all their sessions and tokens."""
     password = make_password()
     _change_user(database, name, {"password": hash_password(password, name), "disabled": False}, "reset a password")
     return password
 
 
 def disable_user(database: Database, name: str) -> None:
-    """No more sign-ins; sessions and tokens end at once. Queries and records stay."""
+    """Disable a user: no more sign-ins; sessions and tokens end at once. Queries and records stay."""
     _change_user(database, name, {"disabled": True}, "disabled a user")
 
 
@@ -126,16 +126,16 @@ def _revoke_all(connection: sa.Connection, user_id: str) -> None:
 
 
 def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> bool:
-    """Whether the user still has this stored password and is not disabled. Until the transaction ends, it stays so."""
+    """Return whether the user still has this stored password and is not disabled. Locks the user's row."""
     query = sa.select(USERS.c.password, USERS.c.disabled).where(USERS.c.id == user_id).with_for_update()
     row = connection.execute(query).first()
     return row is not None and row.password == password and not row.disabled
 
 
 def change_password(database: Database, user: User, current: str, fresh: str, limits: Limits) -> bool:
-    """Every other session and every token ends. False when the current password is wrong.
+    """Change a password; return False if the current one is wrong. Every other session and every token ends.
 
-    Raises OptionError where the new one is easy to guess, or the same; Throttled after too many attempts.
+    Raises OptionError if the new password is easy to guess, or the same; Throttled after too many attempts.
     """
     check_password(fresh, user.name)
     attempt = count_attempt(database, user.name, limits)
@@ -182,7 +182,7 @@ class SignedIn:
 
 
 def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> SignedIn | None:
-    """A new session, or None. Raises Throttled before the password is even looked at."""
+    """Sign a user in; return None if name or password is wrong. Raises Throttled before it verifies a password."""
     account = clean_name(name)
     attempt = count_attempt(database, account, limits)
     with database.reading() as connection:
@@ -211,7 +211,7 @@ def sign_in(database: Database, name: str, password: str, limits: Limits, *, hou
 
 
 def _count_failures(connection: sa.Connection, account: str) -> int:
-    """Return how many wrong passwords the log holds since this user last signed in."""
+    """Return how many wrong passwords the audit log holds since this user last signed in."""
     last = sa.select(sa.func.max(AUDIT.c.id)).where(AUDIT.c.user == account, AUDIT.c.action == SUCCEEDED)
     since = connection.execute(last).scalar() or 0
     failed = sa.select(sa.func.count()).where(AUDIT.c.user == account, AUDIT.c.action == FAILED, AUDIT.c.id > since)
@@ -237,7 +237,7 @@ def end_session(database: Database, user: User) -> None:
 
 
 def end_everything(database: Database, user: User) -> None:
-    """Every session and every token of theirs; and devices that were known are strangers again."""
+    """End every session and token of a user; devices that were known become unknown."""
     with database.writing() as connection:
         connection.execute(USERS.update().where(USERS.c.id == user.id).values(devices_since=write_time()))
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
@@ -249,11 +249,11 @@ def end_everything(database: Database, user: User) -> None:
 
 
 class SessionEnded(Exception):
-    """The session was ended by somebody else between the request and what it asks for."""
+    """The session was ended by somebody else while its request was being handled."""
 
 
 def make_token(database: Database, user: User, name: str) -> str:
-    """A token, shown once. Only analysts have them."""
+    """Make an API token and return it. It is shown once; only analysts have tokens."""
     key = TOKEN_PREFIX + make_key()
     with database.writing() as connection:
         connection.execute(sa.select(USERS.c.id).where(USERS.c.id == user.id).with_for_update())
@@ -286,7 +286,7 @@ def revoke_token(database: Database, user: User, token_id: str) -> bool:
 
 
 def find_token(database: Database, key: str) -> User | None:
-    """Return whose token this is, or None. Its first use on a day is put on record."""
+    """Return the user of a token, or None. Records the first use on each day."""
     query = (
         sa.select(USERS.c.id, USERS.c.name, USERS.c.role, TOKENS.c.id.label("token"), TOKENS.c.used_on)
         .join(TOKENS, TOKENS.c.user_id == USERS.c.id)
@@ -308,7 +308,7 @@ def find_token(database: Database, key: str) -> User | None:
 
 
 def _record_use(database: Database, token_id: str, user: str, today: str) -> None:
-    """Write down that a token is used today, once however many requests come at the same time."""
+    """Record that a token is used today, once however many requests come at the same time."""
     with database.writing() as connection:
         query = sa.select(TOKENS.c.name, TOKENS.c.used_on).where(TOKENS.c.id == token_id).with_for_update()
         token = connection.execute(query).one()

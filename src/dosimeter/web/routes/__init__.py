@@ -1,5 +1,5 @@
 """Pages and the JSON API, one file per kind: session, analyst, queue, decision and its actions, accounts, incidents.
 
-Takes requests of users whose role was checked; gives pages and JSON. Never imports another route, and never computes
-what a page shows: that is for ``decision``, ``checks``, ``released`` and the others below.
+Takes requests of users whose role was checked; gives pages and JSON. A route never imports another, and never computes
+what a page shows: ``decision``, ``checks``, ``released`` and other modules do that.
 """

@@ -61,7 +61,7 @@ def show_account(request: Request, state: StateOf, user: Controller, name: str) 
 
 @router.get("/accounts/{name}/people")
 def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Per person: the sum of own guarantees, beside the guaranteed total. A scan per answer."""
+    """Show the sum of own guarantees per person, beside the guaranteed total. Needs a scan per answer."""
     served = require_dataset(state, name)
     entries = _list_charged(state, name)
     job = served.worker.peek(_key(entries))
@@ -74,7 +74,7 @@ def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> 
 
 @router.post("/accounts/{name}/people")
 def look_at_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Looking at everybody, where a promise depends on not having looked (G1): on purpose, and on record."""
+    """Show everybody's sums where the promise depends on not having looked (G1): only on a click, and recorded."""
     served = require_dataset(state, name)
     note(state.database, user.name, "viewed sums per person", dataset=name)
     return _sums(request, state, user, served, _list_charged(state, name))
@@ -118,7 +118,7 @@ def _sums(
 
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
-    """Sums of data that have changed since are added up again."""
+    """Forget sums that were computed on data that have changed since."""
     known: Job | None = served.worker.peek(_key(entries))
     if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
         served.worker.forget(known)

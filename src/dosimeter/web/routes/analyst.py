@@ -20,18 +20,18 @@ from dosimeter.web.store import User, find_own, list_own, submit_query, withdraw
 
 router = APIRouter()
 PAGE = 20
-PATIENCE = 10.0  # seconds that a page waits for the analyst's check before
+PATIENCE = 10.0  # seconds that a page waits for the analyst's previous check
 
 
 class AskForm(BaseModel):
-    """As the browser sends it: every field a text. Checked when it becomes a NewQuery."""
+    """The form as the browser sends it: every field a text. Validated when it becomes a NewQuery."""
 
     dataset: Annotated[str, Field(max_length=200)] = ""
     sql: Annotated[str, Field(max_length=20_000)] = ""
     purpose: Annotated[str, Field(max_length=1_000)] = ""
     priority: Annotated[str, Field(max_length=20)] = "normal"
     wanted_error: Annotated[str, Field(max_length=40)] = ""
-    switch: Annotated[str, Field(max_length=10)] = ""  # only the dataset was changed; nothing is asked yet
+    switch: Annotated[str, Field(max_length=10)] = ""  # only another dataset was chosen; nothing is submitted yet
 
 
 @router.get("/ask")
@@ -43,7 +43,7 @@ async def show_form(
 
 
 def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> AskForm:
-    """An empty form, or that of an earlier query."""
+    """Return an empty form, or that of an earlier query."""
     form = AskForm(dataset=dataset if dataset in state.datasets else next(iter(state.datasets)))
     earlier = find_own(state.database, user, again) if again.isalnum() else None
     if earlier is not None:
@@ -86,7 +86,7 @@ async def _checked(state: ServerState, checks: CheckQueue, user: User, form: Ask
 def show_schema(
     request: Request, state: StateOf, user: Analyst, dataset: Annotated[str, Field(max_length=200)] = ""
 ) -> Response:
-    """What is publicly known of another dataset; what was typed stays."""
+    """Show the public facts of another dataset; what was typed stays."""
     served = require_dataset(state, dataset)
     return render_public(request, "fragments/schema.html", user, dataset=state.public(served))
 
@@ -95,7 +95,10 @@ def show_schema(
 async def check(
     request: Request, state: StateOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
 ) -> Response:
-    """While one types: can this be answered, and if not, which clause is in the way. One at a time: then again."""
+    """Show, while the analyst types, whether the query can be answered, and if not, which clause prevents it.
+
+    Shows nothing while a previous check is running: the page asks again.
+    """
     try:
         checked = await _checked(state, checks, user, form)
     except LimitError:
@@ -158,14 +161,14 @@ def show_status(request: Request, state: StateOf, user: Analyst, query_id: str) 
 
 
 def _describe_columns(state: ServerState, query: PublicQuery) -> dict[str, Any]:
-    """Which columns of the answer carry noise, and whether there are groups: by SQL and schema alone.
+    """Return which columns of the answer carry noise, and whether there are groups, by SQL and schema alone.
 
-    Only once there is an answer: how quickly a waiting query is read could tell that somebody opened it.
+    Only for an answered query: the time this takes could reveal that somebody opened a waiting one.
     """
     served = state.dataset(query.dataset) if query.answer is not None else None
     try:
         plan = None if served is None else served.prepare(query.sql).plan
-    except InputError:  # the schema is another one by now
+    except InputError:  # the schema has changed since
         plan = None
     if plan is None:
         return {"measured": [], "grouped": True}
@@ -190,9 +193,6 @@ def withdraw(state: StateOf, user: Analyst, query_id: str) -> Response:
     return RedirectResponse("/queries", status_code=303)
 
 
-# ---------------------------------------------------------------- what is released, whoever asked
-
-
 @router.get("/answers")
 def show_answers(
     request: Request,
@@ -201,7 +201,7 @@ def show_answers(
     dataset: Annotated[str, Query(max_length=200)] = "",
     before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$")] = None,
 ) -> Response:
-    """The released answers of a dataset, without names and purposes."""
+    """Show the released answers of a dataset, without names and purposes."""
     served = require_dataset(state, dataset or next(iter(state.datasets)))
     listed = list_released(state, served, limit=PAGE, before=before)
     note_readings(state, user, listed, user.session)

@@ -1,6 +1,6 @@
-"""The decision page: everything a controller needs to see before answering one query, and what moves with the slider.
+"""The decision page: everything a controller needs to see before answering one query, and what follows the slider.
 
-Only controllers get here; that they looked is in the audit log and, for the promise, in the ledger (G1).
+For controllers only; each look is recorded in the audit log and, for the promise, in the ledger (G1).
 """
 
 from __future__ import annotations
@@ -47,9 +47,6 @@ FEW = 5
 MOST_PEOPLE = 8
 
 
-# ---------------------------------------------------------------- the page
-
-
 @router.get("/decide/{query_id}")
 def show_page(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
     case = find_case(state, query_id)
@@ -60,7 +57,7 @@ def show_page(request: Request, state: StateOf, user: Controller, query_id: str)
 
 
 def _recall(state: ServerState, case: Case) -> DecisionForm:
-    """What a decided query was decided at: there the page starts."""
+    """Return the form with which a decided query was decided: the page starts there."""
     entry = state.entry(case.row["entry_id"])
     epsilon = case.row["epsilon"] or (entry.epsilon if entry is not None else None)
     try:
@@ -70,7 +67,7 @@ def _recall(state: ServerState, case: Case) -> DecisionForm:
 
 
 class ViewUpdate(BaseModel):
-    """What the page exchanges when the slider or the sentence moves. For controllers only."""
+    """What the page replaces when the slider or the preference changes. For controllers only."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -134,18 +131,15 @@ def update_view(request: Request, state: StateOf, user: Controller, query_id: st
 
 @router.post("/decide/{query_id}/look")
 def look(state: StateOf, user: Controller, query_id: str) -> Response:
-    """Looking at the risk of a query whose promise depends on not having looked: said, and recorded."""
+    """Record the choice to look at the risk of a query whose promise depends on not having looked."""
     case = find_case(state, query_id)
     mark_looked(state.database, query_id)
     note(state.database, user.name, "chose to look", dataset=case.served.name, query_id=query_id)
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
 
 
-# ---------------------------------------------------------------- parts that need the engine
-
-
 def _require_measurement(state: ServerState, case: Case) -> Job:
-    """The finished measurement."""
+    """Return the finished measurement; refuse if it was not asked for, or is still running."""
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
     job = find_measurement(state, case)
@@ -162,12 +156,12 @@ Revealed = Annotated[str, Query(max_length=400)]
 def show_people(
     request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon, revealed: Revealed = ""
 ) -> Response:
-    """The most exposed records, identical ones grouped; what identifies people is masked until it is revealed."""
+    """Show the most exposed records, identical ones grouped. Identifying columns are masked until they are revealed."""
     return _people(request, state, user, query_id, epsilon, reveal=_was_revealed(state, user, query_id, revealed))
 
 
 def _was_revealed(state: ServerState, user: User, query_id: str, mark: str) -> bool:
-    """Whether this session revealed this query's people: that is on record, and the slider need not ask again."""
+    """Return whether this session has revealed the people of this query: then the slider need not ask again."""
     try:
         return bool(mark) and state.signer("reveal").loads(mark) == [user.session, query_id]
     except BadSignature:
@@ -182,7 +176,7 @@ class RevealForm(BaseModel):
 def reveal(
     request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[RevealForm, Form()]
 ) -> Response:
-    """Show what identifies people, on purpose and on record."""
+    """Show the identifying columns of the most exposed, on a click, and record it."""
     case = find_case(state, query_id)
     _require_measurement(state, case)
     columns = ", ".join(list_identifying(case.served.schema))
@@ -254,7 +248,7 @@ def _progress(request: Request, case: Case, user: User, job: Job, again: str) ->
 
 @router.get("/decide/{query_id}/others")
 def show_displaced(request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
-    """Which other waiting queries could be answered now, and no longer once this one is."""
+    """Show which other waiting queries could be answered now, but no longer once this one is."""
     case = find_case(state, query_id)
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
     thresholds = read_thresholds(state.database, user)

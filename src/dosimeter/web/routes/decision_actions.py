@@ -68,7 +68,7 @@ class ChangesForm(BaseModel):
 
 @router.get("/decide/{query_id}/confirm")
 def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    """Whether this is meant: what the form says, read anew, with what it costs. Changes nothing."""
+    """Ask whether the approval is meant: show what the form says, read anew, and what it costs. Changes nothing."""
     case = find_case(state, query_id)
     if not case.open:
         return _conflict(request, user, AlreadyDecided(case.row))
@@ -101,7 +101,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
 
 
 def _is_other_data(state: ServerState, case: Case) -> bool:
-    """Whether the data or the schema changed since the account was used. Compares digests, looks at no number."""
+    """Return whether the data or the schema changed since the account was used. Compares digests only."""
     account = state.account(case.served.name)
     if account is None:
         return False
@@ -141,15 +141,15 @@ def approve(
             lambda dataset, _m: run_release(state, case.served, case.row, claim, order, dataset),
             wait=4 * PATIENCE, rank=Rank.RELEASE,
         )  # fmt: skip
-    except DosimeterError:  # the server is stopping: nothing was begun
+    except DosimeterError:  # the server is stopping: nothing was started
         state.end_claim(claim)
-    return RedirectResponse(f"/decide/{query_id}", status_code=303)  # its page says what became of it, also later
+    return RedirectResponse(f"/decide/{query_id}", status_code=303)  # the query's page shows the outcome, also later
 
 
 def _show_refusal(
     request: Request, state: ServerState, user: User, case: Case, approval: Approval, refused: Refused
 ) -> Response:
-    """The decision page again, at what was asked for, with the reason in words."""
+    """Show the decision page again, with what was asked for and the reason for the refusal."""
     try:
         form = recall_form(approval.preference, approval.epsilon)
     except DosimeterError:
@@ -158,7 +158,7 @@ def _show_refusal(
 
 
 def _check(state: ServerState, user: User, case: Case, approval: Approval) -> None:
-    """What the page would not have offered is refused here too; the ledger decides once more, in its transaction."""
+    """Refuse an approval that the page would not have offered; the ledger checks once more, in its transaction."""
     if state.is_stopped(case.served.name):
         raise Refused(409, "stopped", REFUSED)
     books = state.books(case.served, case.prepared, fresh=True)
@@ -200,7 +200,7 @@ def _check(state: ServerState, user: User, case: Case, approval: Approval) -> No
 
 @router.post("/decide/{query_id}/repeat")
 def repeat(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    """Hand out the earlier answer to the same query: the same numbers, no charge."""
+    """Give the earlier answer to the same query again: the same numbers, no charge."""
     case = find_case(state, query_id)
     earlier = find_earlier(state, case.served, case.row["sql"])
     if earlier is None:
@@ -266,7 +266,7 @@ _WORDS = {
 
 
 def _conflict(request: Request, user: User, decided: AlreadyDecided) -> Response:
-    """Somebody was faster, perhaps this controller's own second click: say who and what."""
+    """Show who has already decided the query, and how. It may have been this controller's own second click."""
     row = decided.row
     if row is None:
         raise Refused(404, "not_found", "There is no such query.")

@@ -22,7 +22,7 @@ class ClearForm(BaseModel):
 
 @router.get("/incidents")
 def show_incidents(request: Request, state: StateOf, user: Controller) -> Response:
-    """Every incident of the datasets that are served, the open ones with a form."""
+    """Show every incident of the served datasets, the open ones with a form that clears them."""
     found = list_incidents(state)
     if found and state.is_first(user.session, "viewed incidents"):
         note(state.database, user.name, "viewed incidents")
@@ -31,7 +31,7 @@ def show_incidents(request: Request, state: StateOf, user: Controller) -> Respon
 
 @router.post("/incidents/{name}/clear")
 def clear(state: StateOf, user: Controller, name: str, form: Annotated[ClearForm, Form()]) -> Response:
-    """End the stop, with the reason on record."""
+    """Clear the incident that stops a dataset, and record the reason."""
     served = require_dataset(state, name)
     try:
         clear_incident(state, served, user, " ".join(form.reason.split()))

@@ -55,7 +55,7 @@ def show_queue(
 
 
 def _list_waiting(state: ServerState, user: User, shown: int) -> dict[str, Any]:
-    """The first of what waits, and how many there are in all. What a release left unsaid is settled on the way."""
+    """Return the first waiting queries, and how many there are in all. Settles those whose release ended unrecorded."""
     waiting = [settle_left(state, row) for row in list_open(state.database, limit=shown)]
     return {
         "waiting": waiting,
@@ -67,7 +67,7 @@ def _list_waiting(state: ServerState, user: User, shown: int) -> dict[str, Any]:
 
 
 def _tell_done(state: ServerState, user: User, query_id: str) -> str:
-    """What this controller did to a query a moment ago."""
+    """Return a sentence about what this controller has just done to a query."""
     row = find_query(state.database, query_id) if query_id.isalnum() else None
     if row is None or row["decided_by"] != user.id:
         return ""
@@ -128,7 +128,7 @@ def show_job(request: Request, state: StateOf, user: Controller, job_id: str) ->
             page = render(
                 request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=again
             )  # fmt: skip
-            if job.state == "done":  # the page that waits for it is loaded anew, once
+            if job.state == "done":  # reload the page that waits for the job, once
                 page.headers["HX-Refresh"] = "true"
             return page
     raise Refused(404, "not_found", "There is no such computation.")
@@ -141,7 +141,7 @@ def cancel_job(request: Request, state: StateOf, user: Controller, job_id: str) 
         if job is not None:
             served.worker.cancel(job)
             note(state.database, user.name, "cancelled", dataset=served.name, detail=job.title)
-            if request.headers.get("hx-target", "").startswith("job-"):  # a part of a page: say so in its place
+            if request.headers.get("hx-target", "").startswith("job-"):  # a fragment of a page: answer in its place
                 return render(request, "fragments/progress.html", user, job=job, share=None, again="")
             return Response(status_code=204, headers={"HX-Refresh": "true"})
     raise Refused(404, "not_found", "There is no such computation.")
@@ -149,7 +149,7 @@ def cancel_job(request: Request, state: StateOf, user: Controller, job_id: str) 
 
 @router.post("/jobs/{job_id}/again")
 def restart_job(state: StateOf, user: Controller, job_id: str) -> Response:
-    """What was stopped stays so until somebody asks for it: then the page that shows it begins it anew."""
+    """Forget a stopped job, so that the page that shows it starts it again."""
     for served in state.datasets.values():
         job = served.worker.find(job_id)
         if job is not None:

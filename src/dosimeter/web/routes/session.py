@@ -1,4 +1,4 @@
-"""Sign in, sign out, passwords and API tokens: everybody's own matters."""
+"""Sign-in, sign-out, passwords and API tokens: what users manage for themselves."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def show_sign_in(request: Request) -> Response:
     if find_visitor(request) is not None:
         return RedirectResponse("/", status_code=303)
     back = find_way_back(request.query_params.get("next", ""))
-    if not is_own(request):  # somebody else's link may lead to a page, and set nothing on it
+    if not is_own(request):  # a link on another site may lead to this page, but not fill it in
         back = back.partition("?")[0]
     said = ENDED if request.query_params.get("ended") == "1" else GO_ON if back else ""
     return _sign_in_page(request, back=back, said=said)
@@ -99,7 +99,7 @@ def _sign_in_page(
 
 @router.post("/sign-in")
 async def sign_in(request: Request, state: StateOf, gate: GateOf, form: Annotated[SignInForm, Form()]) -> Response:
-    """A new session id at every sign-in: one that was planted beforehand is worth nothing."""
+    """Sign in, with a new session id each time: an id that was planted in the browser beforehand is useless."""
     database, back = state.database, find_way_back(form.next)
     cookie = request.cookies.get(DEVICE_COOKIE, "")
     device = await run_in_threadpool(find_device, state, cookie, form.name)
@@ -123,7 +123,7 @@ async def sign_in(request: Request, state: StateOf, gate: GateOf, form: Annotate
 
 
 def _begin_session(request: Request, state: StateOf, begun: identity.SignedIn, back: str, *, known: bool) -> Response:
-    """Lead to the page that was asked for, with the session's cookie, and the device's if it has none."""
+    """Redirect to the page that was asked for, with the session's cookie, and the device's if it has none."""
     settings, before = state.settings, find_visitor(request)
     if before is not None:
         identity.end_session(state.database, before)
@@ -174,7 +174,7 @@ def _signed_out() -> Response:
 
 @router.get("/me")
 def show_me(request: Request, state: StateOf, user: Visitor) -> Response:
-    """A token that was made a moment ago is handed over by a cookie, and shown this once."""
+    """Show the user's own page. A new token is passed on in a cookie, and shown this once."""
     fresh = _read_fresh(state, user, request.cookies.get(TOKEN_COOKIE, ""))
     page = _me_page(request, state, user, fresh=fresh)
     if TOKEN_COOKIE in request.cookies:
@@ -220,7 +220,7 @@ async def change_password(
 
 @router.post("/me/tokens")
 def make_token(state: StateOf, user: Analyst, form: Annotated[TokenForm, Form()]) -> Response:
-    """Shown once; only its digest is kept."""
+    """Make an API token. It is shown once; only its digest is stored."""
     try:
         key = identity.make_token(state.database, user, form.name)
     except identity.SessionEnded:

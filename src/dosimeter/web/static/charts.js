@@ -1,4 +1,4 @@
-// Draws every [data-spec] with Vega's interpreter, which needs neither eval nor inline styles. Inks follow the page.
+// Draws every [data-spec] with Vega's interpreter, which needs neither eval nor inline styles. Colours follow the page's light or dark theme.
 
 const OPTIONS = { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true } };
 const views = new Map();
@@ -19,7 +19,7 @@ export async function draw(element, spec) {
   const earlier = views.get(element);
   if (earlier) earlier.view.finalize();
   views.set(element, { view: result.view, spec });
-  element.querySelector("svg")?.setAttribute("aria-hidden", "true"); // the element itself has a name, the table the numbers
+  element.querySelector("svg")?.setAttribute("aria-hidden", "true"); // the element has a label, and a table has the numbers
   return result.view;
 }
 

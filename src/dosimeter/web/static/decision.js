@@ -1,5 +1,5 @@
-// The decision page: the slider, the number box and the sentence ask the server for what changed, and put it in place.
-// From an input until the answer to it, what is on the page is out of date: it is dimmed, and nothing can be approved.
+// The decision page: the slider, the number box and the sentence ask the server for what changed, and show it.
+// From an input until the server's answer, what the page shows is out of date: it is dimmed, and nothing can be approved.
 
 import { draw, drawn, viewOf } from "./charts.js";
 
@@ -10,7 +10,7 @@ const problem = document.getElementById("preference-problem");
 const sliderProblem = document.getElementById("slider-problem");
 const valuetext = document.getElementById("valuetext");
 const computing = document.getElementById("preference-computing");
-const follows = document.querySelectorAll(".follows"); // what is approved, and what that costs
+const follows = document.querySelectorAll(".follows"); // parts that show what is approved, and its cost
 const verdict = document.getElementById("part-verdict");
 const candidates = slider.dataset.candidates.split(",");
 const range = document.getElementById("range");
@@ -19,7 +19,7 @@ const own = form.elements.text;
 let rangeSpec = range.dataset.spec;
 let histogramKind = form.elements.linear.checked;
 let preference = form.dataset.preference;
-let written = Boolean(own && form.elements.preset.value === "own"); // the own condition was typed, so it stays
+let written = Boolean(own && form.elements.preset.value === "own"); // the controller typed a condition of their own, so it is kept
 let following = false; // ε follows the preference until somebody moves it
 let running = null;
 let job = null;
@@ -33,7 +33,7 @@ function query() {
   return values;
 }
 
-// What stands below no longer belongs to what stands in the form.
+// Mark the results as out of date: they no longer belong to the form.
 function markOutdated(atOnce) {
   for (const part of follows) part.setAttribute("aria-busy", "true");
   const button = verdict?.querySelector("button");
@@ -102,7 +102,7 @@ async function show(reading, signal) {
   document.body.dataset.shown = reading.selected;
 }
 
-// The address says what the form says, so that loading the page again, or coming back to it, changes nothing.
+// Write the form into the URL, so that reloading the page, or coming back to it, changes nothing.
 function remember(selected) {
   const values = query();
   values.set("epsilon", selected);
@@ -120,7 +120,7 @@ function replacePart(id, html) {
   if (pane) { pane.scrollTop = scrolled; scrollToSelected(pane); }
 }
 
-// Bring the selected row into its own pane, without moving the page.
+// Scroll the selected row into view within its table, without scrolling the page.
 function scrollToSelected(pane) {
   const row = pane.querySelector("tr.selected");
   if (!row) return;
@@ -144,7 +144,7 @@ async function showCharts(reading) {
   }
 }
 
-// What needs the engine follows once the slider rests.
+// Load the parts that need the engine only once the slider rests.
 function showParts() {
   const epsilon = document.body.dataset.shown;
   for (const element of document.querySelectorAll("[data-part]")) {
@@ -163,7 +163,7 @@ function showParts() {
 function showPreset() {
   const chosen = form.elements.preset?.value;
   for (const part of form.querySelectorAll("[data-preset]")) part.hidden = part.disabled = part.dataset.preset !== chosen;
-  if (chosen === "own" && !written) own.value = preference; // start from the sentence that is in force
+  if (chosen === "own" && !written) own.value = preference; // start from the preference in use
 }
 
 function showValues() {
@@ -177,7 +177,7 @@ function showValues() {
   if (form.elements.value.selectedOptions[0]?.disabled && first) first.selected = true;
 }
 
-// Another preference finds another ε: the slider goes there, as if the page were new.
+// A new preference finds a new ε: the slider follows it again, as on a new page.
 let typing = 0;
 let moves = 0;
 document.addEventListener("input", (event) => {
@@ -203,7 +203,7 @@ document.addEventListener("input", (event) => {
   typing = setTimeout(update, target.matches("[type=radio], select") ? 0 : 250);
 });
 
-// A number between two candidates becomes the smaller one once it is complete, and the page says so.
+// Round a number between two candidates down once it is completely typed, and say so on the page.
 box.addEventListener("change", async () => {
   const typed = box.value;
   if (!(Number(typed) > 0)) return;
@@ -217,7 +217,7 @@ box.addEventListener("change", async () => {
 });
 
 form.addEventListener("submit", (event) => {
-  if (event.submitter?.matches("[data-approve]")) return; // to the page that asks whether this is meant
+  if (event.submitter?.matches("[data-approve]")) return; // this goes to the confirmation page
   event.preventDefault();
   update();
 });

@@ -1,12 +1,12 @@
 // Small conveniences on every page. Nothing here is needed: every form works without it.
 "use strict";
 
-// A page that waits for something looks again by itself.
+// A page that waits for something reloads by itself.
 for (const waiting of document.querySelectorAll("[data-reload]")) {
   setTimeout(() => location.reload(), Number(waiting.dataset.reload));
 }
 
-// A second click sends nothing (and would change nothing: the server decides a query once).
+// Ignore a second click on a form's button (the server decides a query once in any case).
 for (const button of document.querySelectorAll("[data-once]")) {
   button.form.addEventListener("submit", () => { setTimeout(() => { button.disabled = true; }, 0); });
 }
@@ -14,7 +14,7 @@ window.addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("[data-once]")) button.disabled = false;
 });
 
-// A reason that was typed stays in this tab until its user signs out: also over the page before, and a new sign-in.
+// Keep a typed reason in this tab until the user signs out, also when they go back a page or sign in again.
 const who = document.body.dataset.who ?? "";
 for (const input of document.querySelectorAll("[data-keep]")) {
   const name = `${who} ${input.dataset.keep}`;

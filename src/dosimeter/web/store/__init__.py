@@ -1,4 +1,4 @@
-"""The web's own tables: users, sessions, queries, the audit log; and the one way to read and write them.
+"""The web application's own tables: users, sessions, queries, the audit log. All reads and writes of them are here.
 
 Takes a database's address and values; gives rows, in transactions. Never touches the data of a dataset, knows no pages,
 and leaves the ledger's tables to the ledger.

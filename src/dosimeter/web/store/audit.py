@@ -1,7 +1,7 @@
-"""The audit log: who saw and did what, in words. Takes a transaction or a database; knows nobody and no pages.
+"""The audit log: who saw and did what, in words. Takes a transaction or a database; knows no users and no pages.
 
-Charges and answers are not here: they are in the ledger. Records are only ever added, each chained to the one before;
-a record is the last thing that a transaction writes, because from then on nobody else can write one.
+Charges and answers are not here: they are in the ledger. Records are only ever added, each chained to the one before.
+A record is the last thing that a transaction writes, because from then on no other transaction can write one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dosimeter.web.store.audit_chain import COLUMNS, AuditRecord, BadAuditRecord
 from dosimeter.web.store.database import AUDITING, Database, take_turn
 from dosimeter.web.store.tables import AUDIT, write_time
 
-OPERATOR = "operator"  # whoever types dosimeter user
+OPERATOR = "operator"  # whoever runs dosimeter user
 SERVER = "server"
-NOBODY = "nobody"  # no such user; what was typed may be a password, so it is not kept
+NOBODY = "nobody"  # no such user; the name that was typed may be a password, so it is not stored
 
 
 def write_audit(
@@ -65,7 +65,7 @@ def note(
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """What to list: a user's records, those of a day, those whose words hold a text. Empty: all of them."""
+    """Which records to list: those of a user, of a day, or that contain a text. Empty: all of them."""
 
     who: str = ""
     day: str = ""
@@ -95,19 +95,16 @@ def list_audit(
 
 
 def read_head(database: Database) -> tuple[int, str]:
-    """Return how many records there are, and the digest of the last. Proves nothing: ``check_audit`` does."""
+    """Return how many records there are, and the digest of the last. Verifies nothing: ``check_audit`` does."""
     newest = sa.select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)
     with database.reading() as connection:
         last = connection.execute(newest).first()
     return (0, GENESIS) if last is None else (last.id, last.digest)
 
 
-# ---------------------------------------------------------------- for whoever checks the log
-
-
 @contextmanager
 def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
-    """Give every row as it is stored, by number. Altered texts of SQLite may be no texts at all: they come as bytes."""
+    """Yield every row as it is stored, by number. Altered texts may be no valid texts in SQLite: they come as bytes."""
     texts = [sa.cast(AUDIT.c[name], sa.LargeBinary) if _is_text(name, database) else AUDIT.c[name] for name in COLUMNS]
     query = sa.select(*texts).order_by(AUDIT.c.id).execution_options(yield_per=1_000)
     try:
@@ -124,13 +121,13 @@ def _is_text(name: str, database: Database) -> bool:
 
 
 def check_audit(database: Database, head: str | None = None) -> Verification:
-    """Return whether nothing in the log was altered; with a ``head`` that was noted, nor cut off."""
+    """Return whether nothing in the log was altered or, with a ``head`` that was noted earlier, cut off."""
     with _reading_raw(database) as rows:
         return verify_audit(rows, head)
 
 
 def export_audit(database: Database, stream: TextIO) -> None:
-    """Write every record as one line of JSON, oldest first. Raises LedgerError at the first that was altered."""
+    """Write every record as one line of JSON, oldest first. Raises LedgerError at the first altered record."""
     with _reading_raw(database) as rows:
         try:
             for record in follow_audit(rows):

@@ -1,7 +1,7 @@
-"""One record of the audit log, its digest, and whether a log is as it was written. Never touches a database.
+"""One record of the audit log, its digest, and the check that a log was not altered. Never touches a database.
 
-Chained as the ledger is: every record holds the digest of the one before, so that none can be changed, taken out or put
-in between without changing all that follow. Cutting off the tail shows only to whoever noted a head.
+Chained as the ledger is: every record holds the digest of the one before, so that none can be changed, removed or
+inserted without changing all that follow. Only somebody who noted a head can see that the end was cut off.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dosimeter.ledger import GENESIS, Verification, write_canonical_json
 
 
 class BadAuditRecord(Exception):
-    """A record that cannot stand where it is: its number, and the reason."""
+    """A record that does not fit the chain: its number, and the reason."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(f"record {number}: {reason}")
@@ -58,9 +58,9 @@ _MAY_BE_NULL = ("dataset", "query_id")
 
 
 def follow_audit(rows: Iterable[Sequence[Any]]) -> Iterator[AuditRecord]:
-    """Yield the records in order, each proven to be the one that was written after the one before it.
+    """Yield the records in order, each verified to follow the one before it.
 
-    rows: as the database holds them, by number; texts may be bytes. Raises BadAuditRecord at the first that is not.
+    rows: as the database holds them, by number; texts may be bytes. Raises BadAuditRecord at the first that does not.
     """
     expected, previous = 1, GENESIS
     for row in rows:
@@ -94,7 +94,7 @@ def _kind_of(column: str) -> type:
 
 
 def verify_audit(rows: Iterable[Sequence[Any]], head: str | None = None) -> Verification:
-    """Return whether nothing was altered. ``head``: a digest noted earlier, which finds a tail that was cut off."""
+    """Return whether nothing was altered. ``head``: a digest noted earlier, which shows if the end was cut off."""
     wanted = GENESIS if head is None else head.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise OptionError("A head is a digest of 64 hexadecimal digits, as verify prints it.")

@@ -1,7 +1,7 @@
-"""Transactions on the web's tables, in the ledger's database: SQLite by path, PostgreSQL by URL.
+"""Transactions on the web application's tables, in the ledger's database: SQLite by path, PostgreSQL by URL.
 
 The ledger creates its own tables first, and only the ledger touches them. One server per database: its threads take
-turns at writing, and a lock keeps a second server away, so that what a crash left behind can be told from what runs.
+turns at writing, and a lock keeps a second server away, so that leftovers of a crash differ from what still runs.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from dosimeter.ledger import Ledger
 
 WAIT = 30.0
 _SERVERS = 0x646F7369776562  # the advisory lock's number: "dosiweb"
-MIGRATING, COUNTING, AUDITING = 1, 2, 3  # turns beside it
+MIGRATING, COUNTING, AUDITING = 1, 2, 3  # numbers of further locks, added to it
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def take_turn(connection: sa.Connection, number: int) -> None:
-    """Until the transaction ends, nobody else has this turn. On SQLite only one transaction writes anyway."""
+    """Wait for this lock and hold it until the transaction ends. On SQLite only one transaction writes anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + number})
 
 
 class Database:
-    """The web's side of one database. ``ledger`` is the other side, with connections of its own."""
+    """The web application's tables in one database. ``ledger`` holds the ledger's, with connections of its own."""
 
     def __init__(self, target: str, *, create: bool = True) -> None:
         self.target = target
@@ -44,7 +44,7 @@ class Database:
             self.engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, pool_size=20)
         else:
             url = sa.make_url(target).set(drivername="postgresql+psycopg")
-            # READ COMMITTED whatever the server's default: who waited for a turn must see what was written meanwhile.
+            # READ COMMITTED whatever the server's default: who waited for a lock must see what was written meanwhile.
             self.engine = sa.create_engine(
                 url, pool_size=20, max_overflow=30, pool_pre_ping=True, isolation_level="READ COMMITTED"
             )
@@ -76,7 +76,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """One transaction; on SQLite the threads of this process wait in line instead of racing for the file."""
+        """Run a transaction. On SQLite the threads of this process take turns instead of competing for the file."""
         if not self.is_sqlite:
             with self.engine.begin() as connection:
                 yield connection
@@ -86,7 +86,7 @@ class Database:
             yield connection
 
     def migrate(self) -> None:
-        """Bring the web's tables to this version, in one transaction."""
+        """Bring the web application's tables to this version, in one transaction."""
         from alembic import command
         from alembic.config import Config
         from alembic.util import CommandError
@@ -107,7 +107,7 @@ class Database:
             raise LedgerError(f"The web's tables cannot be made: {_explain(error)}") from None
 
     def lock_out_others(self) -> None:
-        """Refuse to be the second server on this database; the lock goes when the process does."""
+        """Refuse to be the second server on this database; the lock is released when the process ends."""
         taken = LedgerError("Another dosimeter serve uses this database. Stop it first: one server per database.")
         if self.is_sqlite:
             handle = Path(f"{self.target}.serve-lock").open("wb")  # noqa: SIM115 - held until the process ends
@@ -126,7 +126,7 @@ class Database:
 
 
 def _explain(error: sa.exc.DBAPIError) -> str:
-    """What keeps the database from being changed, as far as the driver tells, with what helps."""
+    """Return why the database cannot be changed, as far as the driver tells, and what helps."""
     state, text = getattr(error.orig, "sqlstate", None), str(error.orig).lower()
     if "locked" in text or "busy" in text or state in ("55P03", "57014"):
         return "the database is in use by another program. Stop it, and start again."

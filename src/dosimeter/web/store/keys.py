@@ -7,21 +7,21 @@ import secrets
 
 
 def make_key() -> str:
-    """256 bits, safe in a URL and in a cookie."""
+    """Return a key of 256 random bits, safe in a URL and in a cookie."""
     return secrets.token_urlsafe(32)
 
 
 def make_identifier() -> str:
-    """80 bits: unique, and not to be guessed from another."""
+    """Return an identifier of 80 random bits: unique, and not to be guessed from another."""
     return secrets.token_hex(10)
 
 
 def make_password() -> str:
-    """Three groups a person can copy by hand, without letters that look alike; about 87 bits."""
+    """Return a password of three groups, easy to copy by hand, without letters that look alike; about 87 bits."""
     alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
     return "-".join("".join(secrets.choice(alphabet) for _ in range(6)) for _ in range(3))
 
 
 def digest_key(key: str) -> str:
-    """What is stored of a key: a reader of the database cannot sign in with it."""
+    """Return the digest that is stored of a key: with it alone nobody can sign in."""
     return hashlib.sha256(key.encode()).hexdigest()

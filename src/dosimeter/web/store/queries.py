@@ -1,4 +1,4 @@
-"""Queries as they are stored: submitted, listed, withdrawn. Every read says for whose eyes it is."""
+"""Queries as they are stored: submitted, listed, withdrawn. Each function says for whom it reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RANK = sa.case({"high": 0, "normal": 1}, value=QUERIES.c.priority, else_=2)
 
 
 def submit_query(database: Database, analyst: User, query: NewQuery, *, most: int | None = None) -> str:
-    """Gives the query's id. ``most``: how many an analyst may have open at a time."""
+    """Store a query; return its id. ``most``: how many an analyst may have open at a time."""
     now, query_id = write_time(), make_identifier()
     row = {
         "id": query_id,
@@ -51,7 +51,7 @@ def submit_query(database: Database, analyst: User, query: NewQuery, *, most: in
 
 
 def _count_open(connection: sa.Connection, analyst: User) -> int:
-    """Their row is locked, so that two submissions cannot both be the last one."""
+    """Return how many queries an analyst has open. Locks the analyst's row, so that submissions take turns."""
     connection.execute(sa.select(USERS.c.id).where(USERS.c.id == analyst.id).with_for_update())
     query = sa.select(sa.func.count()).where(
         QUERIES.c.analyst_id == analyst.id, QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False)
@@ -59,7 +59,7 @@ def _count_open(connection: sa.Connection, analyst: User) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-# ---------------------------------------------------------------- for the analyst: their own, and no one else's
+# ---------------------------------------------------------------- for the analyst: only their own
 
 
 def list_own(database: Database, analyst: User, *, limit: int = 100, before: str | None = None) -> Sequence[Row]:
@@ -77,10 +77,10 @@ def find_own(database: Database, analyst: User, query_id: str) -> Row | None:
 
 
 def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
-    """Withdraw a query; return False when it is decided. A release under way is not stopped: without an answer at its
-    end, the withdrawal counts.
+    """Withdraw a query; return False if it is decided.
 
-    Whether one is under way is not the analyst's to know, so that a withdrawal is accepted in every open state.
+    A release under way is not stopped; if it ends without an answer, the withdrawal counts. Analysts must not
+    learn whether a release is under way, so a withdrawal is accepted in every open state.
     """
     with database.writing() as connection:
         changed = connection.execute(
@@ -115,7 +115,7 @@ def _with_names() -> sa.Select[Any]:
 
 
 def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> Sequence[Row]:
-    """What waits, most urgent first, then oldest first."""
+    """Return the open queries, most urgent first, then oldest first."""
     query = _with_names().where(QUERIES.c.status.in_(OPEN)).order_by(_RANK, QUERIES.c.created_at).limit(limit)
     if dataset is not None:
         query = query.where(QUERIES.c.dataset == dataset)

@@ -1,4 +1,4 @@
-"""The web's own tables. Their migrations lie in migrations/; the ledger's tables are the ledger's alone.
+"""The web application's own tables. Their migrations are in migrations/; the ledger's tables are not here.
 
 Times are ISO 8601 in UTC with microseconds, as text: they sort, and read the same on SQLite and PostgreSQL.
 """
@@ -21,7 +21,7 @@ USERS = sa.Table(
     sa.Column("password", sa.Text, nullable=False),
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("devices_since", sa.Text),  # devices that signed in before count as strangers
+    sa.Column("devices_since", sa.Text),  # devices that signed in before this time count as unknown
 )
 SESSIONS = sa.Table(
     "web_sessions",
@@ -63,16 +63,16 @@ QUERIES = sa.Table(
     sa.Column("status", sa.Text, nullable=False, index=True),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("changed_at", sa.Text, nullable=False),
-    sa.Column("phrase", sa.Text),  # which fixed request for changes
+    sa.Column("phrase", sa.Text),  # key of the fixed phrase that asks for changes
     sa.Column("looked", sa.Boolean, nullable=False),  # the risk was shown to a controller
     sa.Column("claim", sa.Text, unique=True),  # the reference that the ledger's entry carries
     sa.Column("decided_by", sa.Text, sa.ForeignKey("web_users.id")),
     sa.Column("epsilon", sa.Text),  # what was approved, as a decimal; for the controller
     sa.Column("preference", sa.Text),
-    sa.Column("reason", sa.Text),  # why; for the controller
-    sa.Column("note", sa.Text),  # what happened to an approval; for the controller
+    sa.Column("reason", sa.Text),  # why it was decided so; for the controller
+    sa.Column("note", sa.Text),  # what became of an approval; for the controller
     sa.Column("entry_id", sa.Text),
-    sa.Column("withdrawal", sa.Boolean, nullable=False),  # its analyst withdrew it, perhaps while it was being released
+    sa.Column("withdrawal", sa.Boolean, nullable=False),  # its analyst withdrew it, perhaps during the release
 )
 AUDIT = sa.Table(
     "web_audit",
@@ -84,7 +84,7 @@ AUDIT = sa.Table(
     sa.Column("dataset", sa.Text),
     sa.Column("query_id", sa.Text),
     sa.Column("detail", sa.Text, nullable=False),
-    sa.Column("previous", sa.Text, nullable=False, unique=True),  # the chain cannot fork, whoever writes
+    sa.Column("previous", sa.Text, nullable=False, unique=True),  # unique, so that the chain cannot fork
     sa.Column("digest", sa.Text, nullable=False, unique=True),
 )
 THRESHOLDS = sa.Table(

@@ -1,4 +1,4 @@
-"""Who is signed in, as a value: what the tables know of a user."""
+"""The signed-in user as a value."""
 
 from __future__ import annotations
 

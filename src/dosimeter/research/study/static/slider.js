@@ -1,4 +1,4 @@
-// The slider. Without this file the list of values is shown instead, and everything works.
+// The slider. Without this script a list of values is shown instead, and everything works.
 "use strict";
 const form = document.querySelector("form.choice");
 const list = form.querySelector("select");

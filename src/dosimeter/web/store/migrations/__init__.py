@@ -1,1 +1,1 @@
-"""Alembic's migrations of the web's own tables. The ledger's tables are not in here."""
+"""Alembic's migrations of the web application's own tables. The ledger's tables are not in here."""

@@ -1,4 +1,4 @@
-"""Run by Alembic with an open connection: the web's tables only, with a version table of their own."""
+"""Run by Alembic with an open connection: the web application's tables only, with a version table of their own."""
 
 from __future__ import annotations
 

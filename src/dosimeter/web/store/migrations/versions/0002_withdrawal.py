@@ -1,4 +1,4 @@
-"""A query can be withdrawn while it is being released: the wish is kept until the release has ended."""
+"""A query can be withdrawn while it is being released: the withdrawal is stored until the release has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log is chained, and triggers keep its records as they are. Records from before are chained as found."""
+"""The audit log is chained, and triggers protect its records. Existing records are chained as they are found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _create(name: str) -> sa.Table:
 
 
 def _chain_records(connection: sa.Connection, old: sa.TableClause, new: sa.Table) -> None:
-    """Write the record that says so first, then what was there."""
+    """Write a record that says that the chain begins here, then the records that were there."""
     count = connection.execute(sa.select(sa.func.count()).select_from(old)).scalar_one()
     before = f"{count} records from before follow, as they were found" if count else "no records from before"
     last = AuditRecord(1, write_time(), "server", "began the chain", None, None, before, GENESIS).seal()
@@ -69,13 +69,13 @@ def _chain_records(connection: sa.Connection, old: sa.TableClause, new: sa.Table
 
 
 def _list_guards(dialect: str) -> Sequence[str]:
-    """Triggers against accidents. Proof is the chain's part, not theirs."""
+    """Return triggers against accidental changes. They prove nothing: the chain does."""
     if dialect == "sqlite":
         refuse = f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
         return (
             f"CREATE TRIGGER web_audit_no_update BEFORE UPDATE ON web_audit {refuse}",
             f"CREATE TRIGGER web_audit_no_delete BEFORE DELETE ON web_audit {refuse}",
-            # INSERT OR REPLACE deletes without asking the trigger above; so nothing but the next record fits.
+            # INSERT OR REPLACE deletes without firing the trigger above; so only the next record is accepted.
             "CREATE TRIGGER web_audit_in_order BEFORE INSERT ON web_audit "
             "WHEN NEW.id IS NOT (SELECT COALESCE(MAX(id), 0) + 1 FROM web_audit) OR NEW.previous IS NOT "
             f"COALESCE((SELECT digest FROM web_audit ORDER BY id DESC LIMIT 1), '{GENESIS}') {refuse}",
