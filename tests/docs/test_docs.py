@@ -550,6 +550,12 @@ def test_the_architecture_names_only_what_exists() -> None:
     assert named - found == set()
 
 
+def test_the_stack_shown_is_the_contract() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = next(contract["layers"] for contract in contracts["contracts"] if contract["name"] == "Imports point down")
+    assert "```\n" + "\n".join(layers) + "\n```" in ARCHITECTURE
+
+
 def test_headings_stand_in_the_order_of_the_layers() -> None:
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     layers = next(contract["layers"] for contract in contracts["contracts"] if contract["name"] == "Imports point down")

@@ -314,7 +314,7 @@ def print_answers(answers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_stops(incidents: Sequence[Incident]) -> None:
-    """Print which datasets are stopped, with or without an account, and how that ends."""
+    """Print each stopped dataset, even one that has no account yet, and the command that clears it."""
     console = make_console()
     for incident in incidents:
         console.print(Text(f"{incident.dataset} is stopped since {incident.at}: {incident.words}.", style="bold"))

@@ -24,7 +24,7 @@ Name = tuple[str, str]  # schema and table, as DuckDB compares them: in lower ca
 
 
 def identify_relation(connection: duckdb.DuckDBPyConnection, relation: str) -> frozenset[str]:
-    """Return the identity of a relation's content: one scan, which does not depend on the order of rows or columns."""
+    """Return a digest of a relation's rows, made in one scan: the same whatever the order of rows or columns."""
     natives = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {relation}").fetchall()}
     columns = sorted(natives, key=str.lower)
     row = " || ".join(_write_cell(name, natives[name]) for name in columns)

@@ -46,7 +46,7 @@ class CountDistinct(Reducible, Total):
 
     @property
     def reduced_name(self) -> str:
-        """Return the name of the column that is 1 for whoever holds a value alone."""
+        """Return the name of the column that stands for the value in the profile: 1 for whoever alone has it."""
         return f"{self.column_name}_alone"
 
     @classmethod

@@ -65,8 +65,9 @@ class _AnyMean(Bounded, ABC):
     def _leave_out(self, own_total: NDArray[Any], own_count: NDArray[Any], people: IntArray) -> FloatArray:
         """Return T/M − (T − s)/A = (sM − T(M − A))/(MA), with M = max(N, r) and A = max(N − n, r) (S2, C2).
 
-        N and T are the group's count and total, n and s the individual's own. T and s are in centred half steps, so
-        that an emptied group is 0: the middle (C6). The numerator is exact.
+        N and T are the group's count and total, n and s the individual's own; r is ``floor``, M ``here``, A ``after``.
+        T and s add up 2v − (L + U), so that an emptied group is 0: the middle of the bounds (C6). The numerator is
+        exact.
         """
         count, total = exact_total(own_count, people), exact_total(own_total, people)
         here = max(count, self.floor)

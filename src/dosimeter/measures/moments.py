@@ -128,5 +128,5 @@ def _measure_variance(centred: IntArray, people: IntArray) -> Fraction:
 
 
 def variance(count: int, total: int, squares: int) -> Fraction:
-    """Return the variance from count, Σ and Σ² of centred half steps; 0 where there are no values (C6)."""
+    """Return the variance from the count, the sum and the sum of squares of 2v − (L + U); 0 without values (C6)."""
     return Fraction(count * squares - total * total, count * count) if count else Fraction(0)

@@ -217,7 +217,10 @@ def _write_in(outer: exp.Select, inner: exp.Select, alias: str, depth: int) -> e
 
 
 def _qualify(inner: exp.Select) -> str | None:
-    """Write the inner table's name before its columns: beside joined tables a bare name could mean several columns."""
+    """Write the inner table's name before its columns, and return it; None where FROM is not a single table.
+
+    Beside joined tables a bare name could mean several columns.
+    """
     origin = inner.args.get("from_")
     if origin is None or inner.args.get("joins") or not isinstance(origin.this, exp.Table):
         return None

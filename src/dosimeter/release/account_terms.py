@@ -119,7 +119,10 @@ def agree_on_terms(
 
 
 def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
-    """Return the terms and reading of the account, or those it is about to be opened with."""
+    """Return how the account may be spent and what it has spent so far.
+
+    For an account that is about to be opened: the terms it will have, and nothing spent.
+    """
     terms = opening if account is None else account
     assert terms is not None
     return Books(

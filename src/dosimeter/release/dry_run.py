@@ -29,7 +29,8 @@ class DryRun:
     """What a release would do. For the controller's eyes only.
 
     ``repeated``: the same request was answered before, and would be answered from the ledger, at no charge.
-    ``stopped``: the incident that has stopped the dataset already. ``found``: what the way to ε has to show.
+    ``stopped``: the incident that has stopped the dataset already. ``found``: what the way to ε shows beforehand:
+    why it would be denied, what it would find and cost, and what the analyst would see.
     """
 
     query: str

@@ -152,7 +152,10 @@ def _measure_lengths(vectors: FloatArray, norm: Norm) -> FloatArray:
 
 
 def _add_largest_two(norms: FloatArray, norm: Norm) -> float:
-    """Return the distance of the two largest if they share no cell; with norm 1 the triangle inequality for any two."""
+    """Return the distance between the two largest rows if they share no cell.
+
+    With norm 1 that is their sum, which is also an upper bound for any two rows (triangle inequality).
+    """
     if len(norms) < 2:
         return 0.0
     second, first = np.partition(norms, -2)[-2:].tolist()

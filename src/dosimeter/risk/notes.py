@@ -149,7 +149,10 @@ def _note_own(
 
 
 def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
-    """Yield a note on preferences over the raw RDR (R8, R10)."""
+    """Yield a note where a preference does not depend on ε, or on the level of RDRs, which noise raises (R8, R10).
+
+    ``shifts_alike``: noise adds the same to everybody's RDR.
+    """
     if shifts_alike and preference.shift_free:
         yield _NO_DEPENDENCE
     elif preference.unnormalised_variance:

@@ -121,9 +121,10 @@ def measure_unit_profile(
 
 
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
-    """Return, per group, the values around a quantile and how many are at each; what lies beyond counts at the border.
+    """Return, per group, the values near a quantile and how many rows have each.
 
-    Nothing where these are too many for columns. Where a group has none, one value that nobody has.
+    A row further away is counted at the nearest of these values. Empty where there are too many values for columns; a
+    group without values gets one value that nobody has.
     """
     query = field.near_query(unit_rows(plan, engine.relation())).limit(MOST_COLUMNS + 1)
     found = engine.fetch(query).to_pylist()
@@ -175,7 +176,10 @@ def _gather_entries(
 
 
 def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
-    """Return how often each value around a quantile was counted, as lists of values; one group after the other."""
+    """Return, for each individual and group, which list of (value, count) pairs they have near the quantile.
+
+    Individuals with equal counts share a list. One group after the other.
+    """
     codes: list[IntArray] = []
     lists: list[Values] = []
     for group, near in enumerate(layout.near[field.name]):

@@ -63,9 +63,10 @@ class Layout:
 
 
 def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layout:
-    """Choose the layout: wide where the columns are few, otherwise a text; without GROUP BY always wide.
+    """Choose how one individual's entries are written in a row of the profile.
 
-    Without GROUP BY, a field that has no columns is a text of its own.
+    Wide: one column per field and group, if at most ``MOST_COLUMNS`` are needed. Otherwise: all in one text column.
+    Without GROUP BY the row is always wide, and a field with too many values is a text column of its own.
     """
     kept: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, values in near.items():
@@ -81,7 +82,10 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
 
 
 def find_countable(plan: QueryPlan) -> list[NearValues]:
-    """Return the fields that may be counted in columns, if the values around their quantiles turn out to be few."""
+    """Return the quantile fields that could have one column per nearby value, with a count in it, if these are few.
+
+    None of them where the other columns already exceed the limit, or where a field has to be a text.
+    """
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
     listed = any(isinstance(field, Joined) and not isinstance(field, NearValues) for field in fields)

@@ -120,8 +120,8 @@ class Selected(Way):
     def state_problem(self, prepared: Prepared, risk: Risk) -> SelectionProblem:
         """Return the noisy test's input.
 
-        V2 needs each PIS to follow from the individual's own rows to the bit, so these come from the contributions row
-        by row: merging values that differ by rounding would let other people's values in.
+        Each person's sensitivity must depend on their own rows alone, to the last bit (V2). So nothing is merged here:
+        to merge values that differ only by rounding would mix in other people's.
         """
         return SelectionProblem(
             n=prepared.n,

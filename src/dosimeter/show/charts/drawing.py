@@ -375,7 +375,10 @@ def _bin_cells(held: Bin) -> list[str]:
 
 
 def staircase_chart(entries: Sequence[tuple[str, float]]) -> alt.LayerChart:
-    """Draw the reading after each entry of an account. An infinite reading (O1) is a last step to the top."""
+    """Draw what an account has spent after each of its entries: its reading.
+
+    Where the reading becomes infinite (O1), the last step goes to the top of the chart.
+    """
     import altair as alt
 
     if not entries:

@@ -28,7 +28,7 @@ LONGEST = 5.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Displaced:
-    """Waiting queries that would lose their answer, and how many were looked at."""
+    """Waiting queries that the account could answer now and not after this approval, and how many were examined."""
 
     rows: tuple[Mapping[str, Any], ...]
     looked: int

@@ -143,7 +143,7 @@ class MeasuredQuery:
         return bin_people(rdrs)
 
     def own_guarantee(self, epsilon: float) -> float:
-        """Return the own guarantee (P1) of the most exposed."""
+        """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
         risk = self.risk
         scale = risk.mechanism.scale(risk.sensitivity, epsilon)
         highest = risk.sensitivities.values[-1:]

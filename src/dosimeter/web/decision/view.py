@@ -69,7 +69,7 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OwnThreshold:
-    """The controller's own threshold for a query's priority, evaluated at every candidate."""
+    """The threshold that this controller set for queries of this priority, and which candidates meet it."""
 
     priority: str
     percent: float
@@ -435,7 +435,7 @@ def _absolute_sentences(served: ServedDataset, measured: MeasuredQuery, epsilon:
 
 
 def describe_person(person: ExposedPerson) -> dict[str, Any]:
-    """Return one line of "most exposed": identical records, × average, their own ε, and why."""
+    """Return one line of "most exposed": how many share the record, how exposed they are, their own ε, and why."""
     people, why = person.people, person.why
     return {
         "who": "1 person has this record" if people == 1 else f"{people:,} people share this",

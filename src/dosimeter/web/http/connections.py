@@ -129,7 +129,7 @@ def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
 
 
 class LimitedProtocol(H11Protocol):
-    """uvicorn's HTTP protocol, which reports to ``opened`` what its connection is doing."""
+    """uvicorn's HTTP protocol. It reports each connection's state to ``opened``, which closes those over the limits."""
 
     opened: Connections  # of its server; set by ``limit_protocol``
     address = ""

@@ -118,7 +118,7 @@ def _sums(
 
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
-    """Forget sums that were computed on data that have changed since."""
+    """Forget the guarantees per person that were added up for these entries on data that have changed since."""
     known: Job | None = served.worker.peek(_key(entries))
     if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
         served.worker.forget(known)
