@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsing import wait_for_rest
 from test_web_trail import count_actions, measure, read_trail
 from web_site import CLINIC, COUNT, Guest, Site, clinic_settings, read_text
 
@@ -203,6 +204,7 @@ def test_pages_with_warnings_are_accessible(
     for page, path, words in visits:
         page.goto(path)
         expect(page.locator("main")).to_contain_text(words)
+        wait_for_rest(page)
         found = Axe().run(page)
         assert found.violations_count == 0, (path, [v["id"] for v in found.response["violations"]])
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than the window"
