@@ -7,7 +7,7 @@ measured once; everything after it is arithmetic on distinct contributions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -346,19 +346,7 @@ class Risk:
         import pyarrow as pa
 
         found = self.list_people(count, epsilon=epsilon, columns=columns, reveal=reveal)
-        return pa.Table.from_pylist(
-            [
-                {
-                    "people": person.people,
-                    "sensitivity": person.sensitivity,
-                    "why": person.why,
-                    "columns": dict(person.columns),
-                    "times_average": person.times_average,
-                    "own_epsilon": person.own_epsilon,
-                }
-                for person in found
-            ]
-        )
+        return pa.Table.from_pylist([asdict(person) for person in found])
 
     def list_people(
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False

@@ -46,14 +46,7 @@ def verify(
         from dosimeter.web.store import check_audit
 
         result = check_audit(opened, head)
-    if json:
-        o.print_json(result.describe())
-    elif result.intact:
-        typer.echo(f"Intact: {result.records} records. Head {result.head}")
-    else:
-        assert result.first_bad is not None
-        typer.echo(f"Not intact: record {result.first_bad[0]}: {result.first_bad[1]}")
-    return 0 if result.intact else 1
+    return o.report_verification(result, as_json=json)
 
 
 @audit.command("export")

@@ -142,15 +142,7 @@ def _save_staircase(accounts: Sequence[Account], path: Path) -> None:
 
 
 def _verify(books: Ledger, head: str | None, *, json: bool) -> int:
-    result = books.verify(head)
-    if json:
-        o.print_json(result.describe())
-    elif result.intact:
-        typer.echo(f"Intact: {result.records} records. Head {result.head}")
-    else:
-        assert result.first_bad is not None
-        typer.echo(f"Not intact: record {result.first_bad[0]}: {result.first_bad[1]}")
-    return 0 if result.intact else 1
+    return o.report_verification(books.verify(head), as_json=json)
 
 
 def _export(books: Ledger, output: Path | None) -> None:

@@ -7,11 +7,14 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dosimeter.errors import OptionError
+
+if TYPE_CHECKING:
+    from dosimeter.ledger import Verification
 
 
 class MechanismName(StrEnum):
@@ -150,6 +153,17 @@ def confirm_written(*paths: Path | None) -> None:
 
 def unwritable(path: Path) -> OptionError:
     return OptionError(f"{path} cannot be written. Choose a folder that exists and may be written to.")
+
+
+def report_verification(result: Verification, *, as_json: bool) -> int:
+    """Print whether a chain of records is intact; return the exit status."""
+    if as_json:
+        print_json(result.describe())
+    elif result.first_bad is None:
+        typer.echo(f"Intact: {result.records} records. Head {result.head}")
+    else:
+        typer.echo(f"Not intact: record {result.first_bad[0]}: {result.first_bad[1]}")
+    return 0 if result.intact else 1
 
 
 def print_json(document: Any) -> None:

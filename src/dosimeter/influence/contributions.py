@@ -17,7 +17,7 @@ def no_attributes() -> Mapping[str, NDArray[np.generic]]:
     return {}
 
 
-def add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
+def _add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """Add the attributes of an empty slot, which has none: it is in no FILTER and in no group of ``--by``."""
     absent: Any = False if values.dtype == np.bool_ else None
     return np.append(values, np.array([absent], dtype=values.dtype))
@@ -48,6 +48,17 @@ class Contributions:
         if norm == 1:
             return sum_rows(np.abs(self.changes), self.starts)
         return np.sqrt(sum_rows(np.square(self.changes), self.starts))
+
+    def with_empty_slots(self, count: int) -> Contributions:
+        """Return the same with a row of empty slots, which move nothing; also where there is nobody at all."""
+        if not count and len(self.people):
+            return self
+        return replace(
+            self,
+            people=np.append(self.people, count),
+            starts=np.append(self.starts, self.starts[-1]),
+            attributes={name: _add_nobody(values) for name, values in self.attributes.items()},
+        )
 
     def entry_rows(self) -> IntArray:
         """Return the row that each entry belongs to."""

@@ -7,9 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.html import write_paragraphs, write_table
-from dosimeter.ledger import (
-    exact_decimal,
-)
+from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.release.ways.base import Way

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dosimeter.errors import OptionError, SchemaError
-from dosimeter.ledger import (
-    exact_decimal,
-)
+from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import Look, QueryPlan
+from dosimeter.planning import Look, QueryPlan, plan_query
 from dosimeter.postprocess import assemble_answer, error_95
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
@@ -18,8 +16,6 @@ from dosimeter.schema import Schema, digest_schema
 
 def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
     """Check everything that can be checked without data; every refusal here may be explained to anybody."""
-    from dosimeter.planning import plan_query
-
     n = _require_reviewed(schema)
     if look.groups != "declared":
         raise OptionError("Observed groups never back a release: which groups exist is private. Leave --groups out.")

@@ -69,6 +69,18 @@ def deny_for(reason: str, **found: Any) -> dict[str, Any]:
     return {"reason": reason, **found, "cost": None, "analyst_sees": {"status": "denied"}}
 
 
-def describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
+def describe_released(plan: QueryPlan, *, epsilon: object, epsilon_svt: object, error_95: object) -> dict[str, Any]:
+    """Return what the analyst would see of a released answer, in the shape of ``Answer.describe``."""
+    return {
+        "status": "released",
+        "answer": _describe_shape(plan),
+        "epsilon": epsilon,
+        "epsilon_svt": epsilon_svt,
+        "error_95": error_95,
+        "guarantee": "…",
+    }
+
+
+def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
     """Return the columns of the answer with a mark in place of each number."""
     return [{output.name: "…" if output.is_aggregate else "each declared value" for output in plan.outputs}]

@@ -185,7 +185,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         status="released",
         answer=answer,
         guarantee=prepared.order.way.promise(prepared, entry.epsilon, viewed=entry.told),
-        error_95=None if hides_epsilon(entry) else errors,
+        error_95=None if entry.hides_epsilon else errors,
         measured=noisy.values,
     )
     return hand_out(settled)
@@ -216,19 +216,14 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     assert prepared.plan.group_keys is not None
     noisy = [[Fraction(text) for text in row] for row in entry.measured]
     rows, errors = _read_off(prepared, entry.epsilon, prepared.plan.group_keys, noisy)
-    return replace(answer, answer=rows, error_95=None if hides_epsilon(entry) else errors)
-
-
-def hides_epsilon(entry: Entry) -> bool:
-    """Return whether the analyst sees neither ε nor what reveals it, as under algorithm 1 (G2)."""
-    return entry.hides_epsilon
+    return replace(answer, answer=rows, error_95=None if entry.hides_epsilon else errors)
 
 
 def hand_out(entry: Entry) -> Answer:
     """Return the answer as the ledger holds it: everybody gets the same, now and on every later request."""
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
-    hidden = hides_epsilon(entry)
+    hidden = entry.hides_epsilon
     return Answer(
         status="released",
         answer=entry.answer,

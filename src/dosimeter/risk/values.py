@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,7 +105,7 @@ class GroupRisk:
 
     def describe(self) -> dict[str, object]:
         """Return the group as ``dosimeter risk --by --json`` prints it."""
-        return {"group": self.group, "people": self.people, "median": self.median, "max": self.max}
+        return asdict(self)
 
     def __repr__(self) -> str:
         return "GroupRisk(redacted)"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
-from dosimeter.influence.contributions import Contributions, add_nobody
+from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.queries import (
     INSIDE,
     PEOPLE,
@@ -199,20 +199,15 @@ def _sparse(profile: Profile, changes: FloatArray, empty_slots: int) -> Contribu
     rows, columns = np.nonzero(changes)
     cells = profile.group[rows] * measures + columns
     starts = np.concatenate([[0], np.cumsum(np.count_nonzero(changes, axis=1))]).astype(np.int64)
-    people = profile.people
-    attributes = dict(profile.attributes)
-    if empty_slots or not len(people):
-        people = np.append(people, empty_slots)
-        starts = np.append(starts, starts[-1])
-        attributes = {name: add_nobody(values) for name, values in attributes.items()}
-    return Contributions(
+    found = Contributions(
         k=profile.k,
-        people=people,
+        people=profile.people,
         starts=starts,
         cells=cells.astype(np.int64),
         changes=changes[rows, columns],
-        attributes=attributes,
+        attributes=dict(profile.attributes),
     )
+    return found.with_empty_slots(empty_slots)
 
 
 # ---------------------------------------------------------------- the exact answer

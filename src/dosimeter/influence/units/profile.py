@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dosimeter.arrays import IntArray
 from dosimeter.engines import Engine
 from dosimeter.errors import SourceUnreachable
-from dosimeter.influence.contributions import Contributions, add_nobody
+from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.units.queries import (
     ENTRIES,
     MOST_COLUMNS,
@@ -256,16 +256,12 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
     entries, columns = np.nonzero(changes)
     per_row = np.bincount(owners[entries], minlength=len(profile.people))
     starts = np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64)
-    people, attributes = profile.people, dict(profile.attributes)
-    if n > counted or not len(people):
-        people = np.append(people, max(n - counted, 0))
-        starts = np.append(starts, starts[-1])
-        attributes = {name: add_nobody(values) for name, values in attributes.items()}
-    return Contributions(
+    found = Contributions(
         k=profile.k,
-        people=people,
+        people=profile.people,
         starts=starts,
         cells=(profile.group[entries] * width + columns).astype(np.int64),
         changes=changes[entries, columns],
-        attributes=attributes,
+        attributes=dict(profile.attributes),
     )
+    return found.with_empty_slots(max(n - counted, 0))

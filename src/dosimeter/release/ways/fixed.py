@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
 from dosimeter.postprocess import cap_errors
-from dosimeter.release.previews import deny_for, describe_cost, describe_shape, explain_denial
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
 from dosimeter.release.promises import promise_fixed
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, require_positive, write_number
 
@@ -73,14 +73,8 @@ class Fixed(Way):
         line = risk.candidate(self.epsilon)
         if not books.remaining([self.epsilon]):
             return deny_for(explain_denial(books, [self.epsilon]), epsilon=self.epsilon, rdr=line.rdr.describe())
-        seen = {
-            "status": "released",
-            "answer": describe_shape(prepared.plan),
-            "epsilon": self.epsilon,
-            "epsilon_svt": None,
-            "error_95": list(cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95),
-            "guarantee": "…",
-        }
+        errors = cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95
+        seen = describe_released(prepared.plan, epsilon=self.epsilon, epsilon_svt=None, error_95=list(errors))
         return {
             "reason": None,
             "epsilon": self.epsilon,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
-from dosimeter.release.previews import deny_for, describe_cost, describe_shape, explain_denial
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
 from dosimeter.show import format_number
@@ -101,14 +101,7 @@ class Found(Way):
             meeting = [line.epsilon for line in every if line.satisfied]
             reason = _explain_unmet(choice) if not meeting else f"{_MET} {explain_denial(books, meeting)}"
             return deny_for(reason, **found)
-        seen = {
-            "status": "released",
-            "answer": describe_shape(prepared.plan),
-            "epsilon": None,
-            "epsilon_svt": None,
-            "error_95": None,
-            "guarantee": "…",
-        }
+        seen = describe_released(prepared.plan, epsilon=None, epsilon_svt=None, error_95=None)
         return found | {"reason": None, "cost": describe_cost(books, choice.epsilon), "analyst_sees": seen}
 
 

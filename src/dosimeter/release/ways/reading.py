@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
-from dosimeter.release.ways.base import Way, require_positive
+from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.found import Found
 from dosimeter.release.ways.selected import Selected
@@ -43,9 +43,6 @@ def read_way(
         raise OptionError(
             "Say how ε is set, in exactly one way: --epsilon E, --prefer P, or --svt EPS with --variance TAU."
         )
-    for name, value in (("--epsilon", epsilon), ("--svt", svt), ("--variance", variance)):
-        if value is not None:
-            require_positive(name, value)
     if chosen is not None and prefer is None:
         raise OptionError("A chosen ε goes with a preference: it may not lie above the ε that the preference finds.")
     if epsilon is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
-from dosimeter.release.previews import deny_for, describe_cost, describe_shape, explain_denial
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
 from dosimeter.release.promises import promise_found
 from dosimeter.release.selection import (
     Method,
@@ -174,12 +174,7 @@ class Selected(Way):
                 "warning": alpha.warning,
             },
             "cost": {"denied": describe_cost(books, None)},
-            "analyst_sees": {
-                "status": "released",
-                "answer": describe_shape(prepared.plan),
-                "epsilon": "the ε that was found",
-                "epsilon_svt": self.svt,
-                "error_95": "…",
-                "guarantee": "…",
-            },
+            "analyst_sees": describe_released(
+                prepared.plan, epsilon="the ε that was found", epsilon_svt=self.svt, error_95="…"
+            ),
         }
