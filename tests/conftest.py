@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from waiting import LONGEST_WAIT
+
+from tests.waiting import LONGEST_WAIT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

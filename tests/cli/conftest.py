@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import Outcome, Run
-from small_shop import Shop
 
 from dosimeter.cli import main
+from tests.cli.command_line import Outcome, Run
+from tests.cli.small_shop import Shop
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from command_line import Run
 
 from dosimeter import Dataset
+from tests.cli.command_line import Run
 
 QUERIES = {
     "Q1": "SELECT COUNT(*) FROM adult WHERE income == '>50K' AND education_num == 13 AND age == 25",

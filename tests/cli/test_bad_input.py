@@ -8,7 +8,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from command_line import Outcome, Run
+
+from tests.cli.command_line import Outcome, Run
 
 MARKER = "Xanthippe-77731"  # stands in the data, and nowhere else
 TABLE = f"name,age,ward,pay\n{MARKER},30,east,1.5\nBob,77731,west,2.5\nCleo,40,west,3.5\n"

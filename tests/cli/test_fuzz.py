@@ -7,12 +7,12 @@ import io
 from pathlib import Path
 
 import pytest
-from command_line import Outcome
 from hypothesis import example, given
 from hypothesis import strategies as st
-from shares import Share
 
 from dosimeter.cli import main
+from tests.cli.command_line import Outcome
+from tests.shares import Share
 
 MARKER = "Xanthippe-77731"
 TABLE = f"""name,age,ward,pay,ill,since,seen

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from small_shop import COUNT, FIXED, SCHEMA, Shop, break_content
+
+from tests.cli.small_shop import COUNT, FIXED, SCHEMA, Shop, break_content
 
 # ---------------------------------------------------------------- the ledger
 

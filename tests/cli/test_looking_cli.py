@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Run
+
+from tests.cli.command_line import Run
 
 WARDS = ["east"] * 6 + ["west"] * 5 + ["north"]
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Run
 
 from dosimeter import Ledger
 from dosimeter.cli import main
+from tests.cli.command_line import Run
 
 COUNT = "SELECT COUNT(*) FROM patients"
 

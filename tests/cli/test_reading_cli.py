@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from command_line import Run
-from looking_documents import SUM, check_shape
 
 from dosimeter.dataset import Dataset
 from dosimeter.schema.toml import load_schema
+from tests.cli.command_line import Run
+from tests.cli.looking_documents import SUM, check_shape
 
 # ---------------------------------------------------------------- where SQL and data come from
 

@@ -7,7 +7,8 @@ import re
 import sys
 
 import pytest
-from small_shop import COUNT, SCHEMA, Shop
+
+from tests.cli.small_shop import COUNT, SCHEMA, Shop
 
 # ---------------------------------------------------------------- what the analyst gets
 

@@ -14,10 +14,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from small_shop import COUNT, FIXED, SCHEMA, Shop, break_content
 
 from dosimeter.cli import main
 from dosimeter.ledger import Ledger
+from tests.cli.small_shop import COUNT, FIXED, SCHEMA, Shop, break_content
 
 SOURCES = Path(__file__).parents[2] / "src"
 NOBODY = 65534

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from command_line import Run
-from looking_documents import AGES, EAST, SUM, WARDS, check_document
+
+from tests.cli.command_line import Run
+from tests.cli.looking_documents import AGES, EAST, SUM, WARDS, check_document
 
 # ---------------------------------------------------------------- risk
 

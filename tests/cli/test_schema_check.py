@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from command_line import Run
+from tests.cli.command_line import Run
 
 VISITS = """table = "visits"
 individuals = {individuals}

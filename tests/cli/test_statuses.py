@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from command_line import Run
-from looking_documents import EAST, SUM
-from waiting import LONGEST_WAIT
 
 import dosimeter
 from dosimeter.dataset import Dataset
+from tests.cli.command_line import Run
+from tests.cli.looking_documents import EAST, SUM
+from tests.waiting import LONGEST_WAIT
 
 
 def test_version_and_help(run: Run) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from odd_meanings import (
+from tests.conformance.odd_meanings import (
     BUNDLES,
     GROUPS_BY_KIND,
     MIN_ROWS,
@@ -28,7 +28,7 @@ from odd_meanings import (
     possible_rows,
     total,
 )
-from odd_tables import SOURCES, OddColumn, Row, columns_of
+from tests.conformance.odd_tables import SOURCES, OddColumn, Row, columns_of
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-from odd_tables import Row
+from tests.conformance.odd_tables import Row
 
 Value = Callable[[Row], Any]
 Truth = bool | None

@@ -15,7 +15,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from odd_tables import FAMILIES, Endless, OddColumn, Row
+
+from tests.conformance.odd_tables import FAMILIES, Endless, OddColumn, Row
 
 ROW_GROUP = 5
 ARROW_TYPES: dict[str, pa.DataType] = {

@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
-from odd_cases import MODES, REMOVED, Case
-from odd_meanings import possible_rows
-from odd_sources import Tables, Written, write_source
-from odd_tables import (
+
+from dosimeter import Dataset, Ledger
+from dosimeter.engines.base import Engine
+from dosimeter.influence.profiles import AnyProfile, measure_exactly
+from dosimeter.influence.rows.profile import Measured
+from dosimeter.mechanisms.base import Norm
+from dosimeter.planning.query_plan import QueryPlan
+from tests.conformance.odd_cases import MODES, REMOVED, Case
+from tests.conformance.odd_meanings import possible_rows
+from tests.conformance.odd_sources import Tables, Written, write_source
+from tests.conformance.odd_tables import (
     GROUPS,
     SOURCES,
     OddColumn,
@@ -34,13 +41,6 @@ from odd_tables import (
     declare,
     plain_columns,
 )
-
-from dosimeter import Dataset, Ledger
-from dosimeter.engines.base import Engine
-from dosimeter.influence.profiles import AnyProfile, measure_exactly
-from dosimeter.influence.rows.profile import Measured
-from dosimeter.mechanisms.base import Norm
-from dosimeter.planning.query_plan import QueryPlan
 
 LABS_ROWS = 2
 SPARK = tuple(source for source in SOURCES if source.startswith("spark"))

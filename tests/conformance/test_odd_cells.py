@@ -17,11 +17,32 @@ import duckdb
 import psycopg
 import pyarrow.parquet as pq
 import pytest
-from odd_cases import ALL_PAIRS, JOINS, MAIN_PAIRS, MODES, REMOVED, SPARK_PAIRS, Case, cover_pairs, make_wide
-from odd_meanings import BUNDLES, GROUPS_BY_KIND, list_conditions
-from odd_sources import Written
-from odd_tables import CANNOT, FAMILIES, SOURCES, TEXTUAL, TYPED, build_rows, columns_of
-from odd_worlds import OTHERS, SPARK, Worlds, check_neighbours, group_of, list_tables, mark, open_worlds, populate
+
+from tests.conformance.odd_cases import (
+    ALL_PAIRS,
+    JOINS,
+    MAIN_PAIRS,
+    MODES,
+    REMOVED,
+    SPARK_PAIRS,
+    Case,
+    cover_pairs,
+    make_wide,
+)
+from tests.conformance.odd_meanings import BUNDLES, GROUPS_BY_KIND, list_conditions
+from tests.conformance.odd_sources import Written
+from tests.conformance.odd_tables import CANNOT, FAMILIES, SOURCES, TEXTUAL, TYPED, build_rows, columns_of
+from tests.conformance.odd_worlds import (
+    OTHERS,
+    SPARK,
+    Worlds,
+    check_neighbours,
+    group_of,
+    list_tables,
+    mark,
+    open_worlds,
+    populate,
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from odd_cases import Case
-from odd_worlds import OTHERS, SPARK, Worlds, group_of, open_worlds, release
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DatasetStopped
 from dosimeter.influence.profiles import measure_exactly
+from tests.conformance.odd_cases import Case
+from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, group_of, open_worlds, release
 
 # ---------------------------------------------------------------- statistics
 

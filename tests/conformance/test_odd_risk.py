@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from odd_cases import MODES, Case, cover_pairs
-from odd_tables import Row
-from odd_worlds import OTHERS, SPARK, Worlds, distance, explain, mark, open_worlds, populate
 
 from dosimeter.assessment import Risk
+from tests.conformance.odd_cases import MODES, Case, cover_pairs
+from tests.conformance.odd_tables import Row
+from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, distance, explain, mark, open_worlds, populate
 
 CASES = cover_pairs(OTHERS, (("source", "kind"), ("kind", "bundle"), ("kind", "mode"), ("kind", "join")), seed=11)
 MORE = cover_pairs(OTHERS, (("source", "column"), ("column", "mode"), ("column", "join"), ("kind", "where")), seed=12)

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from waiting import LONGEST_WAIT
 
 from dosimeter.dataset import Dataset
 from dosimeter.engines.base import Engine, ReadOptions
@@ -32,6 +31,7 @@ from dosimeter.inspection.draft import draft_schema
 from dosimeter.planning.planner import plan_query
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema
+from tests.waiting import LONGEST_WAIT
 
 pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]
 PEOPLE = read_schema({"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}, "s": {"type": "text"}}})

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pytest
-from golden_people import FLOOR, HAND, SCHEMA, expect_harmless
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema
+from tests.golden.golden_people import FLOOR, HAND, SCHEMA, expect_harmless
 
 
 @dataclass(frozen=True)

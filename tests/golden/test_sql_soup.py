@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from golden_people import FLOOR, HAND, SCHEMA, expect_harmless
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shares import Share
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.planner import PlanOptions, plan_query
+from tests.golden.golden_people import FLOOR, HAND, SCHEMA, expect_harmless
+from tests.shares import Share
 
 KEYWORDS = """
     SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT AS AND OR NOT IN IS NULL LIKE BETWEEN CASE WHEN THEN ELSE END

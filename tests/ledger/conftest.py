@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from waiting import LONGEST_WAIT
+
+from tests.waiting import LONGEST_WAIT
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 SOURCES = Path(__file__).parents[2] / "src"

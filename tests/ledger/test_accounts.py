@@ -12,13 +12,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
-from raw_records import insert_raw
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, Continuation, Identification, Ledger, Reservation
 from dosimeter.ledger.accounting import Charge
 from dosimeter.ledger.records import seal_record
+from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
+from tests.ledger.raw_records import insert_raw
 
 
 def test_an_empty_ledger(target: str) -> None:

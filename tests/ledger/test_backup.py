@@ -13,9 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from ledger_worker import decide_on
 
 from dosimeter.ledger import Ledger
+from tests.ledger.ledger_worker import decide_on
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "ledger.md"
 

@@ -14,12 +14,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from ledger_worker import decide_on
-from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, Ledger, Reservation
 from dosimeter.ledger.accounting import Charge
+from tests.ledger.ledger_worker import decide_on
+from tests.waiting import LONGEST_WAIT, wait_until
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 SOURCES = Path(__file__).parents[2] / "src"

@@ -16,10 +16,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from ledger_worker import NOBODY, decide_on
-from waiting import wait_until
 
 from dosimeter.ledger import Ledger, Verification
+from tests.ledger.ledger_worker import NOBODY, decide_on
+from tests.waiting import wait_until
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 SOURCES = Path(__file__).parents[2] / "src"

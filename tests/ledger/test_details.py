@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from ledger_worker import decide_on, make_opening, make_request
-from test_measured import PLAIN, write_settlement
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Details, KeptNumber, Reservation
 from dosimeter.ledger.accounting import Charge
 from dosimeter.release.run import hand_out
+from tests.ledger.ledger_worker import decide_on, make_opening, make_request
+from tests.ledger.test_measured import PLAIN, write_settlement
 
 BLOCK = [[Fraction(3), Fraction(1, 3)]]
 DETAILS = Details(

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ledger_worker import decide_on
 
 from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DataError, DatasetStopped, Interrupted, LedgerError, OptionError, SourceUnreachable
 from dosimeter.ledger import Incident
 from dosimeter.release import run as releasing
+from tests.ledger.ledger_worker import decide_on
 
 SOUND = "SELECT COUNT(*) AS n FROM patients WHERE x > 2"
 FAILING = "SELECT COUNT(*) AS n FROM patients WHERE name = 'Ann'"

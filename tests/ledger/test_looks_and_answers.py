@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
 
 from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
@@ -18,6 +17,7 @@ from dosimeter.release import Fixed
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.run import release
+from tests.ledger.test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
 
 WARDS: dict[str, Any] = {
     "table": "wards",

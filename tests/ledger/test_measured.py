@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_worker import decide_on
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.entries import write_measured
+from tests.ledger.ledger_worker import decide_on
 
 NUMBERS = [[Fraction(741), Fraction(-35569, 2)], [Fraction("0.01"), Fraction(37, 2**20)]]
 TEXTS = (("741", "-17784.5"), ("0.01", "37/1048576"))

@@ -16,12 +16,12 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_worker import decide_on, make_request
-from raw_records import insert_raw
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.records import write_canonical_json
+from tests.ledger.ledger_worker import decide_on, make_request
+from tests.ledger.raw_records import insert_raw
 
 # ---------------------------------------------------------------- records
 

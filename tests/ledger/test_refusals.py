@@ -7,11 +7,11 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, Continuation, Ledger, Reservation
 from dosimeter.ledger.accounting import Charge
+from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 
 
 def refuse(account: Account | None) -> Reservation:

@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from release_worker import EPSILON
-from test_release_crash import run_release_worker
 
 from dosimeter.ledger import Account, Ledger
+from tests.ledger.release_worker import EPSILON
+from tests.ledger.test_release_crash import run_release_worker
 
 PROCESSES = 32
 

@@ -11,10 +11,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from release_worker import EPSILON, QUERY, STEPS, name_dataset, open_table
 
 from dosimeter.cli import main
 from dosimeter.ledger import Ledger
+from tests.ledger.release_worker import EPSILON, QUERY, STEPS, name_dataset, open_table
 
 WORKER = Path(__file__).with_name("release_worker.py")
 SOURCES = Path(__file__).parents[2] / "src"

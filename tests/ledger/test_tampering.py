@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from ledger_worker import SCHEMA, SOURCE, decide_on, make_request
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Identification, Ledger, Record
 from dosimeter.ledger.records import COLUMNS
+from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_request
 
 TEXTS = [column for column in COLUMNS if column not in ("seq", "version")]
 GUARDS = [

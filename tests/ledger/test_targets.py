@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy
-from ledger_worker import NOBODY, decide_on
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Account, Ledger, Reservation
+from tests.ledger.ledger_worker import NOBODY, decide_on
 
 
 def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from ledger_worker import SCHEMA, make_opening, make_request
 
 from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
@@ -25,6 +24,7 @@ from dosimeter.errors import LedgerError
 from dosimeter.ledger import Reservation
 from dosimeter.ledger.accounting import Charge
 from dosimeter.schema.toml import parse_schema
+from tests.ledger.ledger_worker import SCHEMA, make_opening, make_request
 
 FOLDER = Path(__file__).with_name("version_0_1_0")
 HEAD = "cfd87c13182f4b4776302c31deb43bf8ced0a57c1f7876a304be0e7f1d0a095e"

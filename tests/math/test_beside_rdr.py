@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, sparse_rows
 
 from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
 from dosimeter.mechanisms.zcdp import zcdp_epsilon
 from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
+from tests.math.influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, sparse_rows
 
 # ---------------------------------------------------------------- own guarantee, being picked out, posterior
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, numbers, sparse_rows
 
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.ex_post import compute_ex_post
+from tests.math.influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, numbers, sparse_rows
 
 
 def log_pmf(mechanism, z, scale):

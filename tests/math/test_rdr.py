@@ -12,12 +12,20 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from influence_tables import GAUSSIAN, LAPLACE, list_rows, make_contributions, make_sensitivities, rdr, sparse_rows
 
 from dosimeter.errors import DataError, OptionError
 from dosimeter.risk.rdr import summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
 from dosimeter.risk.values import RDRs, Sensitivities
+from tests.math.influence_tables import (
+    GAUSSIAN,
+    LAPLACE,
+    list_rows,
+    make_contributions,
+    make_sensitivities,
+    rdr,
+    sparse_rows,
+)
 
 # ---------------------------------------------------------------- RDR: bounds and ceilings
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
 from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release import selection
 from dosimeter.release.noise import certified_epsilon
 from dosimeter.release.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
 from dosimeter.risk.choose import paper_candidates
+from tests.math.selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
 
 @settings(max_examples=300)

@@ -14,7 +14,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selection_problems import (
+
+from dosimeter.mechanisms.base import Mechanism
+from dosimeter.release.selection import (
+    Method,
+    SelectionProblem,
+    normalised_variance,
+    prepare_test,
+    svt_sensitivity,
+)
+from tests.math.selection_problems import (
     CLASSIC,
     LAPLACE,
     METHODS,
@@ -24,15 +33,6 @@ from selection_problems import (
     precise_variance,
     variance,
     varied_problem,
-)
-
-from dosimeter.mechanisms.base import Mechanism
-from dosimeter.release.selection import (
-    Method,
-    SelectionProblem,
-    normalised_variance,
-    prepare_test,
-    svt_sensitivity,
 )
 
 QUARTERS = tuple(Fraction(i, 4) for i in range(5))

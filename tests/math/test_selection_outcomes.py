@@ -9,15 +9,6 @@ from itertools import pairwise, product
 import mpmath
 import numpy as np
 import pytest
-from selection_problems import (
-    LAPLACE,
-    METHODS,
-    ZCDP,
-    make_problem,
-    precise_normalised,
-    precise_variance,
-    varied_problem,
-)
 
 from dosimeter.mechanisms.base import Mechanism
 from dosimeter.release import selection
@@ -32,6 +23,15 @@ from dosimeter.release.selection import (
     violation_share,
 )
 from dosimeter.risk.choose import paper_candidates
+from tests.math.selection_problems import (
+    LAPLACE,
+    METHODS,
+    ZCDP,
+    make_problem,
+    precise_normalised,
+    precise_variance,
+    varied_problem,
+)
 
 # ---------------------------------------------------------------- V3: the outcome's distribution
 

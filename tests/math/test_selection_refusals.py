@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 
 import pytest
-from selection_problems import make_problem
 
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures import MEASURES, Argument, ArgumentMeasure, BoundedMean, CountDistinct, Measure, Quantile
@@ -22,6 +21,7 @@ from dosimeter.release.selection import (
 )
 from dosimeter.schema.facts import Schema
 from dosimeter.sql.expressions import column_tree
+from tests.math.selection_problems import make_problem
 
 
 def make_measure(kind: type[Measure], label: str) -> Measure:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from influence_tables import length, list_rows, make_contributions, sparse_rows
 
 from dosimeter.influence.contributions import Contributions
 from dosimeter.risk.sensitivities import summarise_sensitivities
+from tests.math.influence_tables import length, list_rows, make_contributions, sparse_rows
 
 
 @given(sparse_rows(), st.sampled_from([1, 2]))

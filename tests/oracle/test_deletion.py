@@ -15,7 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, note, settings
-from query_meanings import (
+
+from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.rows.profile import find_contributions, measure_answer, measure_profile
+from dosimeter.mechanisms.base import Norm
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import QueryPlan
+from tests.oracle.query_meanings import (
     ARROW,
     COLUMNS,
     FIRST,
@@ -35,13 +42,6 @@ from query_meanings import (
     make_sum,
     queries,
 )
-
-from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
-from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import find_contributions, measure_answer, measure_profile
-from dosimeter.mechanisms.base import Norm
-from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import QueryPlan
 
 # ---------------------------------------------------------------- the comparison
 

@@ -19,7 +19,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit_oracle import (
+
+from dosimeter import Dataset, Ledger
+from dosimeter.errors import DosimeterError, QueryError, SchemaError
+from dosimeter.planning.planner import plan_query
+from dosimeter.schema.toml import dump_schema, parse_schema, read_schema
+from tests.oracle.unit_oracle import (
     SLOTS,
     Aggregate,
     Condition,
@@ -34,11 +39,6 @@ from unit_oracle import (
     kept_rows,
     leave_out,
 )
-
-from dosimeter import Dataset, Ledger
-from dosimeter.errors import DosimeterError, QueryError, SchemaError
-from dosimeter.planning.planner import plan_query
-from dosimeter.schema.toml import dump_schema, parse_schema, read_schema
 
 EXAMPLES = settings().max_examples
 WARDS, REGIONS = ("A", "B"), ("north", "south")

@@ -14,8 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from odd_fuzz_tables import SOURCES, FuzzWorld, draw_world
-from odd_grammar import Grammar
 
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.base import Engine
@@ -24,6 +22,8 @@ from dosimeter.influence.profiles import AnyProfile, measure_exactly
 from dosimeter.influence.rows.profile import Measured
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
+from tests.oracle.odd_fuzz_tables import SOURCES, FuzzWorld, draw_world
+from tests.oracle.odd_grammar import Grammar
 
 DRAWN, ACCEPTED = 36, 32  # queries of each block: drawn, and accepted at least
 OFTEN, BLOCKS = 4, 164  # blocks of the ordinary run, and of all: the long run accepts more than 5,000 queries

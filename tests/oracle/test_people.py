@@ -14,11 +14,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, note, settings
-from query_meanings import ARROW, CITIES, SCHEMA, SLOTS, TABLES, Query, Row, queries
 
 from dosimeter import Dataset
 from dosimeter.risk.values import ExposedPerson
 from dosimeter.schema.facts import Column, ColumnType
+from tests.oracle.query_meanings import ARROW, CITIES, SCHEMA, SLOTS, TABLES, Query, Row, queries
 
 NUMBERED = replace(SCHEMA, columns={**SCHEMA.columns, "id": Column("id", ColumnType.INTEGER, identifying=True)})
 

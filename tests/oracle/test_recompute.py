@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recompute_tables import SMALL_SCHEMA, assert_equals_closed_form, assert_same, draw_people, open_table
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError
@@ -22,6 +21,7 @@ from dosimeter.measures import MEASURES
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import load_schema, read_schema
+from tests.oracle.recompute_tables import SMALL_SCHEMA, assert_equals_closed_form, assert_same, draw_people, open_table
 
 # ---------------------------------------------------------------- the plan's vector
 

@@ -12,14 +12,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from recompute_tables import SMALL_SCHEMA, STUDY_SCHEMA, draw_people, open_rows, open_table
-from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.errors import DataError, OptionError
 from dosimeter.influence.recompute import run as recompute
 from dosimeter.influence.recompute.run import recompute_contributions, recompute_study
 from dosimeter.planning.native import plan_study
 from dosimeter.planning.planner import plan_query
+from tests.oracle.recompute_tables import SMALL_SCHEMA, STUDY_SCHEMA, draw_people, open_rows, open_table
+from tests.waiting import LONGEST_WAIT, wait_until
 
 
 def test_more_people_than_declared_are_all_left_out_once() -> None:

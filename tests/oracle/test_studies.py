@@ -9,12 +9,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from recompute_tables import STUDY_SCHEMA, Rows, assert_same, open_rows
 
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError, QueryError
 from dosimeter.influence.recompute.run import recompute_study
 from dosimeter.planning.native import plan_study
+from tests.oracle.recompute_tables import STUDY_SCHEMA, Rows, assert_same, open_rows
 
 
 def moments(values: Sequence[float]) -> tuple[int, float, float, float]:

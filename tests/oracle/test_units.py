@@ -23,7 +23,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
-from unit_oracle import (
+
+from dosimeter import Dataset, Risk
+from dosimeter.engines.duckdb import DuckDBEngine
+from dosimeter.errors import DataError, OptionError
+from dosimeter.influence.units import profile as unit_sensitivity
+from dosimeter.influence.units import queries as unit_queries
+from dosimeter.influence.units.profile import UnitProfile
+from tests.oracle.unit_oracle import (
     AGGREGATES,
     ARROW,
     COLUMNS,
@@ -50,13 +57,6 @@ from unit_oracle import (
     tables,
     weigh,
 )
-
-from dosimeter import Dataset, Risk
-from dosimeter.engines.duckdb import DuckDBEngine
-from dosimeter.errors import DataError, OptionError
-from dosimeter.influence.units import profile as unit_sensitivity
-from dosimeter.influence.units import queries as unit_queries
-from dosimeter.influence.units.profile import UnitProfile
 
 EXAMPLES = settings().max_examples  # of the profile in use
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from paper_command import Ended, Paper
 
 from dosimeter.cli.paper import app
 from dosimeter.errors import DosimeterError
 from dosimeter.research.paper.data import load_adult
 from dosimeter.research.paper.queries import Adult, open_adult
+from tests.paper.paper_command import Ended, Paper
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from paper_command import Paper
 
 from dosimeter.research.paper import demonstrations as d
 from dosimeter.research.paper.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
@@ -19,6 +18,7 @@ from dosimeter.research.paper.differences import DIFFERENCES, Difference
 from dosimeter.research.paper.queries import QUERIES, Adult
 from dosimeter.research.paper.variance import expect_sparse_vector
 from dosimeter.risk.choose import paper_candidates
+from tests.paper.paper_command import Paper
 
 PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
 DRAWN = {"data-dependent-count", "data-dependent-sum"}  # these draw noise: their counts are never the same twice

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from paper_command import Paper
-
 from dosimeter.research.paper.example import compute_example
+from tests.paper.paper_command import Paper
 
 
 def test_the_figure_is_the_papers() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from paper_command import Paper
 
 from dosimeter.errors import OptionError
 from dosimeter.research.paper.figures import write_file
 from dosimeter.research.paper.report import write_csv
+from tests.paper.paper_command import Paper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 
 import pytest
-from paper_command import Paper
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
@@ -14,6 +13,7 @@ from dosimeter.research.paper.data import adult_schema, load_adult
 from dosimeter.research.paper.generate import generate_adult
 from dosimeter.research.paper.queries import AUTHORS_SECONDS, QUERIES
 from dosimeter.research.paper.scalability import ALGORITHMS, Scalability, Timing, list_sizes, measure_scalability
+from tests.paper.paper_command import Paper
 
 
 def test_every_query_algorithm_and_way_is_timed(adult_train: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from paper_command import Paper
 from scipy.stats import chi2
 
 from dosimeter.release.selection import SelectionProblem, outcome_distribution, violation_share
@@ -24,6 +23,7 @@ from dosimeter.research.paper.variance import (
     study_variance,
 )
 from dosimeter.risk.choose import paper_candidates
+from tests.paper.paper_command import Paper
 
 ADDITIVE = [query for query in QUERIES if query.name != AVERAGE]
 

@@ -35,10 +35,10 @@ from typing import Any
 from unittest import mock
 
 import typer.main
-from recorded_files import STEPS, make_files
-from recorded_mask import Mask
 
 from dosimeter.cli import main
+from tests.recorded.recorded_files import STEPS, make_files
+from tests.recorded.recorded_mask import Mask
 
 HERE = Path(__file__).parent
 OUTPUTS = HERE / "outputs"

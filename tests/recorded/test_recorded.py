@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_compare import find_differences
-from recorded_mask import Mask
-from recorded_stories import OUTPUTS, list_ids, read_recording, read_stories, tell_story, write_document
+
+from tests.recorded.recorded_compare import find_differences
+from tests.recorded.recorded_mask import Mask
+from tests.recorded.recorded_stories import OUTPUTS, list_ids, read_recording, read_stories, tell_story, write_document
 
 STORIES = read_stories()
 ENOUGH = 600

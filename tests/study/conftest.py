@@ -11,9 +11,8 @@ import pytest
 for library in ("fastapi", "uvicorn", "jinja2", "httpx"):
     pytest.importorskip(library, reason="the web extra is not installed: pip install 'dosimeter[web]'")
 
-from study_site import LiveServer, StudySite, make_people  # noqa: E402 - needs what may be missing
-
 from dosimeter.research.study.instrument import Instrument, build_instrument  # noqa: E402
+from tests.study.study_site import LiveServer, StudySite, make_people  # noqa: E402 - needs what may be missing
 
 
 @pytest.fixture(scope="session")

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pyarrow as pa
-from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.research.study import texts
 from dosimeter.research.study.answers import GROUPS
 from dosimeter.research.study.instrument import Instrument
 from dosimeter.research.study.server import make_app
 from dosimeter.research.study.store import Store, StudySettings
+from tests.waiting import LONGEST_WAIT, wait_until
 
 RIGHT = "".join(question.right for question in texts.QUIZ)
 WRONG = "a" + RIGHT[1:]

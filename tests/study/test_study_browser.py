@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from study_site import LiveServer, StudySite
+
+from tests.study.study_site import LiveServer, StudySite
 
 pytest.importorskip("playwright.sync_api", reason="there is no driver for a browser: pip install playwright")
 

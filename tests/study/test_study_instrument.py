@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from study_site import make_people
 
 from dosimeter.errors import DataError
 from dosimeter.research.paper.data import load_adult
@@ -17,6 +16,7 @@ from dosimeter.research.study import texts
 from dosimeter.research.study.answers import EPSILONS
 from dosimeter.research.study.generate import draw_sample
 from dosimeter.research.study.instrument import ROWS, Instrument, build_instrument
+from tests.study.study_site import make_people
 
 RACES = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
 TEMPLATES = Path(texts.__file__).parent / "templates"

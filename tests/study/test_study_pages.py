@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_site import RIGHT, WRONG, LiveServer, StudySite, Visitor, find_title
 
 from dosimeter.errors import OptionError
 from dosimeter.research.study import store, texts
 from dosimeter.research.study.answers import GROUPS, read_answers, write_answers
 from dosimeter.research.study.instrument import Instrument
 from dosimeter.research.study.store import Store, StudySettings
+from tests.study.study_site import RIGHT, WRONG, LiveServer, StudySite, Visitor, find_title
 
 STATIC = Path(texts.__file__).parent / "static"
 TREATMENT = re.compile(r"\bRDR|disclos|exposed|exposure|/picture/|<img|<figure", re.IGNORECASE)

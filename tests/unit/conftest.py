@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from release_stays import make_table, schema_of
 
 from dosimeter import Dataset, Ledger
+from tests.unit.release_stays import make_table, schema_of
 
 
 @pytest.fixture

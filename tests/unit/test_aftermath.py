@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, schema_of
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
 from dosimeter.release.ex_post import ex_post_risk
 from dosimeter.release.noisy_vector import calibrate_plan
+from tests.unit.release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, schema_of
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])

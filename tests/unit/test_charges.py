@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_stays import COLUMNS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError, OptionError
+from tests.unit.release_stays import COLUMNS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 
 def test_the_same_query_again_gives_the_same_numbers_at_no_charge(stays: Dataset, ledger: Ledger) -> None:

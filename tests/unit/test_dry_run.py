@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, schema_of
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, OptionError
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.planning.identity import digest_measured
 from dosimeter.release.selection import SelectionProblem, outcome_distribution
+from tests.unit.release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, schema_of
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])

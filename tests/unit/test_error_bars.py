@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 from dosimeter import Dataset, Ledger
 from dosimeter.mechanisms import Laplace
 from dosimeter.release.noisy_vector import add_noise_to
+from tests.unit.release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 Row = tuple[Fraction, ...]
 

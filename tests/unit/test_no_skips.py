@@ -36,7 +36,9 @@ SKIPS = """
 def copy_conftest(pytester: pytest.Pytester) -> None:
     """The conftest of these tests, and the module that it imports."""
     pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
-    pytester.makepyfile(waiting=CONFTEST.with_name("waiting.py").read_text(encoding="utf-8"))
+    pytester.makepyfile(
+        **{"tests/__init__": "", "tests/waiting": CONFTEST.with_name("waiting.py").read_text(encoding="utf-8")}
+    )
 
 
 @pytest.mark.parametrize(

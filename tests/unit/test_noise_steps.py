@@ -11,7 +11,6 @@ from functools import cache
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from release_stays import SCHEMA, schema_of
 
 from dosimeter import Dataset
 from dosimeter.mechanisms import Gaussian, Laplace
@@ -19,6 +18,7 @@ from dosimeter.planning.planner import plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import _rounding, calibrate_plan
 from dosimeter.schema.toml import read_schema
+from tests.unit.release_stays import SCHEMA, schema_of
 
 
 def test_a_grid_of_decimals_costs_no_extra_step(stays: Dataset) -> None:

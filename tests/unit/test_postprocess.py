@@ -6,10 +6,10 @@ import statistics
 from fractions import Fraction
 
 import pytest
-from release_stays import COLUMNS, WARDS, account_of, ask
 
 from dosimeter import Dataset, Ledger
 from dosimeter.postprocess.estimates import estimate_group
+from tests.unit.release_stays import COLUMNS, WARDS, account_of, ask
 
 
 def test_every_declared_group_is_answered(stays: Dataset, ledger: Ledger) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, schema_of
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.release.promises import promise_chosen, promise_fixed, promise_found
+from tests.unit.release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, schema_of
 
 # ---------------------------------------------------------------- the three ways, and what is said
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shares import Share
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import QueryError
 from dosimeter.ledger import Ledger
+from tests.shares import Share
 
 NAMES = ["Ann", "Bob", "Cid", "Dea", "Eva", None]
 EXTREME = pa.table(

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from web_site import COUNT
+
+from tests.web.web_site import COUNT
 
 pytest.importorskip("playwright.sync_api", reason="there is no driver for a browser: pip install playwright")
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from waiting import wait_until
+
+from tests.waiting import wait_until
 
 for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
     pytest.importorskip(library, reason="the web application is not installed: pip install 'dosimeter[web]'")
 
-from web_site import PASSWORD, Guest, Site, add_users, make_settings  # noqa: E402 - only where the extra is installed
+from tests.web.web_site import PASSWORD, Guest, Site, add_users, make_settings  # noqa: E402 - only where the extra is installed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

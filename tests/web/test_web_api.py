@@ -8,12 +8,12 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
-from waiting import LONGEST_WAIT
-from web_site import COUNT, Guest, Site, read_text
 
 from dosimeter.client import Client, ServerError
 from dosimeter.errors import OptionError, QueryError
 from dosimeter.web.public import DENIED, PHRASES
+from tests.waiting import LONGEST_WAIT
+from tests.web.web_site import COUNT, Guest, Site, read_text
 
 
 def test_client_submits_waits_and_reads(site: Site, carol: Guest) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from web_site import Guest, Site, clinic_settings, make_settings, write_configuration
 
 from dosimeter.errors import DosimeterError, LedgerError, OptionError
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import METADATA, VERSION_TABLE
+from tests.web.web_site import Guest, Site, clinic_settings, make_settings, write_configuration
 
 
 def test_configuration_is_read(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from web_site import Guest, Site, clinic_settings, read_text
 
 from dosimeter.ledger import Ledger
+from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
 CLINIC = Path(str(clinic_settings().schema))
 

@@ -14,14 +14,14 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from test_web_trail import count_actions, find_user, read_trail
-from web_site import Guest, Site, write_configuration
 
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.web.store.audit import check_audit, export_audit, note
 from dosimeter.web.store.database import _MIGRATIONS, Database
 from dosimeter.web.store.tables import AUDIT
+from tests.web.test_web_trail import count_actions, find_user, read_trail
+from tests.web.web_site import Guest, Site, write_configuration
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ import httpx
 import pytest
 import typer
 from typer.testing import CliRunner
-from waiting import LONGEST_WAIT, wait_until
-from web_site import Guest, read_text, write_configuration
 
 from dosimeter.cli.serve import serve
 from dosimeter.cli.users import users
 from dosimeter.errors import OptionError
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.web_site import Guest, read_text, write_configuration
 
 RUN = (
     "import sys, typer; from dosimeter.cli.serve import serve; from dosimeter.cli.users import users;"
@@ -108,7 +108,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def test_demo_tells_its_whole_story() -> None:
-    from test_web_trail import measure
+    from tests.web.test_web_trail import measure
 
     process, lines = start("serve", "--demo", "--port", "0")
     try:

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from test_web_commands import RUN, end
-from waiting import LONGEST_WAIT, wait_until
-from web_site import Site
 
 from dosimeter.web.http import connections
 from dosimeter.web.http.connections import Capacity, Connections, LimitedServer, OncePerMinute
 from dosimeter.web.identity.addresses import group_address
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.test_web_commands import RUN, end
+from tests.web.web_site import Site
 
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\n"
 HALF_A_BODY = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\nhalf"

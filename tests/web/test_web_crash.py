@@ -15,13 +15,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from waiting import LONGEST_WAIT, wait_until
-from web_site import Guest, Site, add_users
 
 from dosimeter.ledger import Ledger
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.web_site import Guest, Site, add_users
 
 SCRIPT = Path(__file__).with_name("web_crash.py")
-SHARED = os.pathsep.join(filter(None, [str(SCRIPT.parents[1]), os.environ.get("PYTHONPATH", "")]))
+SHARED = os.pathsep.join(filter(None, [str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")]))
 
 
 class Process:

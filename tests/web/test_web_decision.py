@@ -5,12 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from browsing import OpenPage, approve_button, decide, expect, wait_for_approval, wait_for_decision, wait_for_epsilon
-from waiting import LONGEST_WAIT
-from web_site import PASSWORD, Guest, Site, clinic_settings, read_text
-
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import SESSIONS, USERS
+from tests.waiting import LONGEST_WAIT
+from tests.web.browsing import (
+    OpenPage,
+    approve_button,
+    decide,
+    expect,
+    wait_for_approval,
+    wait_for_decision,
+    wait_for_epsilon,
+)
+from tests.web.web_site import PASSWORD, Guest, Site, clinic_settings, read_text
 
 SUM = "SELECT SUM(visits) FROM clinic"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsing import wait_for_rest
-from test_web_trail import count_actions, measure, read_trail
-from web_site import CLINIC, COUNT, Guest, Site, clinic_settings, read_text
 
 from dosimeter.errors import DataError
 from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
+from tests.web.browsing import wait_for_rest
+from tests.web.test_web_trail import count_actions, measure, read_trail
+from tests.web.web_site import CLINIC, COUNT, Guest, Site, clinic_settings, read_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

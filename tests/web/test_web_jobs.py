@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import LONGEST_WAIT, wait_until
-from web_site import COUNT, Site, clinic_settings
 
 from dosimeter.errors import OptionError
 from dosimeter.web.worker import DatasetWorker, Meter
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.web_site import COUNT, Site, clinic_settings
 
 CLINIC = Path(str(clinic_settings().schema))
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sqlalchemy import RowMapping
-from web_site import Guest, Site, clinic_settings, make_settings
 
 from dosimeter.release import run as releasing
 from dosimeter.release.noisy_vector import NoisyVector, add_noise_to
 from dosimeter.web.http.templates import render_public
 from dosimeter.web.public import PHRASES, Public, PublicQuery, show_query
 from dosimeter.web.store.tables import QUERIES
+from tests.web.web_site import Guest, Site, clinic_settings, make_settings
 
 # Values that are easy to spot. One person moves the sum by 4242.25 and the count by 1; 1,137 people match.
 SPOT, MATCHING, PEOPLE, NAME = 4242.25, 1137, 3011, "Zebulon Quagmire"

@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import sqlalchemy as sa
-from waiting import LONGEST_WAIT, wait_until
-from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, make_settings, read_text, write_configuration
 
 from dosimeter.errors import LimitError, OptionError
 from dosimeter.web import checks
@@ -30,6 +28,17 @@ from dosimeter.web.public import PublicCheck, check_text, find_odd_letter
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import ATTEMPTS
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.web_site import (
+    COUNT,
+    PASSWORD,
+    Guest,
+    Site,
+    clinic_settings,
+    make_settings,
+    read_text,
+    write_configuration,
+)
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 

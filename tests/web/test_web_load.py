@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from web_site import Guest, Site
 
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.ledger import Ledger
+from tests.web.web_site import Guest, Site
 
 BENCH = Path(__file__).parents[2] / "bench" / "web.py"
 

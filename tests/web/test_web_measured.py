@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from web_site import Site, clinic_settings, read_text
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
@@ -24,6 +23,7 @@ from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import Meter
+from tests.web.web_site import Site, clinic_settings, read_text
 
 
 def many_people(n: int, seed: int = 3) -> Dataset:

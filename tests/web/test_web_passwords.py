@@ -9,8 +9,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from test_web_trail import count_actions
-from web_site import PASSWORD, Guest, Site, make_settings, read_text
 
 from dosimeter.errors import OptionError
 from dosimeter.web.http.devices import DEVICE_COOKIE
@@ -21,6 +19,8 @@ from dosimeter.web.identity.throttle import Limits, Throttled
 from dosimeter.web.run import warn_of_proxy
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_password
+from tests.web.test_web_trail import count_actions
+from tests.web.web_site import PASSWORD, Guest, Site, make_settings, read_text
 
 WEAK = [
     "1234567890", "0987654321", "1111111111", "12345678901234567890", "11 22 33 44 55", "31.12.1999 10",

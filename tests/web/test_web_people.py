@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_web_trail import count_actions, measure, read_trail
-from web_site import COUNT, Guest, Site, clinic_settings, read_text, write_configuration
 
 from dosimeter.errors import OptionError
 from dosimeter.web.settings import load_settings
+from tests.web.test_web_trail import count_actions, measure, read_trail
+from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text, write_configuration
 
 NAMED = "SELECT diagnosis, COUNT(*) FROM clinic WHERE name = 'Yusuf Demir' GROUP BY diagnosis"
 ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from html import unescape
 
 import pytest
-from test_web_trail import count_actions, measure
-from web_site import COUNT, Guest, Site, clinic_settings, read_text
+
+from tests.web.test_web_trail import count_actions, measure
+from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text
 
 SMOKERS = "SELECT sex, COUNT(*) AS people FROM clinic WHERE smoker GROUP BY sex"
 WRITTEN = "/* for Dr. Quagmire */ select sex,   count(*) as people\nfrom clinic -- anna\nwhere smoker group by sex"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from web_site import COUNT, Guest, Site
+
+from tests.web.web_site import COUNT, Guest, Site
 
 # path → what (nobody, analyst, controller) get for a plain GET or an empty POST with a valid token where one exists.
 # 303 is the way to the sign-in page, or home.

@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import sqlalchemy as sa
-from waiting import wait_until
-from web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
 
 from dosimeter.web.http.csrf import ENTRY_COOKIE
 from dosimeter.web.http.middleware import POLICY
@@ -21,6 +19,8 @@ from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import PER_ADDRESS
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import SESSIONS, TOKENS, USERS
+from tests.waiting import wait_until
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
 
 HOSTILE = "'; DROP TABLE web_users; -- \"<script>alert(1)</script>{{999983*999979}}${999983*999979}%0d%0aSet-Cookie:x=1"
 

@@ -7,7 +7,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from browsing import (
+
+from dosimeter.ledger import Ledger
+from dosimeter.web.public import DENIED
+from tests.waiting import LONGEST_WAIT
+from tests.web.browsing import (
     OpenPage,
     approve_button,
     ask,
@@ -18,11 +22,7 @@ from browsing import (
     wait_for_epsilon,
     wait_for_rest,
 )
-from waiting import LONGEST_WAIT
-from web_site import COUNT, Site, clinic_settings
-
-from dosimeter.ledger import Ledger
-from dosimeter.web.public import DENIED
+from tests.web.web_site import COUNT, Site, clinic_settings
 
 
 def test_whole_story(site: Site, open_page: OpenPage) -> None:

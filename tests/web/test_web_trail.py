@@ -13,8 +13,6 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
-from waiting import wait_until
-from web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
 
 from dosimeter.ledger import Ledger
 from dosimeter.web.identity import users
@@ -25,6 +23,8 @@ from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES, USERS
 from dosimeter.web.store.user import User
+from tests.waiting import wait_until
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 LIMITS = Limits("10.0.0.9", 5, 15)
@@ -141,7 +141,7 @@ def test_password_changes_are_on_record(site: Site, anna: Guest) -> None:
 
 
 def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
-    from test_web_commands import make_app
+    from tests.web.test_web_commands import make_app
 
     config = ["--config", str(write_configuration(tmp_path))]
     for words in (["add", "ada", "--role", "analyst"], ["reset", "ada"], ["disable", "ada"]):

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from waiting import LONGEST_WAIT, wait_until
-from web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text
 
 from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
@@ -18,6 +16,8 @@ from dosimeter.web.charts import bin_rows, find_raw_axis, range_spec, staircase_
 from dosimeter.web.checks import underline_clause
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.figures import show_bound, show_number, show_small, write_bins
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text
 
 
 def test_most_exposed_are_counted_by_themselves(site: Site, anna: Guest, carol: Guest) -> None:

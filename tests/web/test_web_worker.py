@@ -12,8 +12,6 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 from httpx import Response
-from waiting import LONGEST_WAIT, wait_until
-from web_site import Guest, Site, clinic_settings, read_text
 
 from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
@@ -31,6 +29,8 @@ from dosimeter.web.decision.measured import measure_query
 from dosimeter.web.store.tables import QUERIES, USERS
 from dosimeter.web.store.user import User
 from dosimeter.web.worker import DatasetWorker, Job, Meter, Rank
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
 CLINIC = Path(str(clinic_settings().schema))
 FILTERED = "MEDIAN(rdr) FILTER (WHERE smoker) / MEDIAN(rdr) >= 0.5"

@@ -7,11 +7,10 @@ import os
 import signal
 import sys
 
-from web_site import make_settings
-
 from dosimeter.ledger import Ledger
 from dosimeter.web.decision import approve
 from dosimeter.web.run import serve
+from tests.web.web_site import make_settings
 
 
 def die() -> None:

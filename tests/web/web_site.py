@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import uvicorn
-from waiting import LONGEST_WAIT, wait_until
 
 from dosimeter.web.app import make_app
 from dosimeter.web.http.connections import make_server
@@ -22,6 +21,7 @@ from dosimeter.web.state import ServerState
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import USERS
 from dosimeter.web.store.user import User
+from tests.waiting import LONGEST_WAIT, wait_until
 
 PASSWORD = "correct horse battery"
 USERS_AND_ROLES = {"carol": "controller", "conrad": "controller", "anna": "analyst", "bob": "analyst"}
