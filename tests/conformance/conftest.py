@@ -156,7 +156,9 @@ def spark_session() -> Iterator[Any]:
         except OptionError as error:
             pytest.skip(str(error))
     session.conf.set("spark.sql.shuffle.partitions", "1")  # tiny tables
-    java = session.sparkContext._gateway.proc
+    gateway = session.sparkContext._gateway
+    assert gateway is not None
+    java = gateway.proc
     yield session
     assert java.poll() is None, f"Java ended by itself, with status {java.poll()}"
     session.stop()

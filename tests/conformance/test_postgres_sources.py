@@ -159,7 +159,7 @@ def test_every_text_is_compared_by_bytes(postgres_url: str) -> None:
     engine = at(postgres_url, "registry.people")
     seen: list[str] = []
 
-    def collation(tree: exp.Expression) -> exp.Expression:
+    def collation(tree: exp.Expression) -> exp.Expr:
         seen.append(tree.sql())
         return exp.alias_(exp.Anonymous(this="pg_collation_for", expressions=[tree]), f"c{len(seen)}")
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def run_worker() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs tests/ledger/ledger_worker.py in a process of its own."""
 
-    def run(*arguments: str, timeout: float = LONGEST_WAIT, **options: object) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, timeout: float = LONGEST_WAIT, **options: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, str(WORKER), *arguments],
             env={**os.environ, "PYTHONPATH": str(SOURCES)},
@@ -39,7 +40,7 @@ def run_worker() -> Callable[..., subprocess.CompletedProcess[str]]:
             text=True,
             check=False,
             timeout=timeout,
-            **options,  # type: ignore[call-overload]
+            **options,
         )
 
     return run

@@ -21,6 +21,10 @@ from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, 
 from tests.ledger.raw_records import insert_raw
 
 
+def decide_always(reservation: Reservation) -> Callable[[Account | None], Reservation]:
+    return lambda _: reservation
+
+
 def test_an_empty_ledger(target: str) -> None:
     with Ledger.open(target) as ledger:
         assert ledger.describe() == {"datasets": []}
@@ -253,8 +257,9 @@ def test_changed_data_never_open_a_fresh_account(target: str) -> None:
         assert ledger.reserve("clinic", decide_on("0.1")).reading == Decimal("0.5")  # the old data: agreed to before
         for pair in ((SCHEMA, "source-3"), ("schema-2", "source-2")):
             other = make_request(schema_digest=pair[0], source_digest=pair[1])
+            reservation = Reservation(request=other, charge=charge)
             with pytest.raises(LedgerError, match="--continue"):
-                ledger.reserve("clinic", lambda _, other=other: Reservation(request=other, charge=charge))
+                ledger.reserve("clinic", decide_always(reservation))
 
 
 def test_datasets_are_told_apart(target: str) -> None:

@@ -172,7 +172,7 @@ def test_half_a_commit_is_undone(tmp_path: Path) -> None:
 
 def test_half_a_commit_that_may_not_be_undone_is_explained(open_directory: Path, run_worker: Worker) -> None:
     half, before = leave_half_a_commit(open_directory)
-    as_nobody = ()
+    as_nobody: tuple[str, ...] = ()
     if os.geteuid() == 0:
         for item in (open_directory, *open_directory.iterdir()):
             os.chown(item, NOBODY, NOBODY)

@@ -29,7 +29,7 @@ WARDS: dict[str, Any] = {
         "ward": {"type": "category", "values": ["north", "south"]},
     },
 }
-ROWS = {
+ROWS: dict[str, list[object]] = {
     "age": [at * 3 % 97 for at in range(30)],
     "smoker": [at % 3 == 0 for at in range(30)],
     "ward": ["north" if at % 2 else "south" for at in range(30)],

@@ -59,7 +59,12 @@ def write_settlement(path: Path, entry_id: str, version: int, payload: dict[str,
         raw.commit()
 
 
-PLAIN = {"status": "released", "answer": {"columns": ["n"], "rows": [[3]]}, "guarantee": "g", "error_95": [1.0]}
+PLAIN: dict[str, object] = {
+    "status": "released",
+    "answer": {"columns": ["n"], "rows": [[3]]},
+    "guarantee": "g",
+    "error_95": [1.0],
+}
 
 
 def test_settlements_of_the_second_version_are_read(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_the_same_people_spend_one_budget(world: Path, kind: str) -> None:
 
 def test_labs_by_themselves_are_refused_though_no_query_joined_them(world: Path) -> None:
     ways = file_ways(world)
-    alone = (world / "labs.csv", labs("n"), {})
+    alone: Way = (world / "labs.csv", labs("n"), {})
     with Ledger.open(world / "ledger.db") as ledger:
         assert try_release(ledger, ways["with labs"]) == "released"
         assert try_release(ledger, alone) == "refused"

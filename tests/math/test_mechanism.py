@@ -118,7 +118,7 @@ def test_zcdp_scale_agrees_with_opendp(epsilon: float, delta: float) -> None:
 
     def certified(scale: float) -> float:
         measurement = opendp.m.make_gaussian(*space, scale=scale)
-        return opendp.c.make_zCDP_to_approxDP(measurement).map(3.0).delta(epsilon)
+        return float(opendp.c.make_zCDP_to_approxDP(measurement).map(3.0).delta(epsilon))
 
     sigma = gaussian(delta).scale(3.0, epsilon)
     assert certified(sigma * (1 + 1e-12)) <= delta

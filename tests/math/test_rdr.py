@@ -274,10 +274,10 @@ def test_quantiles_agree_with_a_database():
 
     pairs = [(0.5, 3), (4.0, 1), (1.25, 6), (9.0, 2)]
     for p in (0.0, 0.1, 0.25, 0.5, 0.77, 0.9, 1.0):
-        (expected,) = duckdb.execute(
+        ((expected,),) = duckdb.execute(
             "SELECT quantile_cont(v, ?::DOUBLE) FROM (SELECT unnest(?::DOUBLE[]) AS v)",
             [p, [value for value, count in pairs for _ in range(count)]],
-        ).fetchone()
+        ).fetchall()
         assert weighted_quantile(make_rdrs(pairs).values, make_rdrs(pairs).counts, p) == pytest.approx(expected)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from operator import add, mul, sub
 from typing import Any
 
 import pyarrow as pa
@@ -193,7 +194,7 @@ def constant(text: str) -> Term:
 
 
 def combine(a: Term, operator: str, b: Term) -> Term:
-    operation = {"+": lambda u, v: u + v, "-": lambda u, v: u - v, "*": lambda u, v: u * v}[operator]
+    operation = {"+": add, "-": sub, "*": mul}[operator]
     corners = [operation(u, v) for u in (a.low, a.high) for v in (b.low, b.high)]
     return Term(f"({a.sql}) {operator} ({b.sql})", lift(operation, a.value, b.value), min(corners), max(corners))
 

@@ -94,6 +94,6 @@ STUDY_SCHEMA = read_schema(
 )
 
 
-def open_rows(rows: Rows) -> DuckDBEngine:
+def open_rows(rows: Sequence[tuple[str, float | None, float]]) -> DuckDBEngine:
     columns = {"g": [g for g, _, _ in rows], "x": [x for _, x, _ in rows], "y": [int(y) for _, _, y in rows]}
     return open_table(columns, STUDY_SCHEMA)

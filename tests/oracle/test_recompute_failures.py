@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -135,4 +136,4 @@ def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
     assert errors == ""
     assert len(workers) == 2
     for worker in workers:
-        wait_until(lambda worker=worker: has_ended(worker), "a worker has ended, too")
+        wait_until(partial(has_ended, worker), "a worker has ended, too")

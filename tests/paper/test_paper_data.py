@@ -166,7 +166,7 @@ def test_schema_holds_everybody(adult_train: Path) -> None:
     for name, column in adult_schema(table.num_rows).columns.items():
         if column.bounds is not None:
             found = pc.min_max(table.column(name)).as_py()
-            assert column.bounds[0] <= found["min"] <= found["max"] <= column.bounds[1], name  # type: ignore[operator]
+            assert column.bounds[0] <= found["min"] <= found["max"] <= column.bounds[1], name
         if column.values is not None:
             assert set(table.column(name).unique().to_pylist()) <= set(column.values), name
 

@@ -59,7 +59,7 @@ class Mask:
         if key in TIMES and TIME.fullmatch(text):
             return "<time>"
         if key in ("id", "entry", "release") and ENTRY.fullmatch(text):
-            return self._number(self._entries, "entry", text)
+            return str(self._number(self._entries, "entry", text))
         if key == "password":
             return "<password>"
         if key == "software":

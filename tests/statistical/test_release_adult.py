@@ -49,7 +49,8 @@ def matching(adult_train: Path) -> float:
     with adult_train.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == N
-    return sum(row["income"] == ">50K" and row["education_num"] == "13" and row["age"] == "25" for row in rows) / N
+    wanted = (">50K", "13", "25")
+    return sum((row["income"], row["education_num"], row["age"]) == wanted for row in rows) / N
 
 
 def variance_at(epsilon: float, p: float) -> float:

@@ -117,7 +117,7 @@ def simulate_floats(problem: SelectionProblem, method: Method, runs: int, seed: 
         divisor = weights**2 if method == "sharp" else np.ones_like(weights)
         passing = -variances / divisor + nu >= -problem.threshold / divisor + rho
     index = np.where(passing.any(axis=1), passing.argmax(axis=1), len(weights))
-    return np.bincount(index, minlength=len(weights) + 1).tolist()
+    return [int(count) for count in np.bincount(index, minlength=len(weights) + 1)]
 
 
 # ---------------------------------------------------------------- V3

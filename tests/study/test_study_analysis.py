@@ -134,7 +134,7 @@ def make_study() -> list[Answer]:
         for place, (group, chosen) in enumerate(groups.items(), start=1)
         for at, epsilon in enumerate(chosen)
     ]
-    failed = {"quiz": "aaaa", "quiz_score": 1, "passed": False, "prior_knowledge": "yes"}
+    failed: dict[str, Any] = {"quiz": "aaaa", "quiz_score": 1, "passed": False, "prior_knowledge": "yes"}
     return [
         *answers,
         Answer(901, "2026-11-15", "1", **failed),

@@ -177,7 +177,7 @@ def test_before_the_groups_part_all_pages_are_alike(site: StudySite) -> None:
 
 
 def test_pictures_are_for_those_who_may_see_them(site: StudySite) -> None:
-    asked = {}
+    asked: dict[str | None, list[list[list[int]]]] = {}
     for _ in range(6):
         visitor = site.visitor()
         assert visitor.client.get("/picture/q1/0.svg").status_code == 404
@@ -300,7 +300,7 @@ def test_balance_holds_when_all_come_at_once(site: StudySite) -> None:
 def test_two_studies_with_one_seed_assign_alike(start_study: Callable[..., StudySite]) -> None:
     def run(name: str, seed: int) -> list[tuple[object, object]]:
         site = start_study(name, seed=seed)
-        drawn = []
+        drawn: list[tuple[object, object]] = []
         for _ in range(9):
             token = site.store.add_participant()
             for step, value in (("knowledge", "no"), ("tutorial", None), ("quiz", RIGHT)):

@@ -45,7 +45,7 @@ def test_ex_post_losses_are_likelihood_ratios(stays: Dataset, ledger: Ledger, me
         distances = [
             float(abs(o - q) / delta)
             for seen, true in zip(noisy, measured(rows), strict=True)
-            for o, q, delta in zip(seen, true, (1, Fraction(9, 2)), strict=True)
+            for o, q, delta in zip(seen, true, (Fraction(1), Fraction(9, 2)), strict=True)
         ]
         if mechanism == "laplace":
             return math.fsum(distances), -math.fsum(distances) / scale

@@ -169,6 +169,7 @@ def replay(dataset: Dataset, algorithm: str, terms: Terms, requests: list[dict[s
             entries = len(account.entries)
             reading, spent_delta = exact(account.reading.epsilon), exact(account.reading.delta)
             check_books(account, terms)
+        assert account is not None
         assert account.algorithm == algorithm
         assert ledger.verify().intact
 

@@ -122,14 +122,14 @@ def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, t
     sql, other = "SELECT COUNT(*) FROM stays", "SELECT COUNT(*) FROM stays WHERE urgent"
     for epsilon in (0.4, 0.5):
         stays.release(sql, ledger=ledger, epsilon=epsilon, policy="budget:1", max_epsilon=0.8)
-    for options, reason in (
-        ({"epsilon": 0.3}, "0.9 of budget:1 is spent; this needs 0.3, 0.1 is left."),
-        ({"epsilon": 10.0}, "ε = 10 is above the account's cap of 0.8 for one query (--max-epsilon)."),
+    for epsilon, reason in (
+        (0.3, "0.9 of budget:1 is spent; this needs 0.3, 0.1 is left."),
+        (10.0, "ε = 10 is above the account's cap of 0.8 for one query (--max-epsilon)."),
     ):
-        document = preview(stays, ledger, other, **options)
+        document = preview(stays, ledger, other, epsilon=epsilon)
         assert (document["reason"], document["granted"]) == (reason, False)
         assert document["analyst_sees"] == {"status": "denied"}
-        assert stays.release(other, ledger=ledger, again=True, **options).status == "denied"
+        assert stays.release(other, ledger=ledger, again=True, epsilon=epsilon).status == "denied"
     with Ledger.open(tmp_path / "paper.db") as books:
         stays.release(
             sql, ledger=books, epsilon=0.5, policy="paper", mechanism="gaussian", delta=1e-3, delta_total=1e-3

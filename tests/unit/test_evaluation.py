@@ -81,16 +81,18 @@ TEXTS: st.SearchStrategy[str] = st.deferred(lambda: st.one_of(TEXT_LEAVES, TEXT_
 DATES: st.SearchStrategy[str] = st.deferred(lambda: st.one_of(DATE_LEAVES, DATE_LEAVES, DEEPER_DATES))
 CONDITIONS: st.SearchStrategy[str] = st.deferred(lambda: st.one_of(CONDITION_LEAVES, DEEPER_CONDITIONS))
 
-INTEGER_LEAVES = st.sampled_from(["a", "b", "0", "1", "2", "3", "7", "100000", "-2", "NULL"])
-NUMBER_LEAVES = st.one_of(INTEGER_LEAVES, st.sampled_from(["v", "v", "0.5", "0.1", "1e3", "2.5e-3", "-0.25"]))
-TEXT_LEAVES = st.sampled_from(["s", "s", "'a'", "''", "'ß'", "'It''s'"])
-DATE_LEAVES = st.sampled_from(["d", "d", "DATE '2000-02-29'", "DATE '1999-12-31'"])
+INTEGER_LEAVES: st.SearchStrategy[str] = st.sampled_from(["a", "b", "0", "1", "2", "3", "7", "100000", "-2", "NULL"])
+NUMBER_LEAVES: st.SearchStrategy[str] = st.one_of(
+    INTEGER_LEAVES, st.sampled_from(["v", "v", "0.5", "0.1", "1e3", "2.5e-3", "-0.25"])
+)
+TEXT_LEAVES: st.SearchStrategy[str] = st.sampled_from(["s", "s", "'a'", "''", "'ß'", "'It''s'"])
+DATE_LEAVES: st.SearchStrategy[str] = st.sampled_from(["d", "d", "DATE '2000-02-29'", "DATE '1999-12-31'"])
 PARTS = st.sampled_from(["YEAR", "QUARTER", "MONTH", "DAY", "ISODOW"])
 UNITS = st.sampled_from(["year", "quarter", "month", "week", "day"])
 COMPARISON = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
 PATTERNS = st.text("aAb%_é", max_size=5).map(literal)
 
-DEEPER_INTEGERS = st.one_of(
+DEEPER_INTEGERS: st.SearchStrategy[str] = st.one_of(
     st.builds("({} {} {})".format, INTEGERS, st.sampled_from(["+", "-", "*", "//", "%"]), INTEGERS),
     st.builds("ABS({})".format, INTEGERS),
     st.builds("-({})".format, INTEGERS),
@@ -101,28 +103,28 @@ DEEPER_INTEGERS = st.one_of(
     st.builds("EXTRACT({} FROM m)".format, st.sampled_from(["YEAR", "HOUR", "DAY"])),
     st.sampled_from(["YEAR(d)", "MONTH(m)", "HOUR(m)", "ISODOW(d)", "DATE_PART('quarter', d)"]),
 )
-DEEPER_NUMBERS = st.one_of(
+DEEPER_NUMBERS: st.SearchStrategy[str] = st.one_of(
     st.builds("({} {} {})".format, NUMBERS, st.sampled_from(["+", "-", "*", "/"]), NUMBERS),
     st.builds("{}({})".format, st.sampled_from(["ABS", "FLOOR", "CEIL", "-"]), NUMBERS),
     st.builds("COALESCE({}, {})".format, NUMBERS, NUMBERS),
     st.builds("IF({}, {}, {})".format, CONDITIONS, NUMBERS, NUMBERS),
 )
-DEEPER_TEXTS = st.one_of(
+DEEPER_TEXTS: st.SearchStrategy[str] = st.one_of(
     st.builds("COALESCE({}, {})".format, TEXTS, TEXTS),
     st.builds("CASE WHEN {} THEN {} ELSE {} END".format, CONDITIONS, TEXTS, TEXTS),
 )
-DEEPER_DATES = st.one_of(
+DEEPER_DATES: st.SearchStrategy[str] = st.one_of(
     st.builds("DATE_TRUNC('{}', {})".format, UNITS, DATES),
     st.builds("DATE_TRUNC('{}', m)".format, UNITS),
     st.builds("COALESCE({}, {})".format, DATES, DATES),
 )
-CONDITION_LEAVES = st.one_of(
+CONDITION_LEAVES: st.SearchStrategy[str] = st.one_of(
     st.sampled_from(["p", "q", "TRUE", "FALSE"]),
     st.builds("{} {} {}".format, INTEGERS, COMPARISON, INTEGERS),
     st.builds("{} {} {}".format, TEXTS, COMPARISON, TEXTS),
     st.builds("{} {} {}".format, NUMBERS, COMPARISON, NUMBERS),
 )
-DEEPER_CONDITIONS = st.one_of(
+DEEPER_CONDITIONS: st.SearchStrategy[str] = st.one_of(
     st.builds("({}) AND ({})".format, CONDITIONS, CONDITIONS),
     st.builds("({}) OR ({})".format, CONDITIONS, CONDITIONS),
     st.builds("{} AND {} OR {}".format, CONDITIONS, CONDITIONS, CONDITIONS),
@@ -181,7 +183,13 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str, row: dict[str, Any]) 
     assert agree(found, expected), (found, expected)
     if checked.type is not Type.NULL and found is not None:
         numbers = (int, float)  # arithmetic is done in doubles; whole numbers stay whole
-        kinds = {Type.TEXT: str, Type.BOOLEAN: bool, Type.INTEGER: numbers, Type.NUMBER: numbers, Type.DATE: date}
+        kinds: dict[Type, Any] = {
+            Type.TEXT: str,
+            Type.BOOLEAN: bool,
+            Type.INTEGER: numbers,
+            Type.NUMBER: numbers,
+            Type.DATE: date,
+        }
         assert isinstance(found, kinds[checked.type])
         assert checked.type is not Type.INTEGER or found == int(found)
     # DuckDB's own / and 32-bit literals differ on purpose, and so do numbers below 1e-100, which are taken for 0: there

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_clinic_is_made_again_byte_for_byte(clinic: Path, tmp_path: Path) -> Non
 
 
 def test_clinic_is_what_its_schema_says(people: list[dict[str, str]], facts: dict[str, Any]) -> None:
-    read = {"integer": int, "decimal": Decimal, "date": date.fromisoformat}
+    read: dict[str, Callable[[str], Any]] = {"integer": int, "decimal": Decimal, "date": date.fromisoformat}
     assert facts["individuals"] == len(people) == len({person["patient_id"] for person in people})
     assert list(people[0]) == list(facts["columns"])
     for name, column in facts["columns"].items():

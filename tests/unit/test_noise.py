@@ -4,6 +4,7 @@ import itertools
 import math
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -38,7 +39,8 @@ SHARES = (1, 2, 3, 7)
 def laplace_map(scale: float, sensitivity: int) -> float:
     opendp.enable_features("contrib")
     space = opendp.atom_domain(T="i64"), opendp.absolute_distance(T="i64")
-    return float(opendp.m.make_laplace(*space, scale=scale).map(sensitivity))
+    measurement: Any = opendp.m.make_laplace(*space, scale=scale)
+    return float(measurement.map(sensitivity))
 
 
 # ---------------------------------------------------------------- calibration
@@ -69,7 +71,10 @@ def test_laplace_shares_stay_within_epsilon(shares: int) -> None:
 
 def log_delta_bound(rho: mp.mpf, epsilon: mp.mpf) -> mp.mpf:
     """ln of M3's expression at its best α, the root of the derivative."""
-    slope = lambda alpha: (2 * alpha - 1) * rho - epsilon + mp.log1p(-1 / alpha)  # noqa: E731
+
+    def slope(alpha: mp.mpf) -> mp.mpf:
+        return (2 * alpha - 1) * rho - epsilon + mp.log1p(-1 / alpha)
+
     low, high = 1 + mp.mpf(10) ** -30, (epsilon + 1) / (2 * rho) + 2
     for _ in range(140):
         middle = (low + high) / 2
@@ -101,7 +106,7 @@ def test_opendp_certifies_the_composition_of_gaussian_shares(shares: int) -> Non
     for epsilon in NASTY:
         scale = calibrate(GAUSSIAN, sensitivity=5, epsilon=epsilon, shares=shares).scale
         parts = [opendp.m.make_gaussian(*space, scale=scale * (1 + 1e-15)) for _ in range(shares)]
-        whole = opendp.c.make_zCDP_to_approxDP(opendp.c.make_composition(parts))
+        whole: Any = opendp.c.make_zCDP_to_approxDP(opendp.c.make_composition(parts))
         assert whole.map(5.0).delta(epsilon) <= 1e-6
 
 

@@ -25,7 +25,7 @@ SCHEMA = read_schema(
         },
     }
 )
-VALUES = [[0, 1, 2, None], [1, 2, None], [True, False, None], [True, False, None]]
+VALUES: list[list[int | None]] = [[0, 1, 2, None], [1, 2, None], [True, False, None], [True, False, None]]
 TABLE = pa.table(dict(zip("abfg", map(list, zip(*itertools.product(*VALUES), strict=True)), strict=True)))
 
 atoms = st.sampled_from(

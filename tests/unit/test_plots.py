@@ -129,11 +129,12 @@ def test_without_a_preference_everything_is_grey_and_without_signs() -> None:
 
 def read_axis_labels(svg: str, wanted: Sequence[str]) -> list[str]:
     """The texts that are an ε, from top to bottom."""
-    placed = []
+    placed: list[tuple[float, str]] = []
     for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
         shift = re.match(r"translate\(([-\d.]+),\s*([-\d.]+)\)", element.get("transform", ""))
-        if shift is not None and element.text in wanted and float(shift[1]) < 0:
-            placed.append((float(shift[2]), element.text))
+        text = element.text or ""
+        if shift is not None and text in wanted and float(shift[1]) < 0:
+            placed.append((float(shift[2]), text))
     return [text for _, text in sorted(placed)]
 
 
@@ -159,7 +160,7 @@ def test_reading_stands_below_the_last_larger_candidate(
 def test_extreme_spreads_can_be_drawn(least: float, most: float, tmp_path: Path) -> None:
     numbers = Spread(min=least, max=most, mean=1.0, median=1.0, variance=1.0)
     for view in ("relative", "raw"):
-        chart = range_chart([Candidate(1.0, 1.0, (None,), numbers)], view=view)  # type: ignore[arg-type]
+        chart = range_chart([Candidate(1.0, 1.0, (None,), numbers)], view=view)
         svg = draw(chart, tmp_path / f"{view}.svg")
         assert "NaN" not in svg
         assert "Infinity" not in svg

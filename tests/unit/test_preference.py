@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import duckdb
@@ -13,13 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.preference import parse_preference
 from dosimeter.risk.values import RDRs
 
 
-def rdrs_of(values, counts, *, ceiling=1.0, **attributes):
+def rdrs_of(
+    values: Sequence[float], counts: Sequence[int], *, ceiling: float = 1.0, **attributes: Sequence[bool]
+) -> RDRs:
     return RDRs(
         epsilon=1.0,
         values=np.array(values, dtype=np.float64),
@@ -117,7 +121,9 @@ ACCEPTED = [
 @pytest.mark.parametrize(
     ("source", "text", "kind", "threshold", "value", "satisfied"), ACCEPTED, ids=[a[0] for a in ACCEPTED]
 )
-def test_accepted_text(source, text, kind, threshold, value, satisfied):
+def test_accepted_text(
+    source: str, text: str, kind: str, threshold: float | None, value: float | None, satisfied: bool
+) -> None:
     preference = parse_preference(source)
     verdict = preference.evaluate(THREE)
     assert (preference.text, preference.kind, preference.filters) == (text, kind, {})
@@ -225,15 +231,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("source", "message"), REFUSED, ids=[r[0][:60] for r in REFUSED])
-def test_refused_text(source, message):
+def test_refused_text(source: str, message: str) -> None:
     with pytest.raises(PreferenceError, match=message) as refusal:
         parse_preference(source)
     assert len(str(refusal.value)) < 500
 
 
-def test_what_is_neither_text_nor_callable_is_refused():
+def test_what_is_neither_text_nor_callable_is_refused() -> None:
     with pytest.raises(PreferenceError, match="not int"):
-        parse_preference(3)
+        parse_preference(3)  # type: ignore[arg-type]
     with pytest.raises(PreferenceError, match="write it into the condition"):
         parse_preference("ratio:0.95", threshold=0.9)
 
@@ -241,7 +247,7 @@ def test_what_is_neither_text_nor_callable_is_refused():
 # ---------------------------------------------------------------- FILTER
 
 
-def test_filters_are_named_deduplicated_and_evaluated():
+def test_filters_are_named_deduplicated_and_evaluated() -> None:
     source = (
         "MEDIAN(rdr) FILTER (WHERE race = 'White') / MEDIAN(rdr) FILTER (WHERE race <> 'White') >= 0.9 "
         "AND MIN(rdr) FILTER (race = 'White') >= 1"
@@ -258,7 +264,7 @@ def test_filters_are_named_deduplicated_and_evaluated():
     assert preference.evaluate(rdrs).satisfied  # medians 3 and 2
 
 
-def test_an_empty_filter_group_is_null_and_flagged():
+def test_an_empty_filter_group_is_null_and_flagged() -> None:
     nobody = rdrs_of([1.0, 2.0], [1, 0], filter0=[False, True])
     verdict = parse_preference("MIN(rdr) FILTER (WHERE a = 1) <= 100").evaluate(nobody)
     assert (verdict.value, verdict.satisfied, verdict.empty) == (None, False, True)
@@ -268,12 +274,12 @@ def test_an_empty_filter_group_is_null_and_flagged():
     assert (verdict.value, verdict.satisfied, verdict.empty) == (7.0, True, True)
 
 
-def test_a_filter_that_was_not_measured_is_refused():
+def test_a_filter_that_was_not_measured_is_refused() -> None:
     with pytest.raises(PreferenceError, match="not measured"):
         parse_preference("MIN(rdr) FILTER (WHERE a = 1) >= 0").evaluate(THREE)
 
 
-def test_a_filter_predicate_stands_alone():
+def test_a_filter_predicate_stands_alone() -> None:
     (tree,) = parse_preference("MIN(rdr) FILTER (WHERE a = 1 /* remark */) >= 0").filters.values()
     assert tree.parent is None
     assert tree.sql("duckdb") == "a = 1"
@@ -282,9 +288,9 @@ def test_a_filter_predicate_stands_alone():
 # ---------------------------------------------------------------- callables
 
 
-def test_callables():
-    def share_above_one(values, counts):
-        return counts[values > 1].sum() / counts.sum()
+def test_callables() -> None:
+    def share_above_one(values: FloatArray, counts: IntArray) -> float:
+        return float(counts[values > 1].sum() / counts.sum())
 
     preference = parse_preference(share_above_one, threshold=0.4)
     assert (preference.kind, preference.text) == ("callable", "share_above_one(values, counts) >= 0.4")
@@ -301,20 +307,20 @@ def test_callables():
 
 
 @pytest.mark.parametrize("result", ["yes", None, [True], np.array([1.0, 2.0]), 1j])
-def test_a_callable_that_returns_something_else_is_refused(result):
+def test_a_callable_that_returns_something_else_is_refused(result: object) -> None:
     with pytest.raises(PreferenceError, match="returns a bool or a number"):
         parse_preference(lambda values, counts: result, threshold=0.5).evaluate(THREE)
 
 
-def test_a_callable_with_a_number_needs_a_finite_threshold():
+def test_a_callable_with_a_number_needs_a_finite_threshold() -> None:
     with pytest.raises(PreferenceError, match="threshold="):
         parse_preference(lambda values, counts: 0.5).evaluate(THREE)
     with pytest.raises(PreferenceError, match="finite"):
         parse_preference(lambda values, counts: 0.5, threshold=math.nan)
 
 
-def test_a_callable_cannot_change_the_rdrs():
-    def overwrite(values, counts):
+def test_a_callable_cannot_change_the_rdrs() -> None:
+    def overwrite(values: FloatArray, counts: IntArray) -> bool:
         values[0] = 99.0
         return True
 
@@ -353,7 +359,9 @@ def test_a_callable_cannot_change_the_rdrs():
         ("MIN(rdr) / MAX(rdr) >= 0.9 AND VAR_POP(rdr) <= 5", False, False, True),
     ],
 )
-def test_what_a_preference_depends_on(source, scale_free, shift_free, unnormalised_variance):
+def test_what_a_preference_depends_on(
+    source: str, scale_free: bool, shift_free: bool, unnormalised_variance: bool
+) -> None:
     preference = parse_preference(source)
     assert preference.scale_free is scale_free
     assert preference.shift_free is shift_free
@@ -362,13 +370,12 @@ def test_what_a_preference_depends_on(source, scale_free, shift_free, unnormalis
 
 # ---------------------------------------------------------------- against DuckDB, which evaluates the same words
 
+FUNCTIONS = ("MIN", "MAX", "AVG", "SUM", "COUNT", "VAR_POP", "STDDEV_POP", "MEDIAN", "QUANTILE_CONT")
 FILTERS = ["g = 0", "g > 0 OR h", "g > 7"]
 
 
 @st.composite
-def aggregates(
-    draw, functions=("MIN", "MAX", "AVG", "SUM", "COUNT", "VAR_POP", "STDDEV_POP", "MEDIAN", "QUANTILE_CONT")
-):
+def aggregates(draw: st.DrawFn, functions: Sequence[str] = FUNCTIONS) -> str:
     function, column = draw(st.sampled_from(functions)), draw(st.sampled_from(["rdr", "normalized_rdr"]))
     match function:
         case "QUANTILE_CONT":
@@ -404,12 +411,12 @@ PEOPLE = st.lists(
 
 
 @pytest.fixture(scope="module")
-def connection():
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as opened:
         yield opened
 
 
-def divide_by_zero_to_null(text):
+def divide_by_zero_to_null(text: str) -> str:
     """DuckDB's own x / 0 is an infinity. Here it is NULL, which is the only departure."""
     tree = sqlglot.parse_one(text, read="duckdb")
     for division in list(tree.find_all(exp.Div)):
@@ -424,7 +431,13 @@ def divide_by_zero_to_null(text):
     people=PEOPLE,
 )
 @settings(max_examples=250, deadline=None)
-def test_a_condition_means_what_duckdb_says(connection, left, operator, right, people):
+def test_a_condition_means_what_duckdb_says(
+    connection: duckdb.DuckDBPyConnection,
+    left: str,
+    operator: str,
+    right: str,
+    people: list[tuple[int, int, int, bool | None]],
+) -> None:
     flags = {
         "g = 0": [g == 0 for _, _, g, _ in people],
         "g > 0 OR h": [g > 0 or h is True for _, _, g, h in people],
@@ -445,10 +458,10 @@ def test_a_condition_means_what_duckdb_says(connection, left, operator, right, p
         for _ in range(count)
     )
     sides = [divide_by_zero_to_null(side) for side in (left, right)]
-    theirs = connection.execute(
+    (theirs,) = connection.execute(
         f"SELECT ({sides[0]})::DOUBLE AS l, ({sides[1]})::DOUBLE AS r, l {operator} r "
         f"FROM (VALUES {rows}) AS people(rdr, normalized_rdr, g, h)"
-    ).fetchone()
+    ).fetchall()
     assert verdict.value == (None if theirs[0] is None else pytest.approx(theirs[0], rel=1e-9, abs=1e-9))
     if None in theirs:
         assert not verdict.satisfied
@@ -459,7 +472,7 @@ def test_a_condition_means_what_duckdb_says(connection, left, operator, right, p
 # ---------------------------------------------------------------- F1: ties
 
 
-def test_the_same_candidate_as_exact_rational_arithmetic():
+def test_the_same_candidate_as_exact_rational_arithmetic() -> None:
     """One COUNT in k groups has the ratio k/(k + ε). Floats alone choose another candidate for some (k, τ)."""
     candidates = [(epsilon, Fraction(str(epsilon))) for epsilon in paper_candidates()]
     plain_floats_differ = 0
@@ -484,17 +497,17 @@ def test_the_same_candidate_as_exact_rational_arithmetic():
 
 @pytest.mark.parametrize(("operator", "met"), [(">=", True), ("<=", True), ("=", True), (">", False), ("<", False)])
 @pytest.mark.parametrize("nudge", [0.0, 5e-13, -5e-13])
-def test_sides_within_the_tolerance_are_equal(operator, met, nudge):
+def test_sides_within_the_tolerance_are_equal(operator: str, met: bool, nudge: float) -> None:
     preference = parse_preference(f"MAX(rdr) {operator} 3")
     assert preference.evaluate(rdrs_of([3.0 * (1.0 + nudge)], [1])).satisfied is met
 
 
-def test_sides_beyond_the_tolerance_are_not_equal():
+def test_sides_beyond_the_tolerance_are_not_equal() -> None:
     assert not parse_preference("MAX(rdr) >= 3").evaluate(rdrs_of([3.0 * (1 - 2e-12)], [1])).satisfied
     assert parse_preference("MAX(rdr) < 3").evaluate(rdrs_of([3.0 * (1 - 2e-12)], [1])).satisfied
 
 
-def test_variance_survives_a_high_level():
+def test_variance_survives_a_high_level() -> None:
     """Deviations of 1e-3 on a level of 1e6: the variance of the stored floats, by exact fractions."""
     values, counts = [1e6, 1e6 + 1e-3, 1e6 + 5e-3], [3, 5, 7]
     people = [Fraction(value) for value, count in zip(values, counts, strict=True) for _ in range(count)]
@@ -504,5 +517,5 @@ def test_variance_survives_a_high_level():
     assert verdict.value == pytest.approx(float(exact), rel=1e-9)
 
 
-def test_private_values_stay_out_of_reprs():
+def test_private_values_stay_out_of_reprs() -> None:
     assert repr(parse_preference("ratio:0.5").evaluate(THREE)) == "Verdict(redacted)"

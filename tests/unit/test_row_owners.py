@@ -256,7 +256,7 @@ def test_release_warns_the_controller_when_an_account_is_opened_or_continued(tmp
             (grown, "SELECT COUNT(*) FROM data", {"continued": True}),
         ):
             with Dataset.open(pa.table(dict(rows)), schema=facts_of(table)) as dataset:
-                answer = dataset.release(sql, epsilon=1.0, ledger=ledger, **options)  # type: ignore[arg-type]
+                answer = dataset.release(sql, epsilon=1.0, ledger=ledger, **options)
             assert answer.status == "released"
             assert "patient_id" not in json.dumps(answer.describe()), "the analyst sees nothing of it"
             notes.append([note for note in answer.notes if "patient_id" in note])

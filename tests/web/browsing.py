@@ -11,7 +11,7 @@ from tests.web.web_site import COUNT
 
 pytest.importorskip("playwright.sync_api", reason="there is no driver for a browser: pip install playwright")
 
-from playwright.sync_api import expect
+from playwright.sync_api import expect as expect  # for the tests, which import it from here
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

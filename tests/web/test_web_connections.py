@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
 
 from dosimeter.web.http import connections
 from dosimeter.web.http.connections import Capacity, Connections, LimitedServer, OncePerMinute
@@ -301,11 +302,11 @@ def test_capacity_leaves_descriptors_for_everything_else(monkeypatch: pytest.Mon
 def test_missing_descriptors_are_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = LimitedServer(connections.uvicorn.Config(lambda: None))
+    server = LimitedServer(uvicorn.Config(lambda: None))
     passed: list[dict[str, Any]] = []
     loop = SimpleNamespace(default_exception_handler=passed.append)
     clock = 1_000.0
-    monkeypatch.setattr(connections.time, "monotonic", lambda: clock)
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
     for _ in range(3):
         for _ in range(1_000):
             server._report(loop, {"message": "socket.accept() out of system resource"})  # type: ignore[arg-type]
@@ -318,7 +319,7 @@ def test_missing_descriptors_are_logged_once_a_minute(
 
 def test_the_same_warning_is_logged_once_a_minute_and_errors_always(monkeypatch: pytest.MonkeyPatch) -> None:
     quiet, clock = OncePerMinute(), 0.0
-    monkeypatch.setattr(connections.time, "monotonic", lambda: clock)
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
 
     def count(level: int, words: str) -> int:
         return sum(quiet.filter(logging.LogRecord("x", level, "", 0, words, None, None)) for _ in range(50))

@@ -192,7 +192,7 @@ def test_public_values_refuse_further_fields() -> None:
     assert PublicQuery(**fields).status == "waiting"
     for extra in ("rdr", "epsilon", "reason", "sensitivity", "reading"):
         with pytest.raises(ValidationError):
-            PublicQuery(**fields, **{extra: 1})
+            PublicQuery(**(fields | {extra: 1}))
     for model in all_models(Public):
         assert model.model_config["extra"] == "forbid"
         assert not {"rdr", "pis", "sensitivity", "reading", "reason", "preference", "exact"} & set(model.model_fields)

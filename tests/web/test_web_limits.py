@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -271,12 +272,17 @@ def test_every_visitor_gets_their_turn_at_the_gate() -> None:
     """One hashes at a time. Whoever has two waiting is asked once, then the others, then again; known devices first."""
 
     async def story() -> tuple[list[str], int]:
-        gate, order, crowded, free = Gate(running=1, each=2, waiting=10), [], 0, threading.Event()
+        gate, crowded, free = Gate(running=1, each=2, waiting=10), 0, threading.Event()
+        order: list[str] = []
+
+        def wait_and_note(visitor: str) -> None:
+            free.wait(60)
+            order.append(visitor)
 
         async def attempt(visitor: str, *, known: bool = False) -> None:
             nonlocal crowded
             try:
-                await gate.run(visitor, lambda: (free.wait(60), order.append(visitor)), known=known)
+                await gate.run(visitor, partial(wait_and_note, visitor), known=known)
             except Crowded:
                 crowded += 1
 

@@ -100,7 +100,7 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
             "hours": {"type": "integer", "bounds": [0, 10]},
         },
     }  # fmt: skip
-    queries = [
+    queries: list[tuple[str, float, Callable[[int, str, int], float]]] = [
         ("SELECT COUNT(*) FROM staff WHERE age >= 23", 0.5, lambda a, k, h: 1.0 if a >= 23 else 0.0),
         ("SELECT SUM(hours) FROM staff WHERE kind = 'a'", 0.25, lambda a, k, h: h / 10 if k == "a" else 0.0),
         ("SELECT kind, COUNT(*) FROM staff GROUP BY kind", 0.125, lambda a, k, h: 1.0),
@@ -139,10 +139,11 @@ def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Pat
     dataset = clinic_settings(data=str(tmp_path / "visits.csv"), schema=tmp_path / "visits.toml", policy="budget:50")
     site = start_site(datasets={"visits": dataset})
     with site.guest("anna") as anna, site.guest("carol") as carol:
-        for sql, share in (
+        shares: list[tuple[str, Callable[[int], int]]] = [
             ("SELECT SUM(cost) FROM visits", lambda cost: cost),
             ("SELECT COUNT(*) FROM visits WHERE cost > 3", lambda cost: cost > 3),
-        ):
+        ]
+        for sql, share in shares:
             moved = Counter[str]()
             for person, _, cost in rows:
                 moved[person] += share(cost)

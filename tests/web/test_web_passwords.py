@@ -19,6 +19,7 @@ from dosimeter.web.identity.throttle import Limits, Throttled
 from dosimeter.web.run import warn_of_proxy
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_password
+from dosimeter.web.store.tables import later
 from tests.web.test_web_trail import count_actions
 from tests.web.web_site import PASSWORD, Guest, Site, make_settings, read_text
 
@@ -146,7 +147,7 @@ def test_waiting_between_two_attempts_grows_to_a_minute() -> None:
     limit = throttle.Limit(20, slows=True)
     pauses = []
     for failures in range(18, 40):
-        waited = (s for s in range(200) if not limit.is_reached(failures, throttle.later(minutes=15, seconds=-s), 15))
+        waited = (s for s in range(200) if not limit.is_reached(failures, later(minutes=15, seconds=-s), 15))
         pauses.append(next(waited))
     assert pauses[:2] == [0, 0]
     assert all(earlier <= later for earlier, later in itertools.pairwise(pauses))

@@ -72,7 +72,8 @@ def test_answers_come_in_pages(site: Site, anna: Guest, carol: Guest, monkeypatc
     for sql in made:
         carol.approve(anna.ask(sql), "0.05", preference="ratio:0.01")
     with site.api("bob") as api, site.guest("bob") as bob:
-        seen, before = [], {}
+        seen: list[str] = []
+        before: dict[str, str] = {}
         for _ in range(3):
             document = api.get("/answers", params={"dataset": "clinic", "limit": 2, **before}).json()
             seen += [found["sql"] for found in document["answers"]]

@@ -101,11 +101,16 @@ def fetch(guest: Guest, path: str) -> Response:
 # ---------------------------------------------------------------- the order
 
 
+def note_in(order: list[str], name: str) -> Callable[..., None]:
+    return lambda _dataset, _meter: order.append(name)
+
+
 def test_releases_go_first_and_what_is_on_the_side_last(worker: DatasetWorker) -> None:
-    free, order = threading.Event(), []
+    free = threading.Event()
+    order: list[str] = []
     worker.ask("first", "first", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     for name, rank in (("aside", Rank.ASIDE), ("look", Rank.LOOK), ("look 2", Rank.LOOK), ("release", Rank.RELEASE)):
-        worker.ask(name, name, lambda _d, _m, name=name: order.append(name), wait=0, rank=rank)
+        worker.ask(name, name, note_in(order, name), wait=0, rank=rank)
     free.set()
     wait_until(lambda: len(order) == 4, "all four have run")
     assert order == ["release", "look", "look 2", "aside"]
@@ -244,8 +249,9 @@ def test_stop_that_was_meant_for_another_does_not_end_a_release(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dosimeter.errors import Interrupted
+    from dosimeter.release import release as real
 
-    calls, real = [], approve.release
+    calls: list[int] = []
 
     def stray(*arguments: Any) -> object:
         calls.append(1)

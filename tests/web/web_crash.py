@@ -6,40 +6,38 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 from dosimeter.ledger import Ledger
 from dosimeter.web.decision import approve
 from dosimeter.web.run import serve
 from tests.web.web_site import make_settings
 
+# What is replaced, by its owner and name, and whether it is still done before the process dies.
+PLACES: dict[str, tuple[object, str, bool]] = {
+    "after claim": (approve, "release", False),
+    "after reserve": (Ledger, "reserve", True),
+    "before settle": (Ledger, "settle", False),
+    "after settle": (Ledger, "settle", True),
+    "after release": (approve, "settle_claim", False),
+    "after all": (approve, "settle_claim", True),
+}
 
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
-
-def plant(place: str) -> None:
+def plant(owner: object, name: str, done: bool) -> None:
     """Replace one step by one that dies before or after it."""
-    reserve, settle, finish = Ledger.reserve, Ledger.settle, approve.settle_claim
-    match place:
-        case "after claim":
-            approve.release = lambda *_: die()  # type: ignore[assignment]
-        case "after reserve":
-            Ledger.reserve = lambda *a, **k: (reserve(*a, **k), die())[0]  # type: ignore[method-assign]
-        case "before settle":
-            Ledger.settle = lambda *_, **__: die()  # type: ignore[method-assign,assignment]
-        case "after settle":
-            Ledger.settle = lambda *a, **k: (settle(*a, **k), die())[0]  # type: ignore[method-assign]
-        case "after release":
-            approve.settle_claim = lambda *_: die()  # type: ignore[assignment]
-        case "after all":
-            approve.settle_claim = lambda *a: (finish(*a), die())[0]  # type: ignore[assignment]
-        case "nowhere":
-            pass
-        case _:
-            raise SystemExit(f"no such place: {place}")
+    step = getattr(owner, name)
+
+    def die(*given: Any, **named: Any) -> None:
+        if done:
+            step(*given, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, die)
 
 
 if __name__ == "__main__":
     database, place = sys.argv[1:]
-    plant(place)
+    if place != "nowhere":
+        plant(*PLACES[place])
     serve(make_settings(database, port=0), lambda address: print(json.dumps({"url": address}), flush=True))  # noqa: T201

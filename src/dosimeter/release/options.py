@@ -15,46 +15,46 @@ from dosimeter.risk import PreferenceFunction
 class ReleaseOptions(TypedDict, total=False):
     """How ε is set, what the account is opened with, which noise is drawn, and what the ledger is told.
 
-    Exactly one way sets ε: ``epsilon``; or ``prefer``; or ``svt`` with ``variance``.
+    Exactly one way sets ε: ``epsilon``; or ``prefer``; or ``svt`` with ``variance``. None counts as not given.
     """
 
-    epsilon: float
+    epsilon: float | None
     """A fixed ε."""
-    prefer: str | PreferenceFunction
+    prefer: str | PreferenceFunction | None
     """A preference: ε is found from it, and the analyst is told neither ε nor an error."""
-    svt: float
+    svt: float | None
     """What the noisy test may spend on finding ε; goes with ``variance``."""
-    variance: float
+    variance: float | None
     """The threshold of the noisy test: the variance of the normalised RDRs."""
     selection: Literal["sharp", "paper"]
     """Which noisy test: sharp (the default), or as in the paper."""
-    policy: str
+    policy: str | None
     """How the account may be spent: ``"paper"`` or ``"budget:2.0"``. Needed for the first release from a dataset."""
-    delta_total: float | str
+    delta_total: float | str | None
     """The δ that all answers of the account may have together."""
-    max_epsilon: float | str
+    max_epsilon: float | str | None
     """The largest ε of a single answer of the account."""
     mechanism: Literal["laplace", "gaussian"]
     """Which noise; Laplace by default."""
-    delta: float | str
+    delta: float | str | None
     """The δ of Gaussian noise; ``"1/n^2"`` by default."""
-    calibration: Calibration
+    calibration: Calibration | None
     """How Gaussian noise is calibrated; only ``"zcdp"`` backs a release."""
     indicator: Indicator
     """The RDR as the paper's bound (the default), or its exact expectation."""
-    candidates: str | Sequence[float]
+    candidates: str | Sequence[float] | None
     """The ε's among which one is found; by default the paper's 37."""
     groups: Groups
     """Only ``"declared"`` groups back a release."""
     method: Method
     """Only the ``"closed-form"`` backs a release."""
-    sensitivity: float
+    sensitivity: float | None
     """A sensitivity given by hand is for study, and refused here."""
-    min_rows: int
+    min_rows: int | None
     """A public lower bound on the rows that an AVG matches."""
-    analyst: str
+    analyst: str | None
     """Who asked; goes on record."""
-    purpose: str
+    purpose: str | None
     """What for; goes on record."""
     again: bool
     """Draw a new answer, and charge for it, where the ledger could repeat an earlier one."""
