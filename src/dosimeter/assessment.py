@@ -27,6 +27,7 @@ from dosimeter.influence import (
     show_cell,
     take_row,
 )
+from dosimeter.json_values import JsonObject
 from dosimeter.measures import Argument, Mean
 from dosimeter.mechanisms import Indicator, Mechanism
 from dosimeter.planning import (
@@ -482,12 +483,15 @@ class Risk:
         import pyarrow as pa
 
         sensitivities = self.sensitivities
-        columns: dict[str, Any] = {"sensitivity": sensitivities.values, "people": sensitivities.counts}
+        columns: dict[str, object] = {
+            "sensitivity": sensitivities.values,
+            "people": sensitivities.counts,
+        }
         for epsilon in epsilons:
             columns[f"rdr_{epsilon!r}"] = self.rdr(epsilon).values
         return pa.table(columns)
 
-    def head(self) -> dict[str, Any]:
+    def head(self) -> JsonObject:
         """Return the fields that ``risk`` and ``find`` share in JSON."""
         values, counts = self.sensitivities.values, self.sensitivities.counts
         distinct, where = np.unique(values, return_inverse=True)

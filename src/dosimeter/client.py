@@ -14,10 +14,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, cast
 from urllib.parse import quote, urlsplit
 
 from dosimeter.errors import OptionError, QueryError, ServerError
+from dosimeter.json_values import (
+    JsonObject,
+    JsonRow,
+    JsonValue,
+    read_list,
+    read_number,
+    read_object,
+    read_optional_text,
+    read_scalar,
+    read_text,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -36,7 +47,7 @@ class Submitted:
     sql: str
     status: Status
     message: str | None
-    rows: list[dict[str, Any]] | None
+    rows: list[JsonRow] | None
     epsilon: float | None
     epsilon_svt: float | None
     error_95: list[float | None] | None
@@ -117,14 +128,12 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
 
-    def datasets(self) -> list[dict[str, Any]]:
+    def datasets(self) -> list[JsonObject]:
         """Return the datasets and what is publicly known of them."""
-        found = self._call("GET", "/datasets")
-        if not isinstance(found, list):
-            raise _not_ours()
-        return found
+        with _expecting_ours():
+            return [dict(read_object(dataset)) for dataset in read_list(self._call("GET", "/datasets"))]
 
-    def check(self, sql: str, *, dataset: str | None = None) -> dict[str, Any]:
+    def check(self, sql: str, *, dataset: str | None = None) -> JsonObject:
         """Return whether a query could be answered; nothing is asked.
 
         Args:
@@ -132,9 +141,8 @@ class Client:
             dataset: its dataset; may be left out where there is only one.
         """
         checked = self._call("POST", "/check", {"dataset": self._dataset(dataset), "sql": sql})
-        if not isinstance(checked, dict):
-            raise _not_ours()
-        return checked
+        with _expecting_ours():
+            return dict(read_object(checked))
 
     def submit(
         self,
@@ -154,7 +162,7 @@ class Client:
             priority: how urgent it is.
             wanted_error: the 95 % error that would be good enough.
         """
-        document = {
+        document: JsonObject = {
             "dataset": self._dataset(dataset),
             "sql": sql,
             "purpose": purpose,
@@ -181,7 +189,7 @@ class Client:
         """
         found = self._call("GET", f"/queries?limit={int(limit)}")
         with _expecting_ours():
-            return [self._read(document) for document in found["queries"]]
+            return [self._read(document) for document in read_list(read_object(found)["queries"])]
 
     def _dataset(self, name: str | None) -> str:
         if name is not None:
@@ -192,14 +200,15 @@ class Client:
             raise OptionError(f"Say which dataset: {', '.join(names)}.")
         return names[0]
 
-    def _read(self, document: Mapping[str, Any]) -> Submitted:
+    def _read(self, found: JsonValue) -> Submitted:
         with _expecting_ours():
+            document = read_object(found)
             query = Submitted(
-                id=document["id"],
-                dataset=document["dataset"],
-                sql=document["sql"],
-                status=document["status"],
-                message=document["message"],
+                id=read_text(document["id"]),
+                dataset=read_text(document["dataset"]),
+                sql=read_text(document["sql"]),
+                status=cast(Status, read_text(document["status"])),
+                message=read_optional_text(document["message"]),
                 rows=None,
                 epsilon=None,
                 epsilon_svt=None,
@@ -207,12 +216,20 @@ class Client:
                 guarantee=None,
                 client=self,
             )
-            answer = document["answer"]
-            if answer is None:
+            if document["answer"] is None:
                 return query
-            return replace(query, **{name: answer[name] for name in _ANSWER})
+            answer = read_object(document["answer"])
+            errors = answer["error_95"]
+            return replace(
+                query,
+                rows=[_read_row(row) for row in read_list(answer["rows"])],
+                epsilon=read_number(answer["epsilon"]),
+                epsilon_svt=read_number(answer["epsilon_svt"]),
+                error_95=None if errors is None else [read_number(error) for error in read_list(errors)],
+                guarantee=read_optional_text(answer["guarantee"]),
+            )
 
-    def _call(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
+    def _call(self, method: str, path: str, document: JsonObject | None = None) -> JsonValue:
         import httpx
 
         try:
@@ -220,25 +237,28 @@ class Client:
         except httpx.HTTPError as error:
             raise ServerError(f"The server does not answer ({type(error).__name__}).", code="unreachable") from None
         try:
-            found = response.json()
+            found: JsonValue = response.json()
         except ValueError:
             found = None
         if response.is_success:
             if found is None:
                 raise _not_ours()
             return found
-        problem = found.get("error") if isinstance(found, dict) else None
-        if not isinstance(problem, dict) or not isinstance(problem.get("message"), str):
+        problem = found.get("error") if isinstance(found, Mapping) else None
+        message = problem.get("message") if isinstance(problem, Mapping) else None
+        if not isinstance(problem, Mapping) or not isinstance(message, str):
             raise ServerError(
                 f"The server answers with status {response.status_code}, and not as a Dosimeter server does.",
                 code="unknown",
             )
         if problem.get("code") == "not_answerable":
-            raise QueryError(problem["message"], clause=problem.get("clause"))
-        raise ServerError(problem["message"], code=str(problem.get("code", "unknown")))
+            clause = problem.get("clause")
+            raise QueryError(message, clause=clause if isinstance(clause, str) else None)
+        raise ServerError(message, code=str(problem.get("code", "unknown")))
 
 
-_ANSWER = ("rows", "epsilon", "epsilon_svt", "error_95", "guarantee")
+def _read_row(row: JsonValue) -> JsonRow:
+    return {name: read_scalar(value) for name, value in read_object(row).items()}
 
 
 def _check_address(url: str, *, insecure: bool) -> str:

@@ -65,13 +65,13 @@ class Dataset:
         cls,
         source: Any,
         *,
-        schema: str | Path | Schema | Mapping[str, Any] | None = None,
+        schema: str | Path | Schema | Mapping[str, object] | None = None,
         table: str | None = None,
         engine: str | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
         null: str | None = None,
-        tables: Mapping[str, Any] | None = None,
+        tables: Mapping[str, object] | None = None,
     ) -> Dataset:
         """Open a table.
 
@@ -461,7 +461,7 @@ def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
 # ---------------------------------------------------------------- opening
 
 
-def _read_schema_source(schema: str | Path | Schema | Mapping[str, Any] | None) -> Schema | None:
+def _read_schema_source(schema: str | Path | Schema | Mapping[str, object] | None) -> Schema | None:
     if schema is None or isinstance(schema, Schema):
         return schema
     if isinstance(schema, (str, Path)):

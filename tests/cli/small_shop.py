@@ -64,7 +64,8 @@ class Shop:
     def books(self) -> list[dict[str, Any]]:
         with Ledger.open(self.ledger, create=False) as ledger:
             assert ledger.verify().intact
-            return list(ledger.describe()["datasets"])
+            document: dict[str, Any] = ledger.describe()
+            return list(document["datasets"])
 
 
 def break_content(path: Path) -> None:

@@ -18,7 +18,7 @@ from dosimeter.ledger import Account, Continuation, Identification, Ledger, Rese
 from dosimeter.ledger.accounting import Charge
 from dosimeter.ledger.records import seal_record
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
-from tests.ledger.raw_records import insert_raw
+from tests.ledger.raw_records import describe_datasets, insert_raw
 
 
 def decide_always(reservation: Reservation) -> Callable[[Account | None], Reservation]:
@@ -189,7 +189,7 @@ def test_an_overspent_delta_reads_infinity_and_null(tmp_path: Path) -> None:
         insert_raw(raw, record)
         raw.commit()
     with Ledger.open(path) as ledger:
-        (dataset,) = ledger.describe()["datasets"]
+        (dataset,) = describe_datasets(ledger)
         assert dataset["epsilon"] is None
         assert [entry["reading"] for entry in dataset["entries"]] == [0.1, None]
         json.dumps(dataset, allow_nan=False)

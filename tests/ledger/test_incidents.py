@@ -18,6 +18,7 @@ from dosimeter.errors import DataError, DatasetStopped, Interrupted, LedgerError
 from dosimeter.ledger import Incident
 from dosimeter.release import run as releasing
 from tests.ledger.ledger_worker import decide_on
+from tests.ledger.raw_records import describe_datasets
 
 SOUND = "SELECT COUNT(*) AS n FROM patients WHERE x > 2"
 FAILING = "SELECT COUNT(*) AS n FROM patients WHERE name = 'Ann'"
@@ -98,7 +99,7 @@ def test_a_dataset_without_an_account_is_listed_while_it_is_stopped(target: str)
     with Ledger.open(target) as ledger:
         incident = stop(ledger)
         assert ledger.accounts() == ()
-        (shown,) = ledger.describe()["datasets"]
+        (shown,) = describe_datasets(ledger)
         assert shown["stopped"] == {"at": incident.at, "kind": "measuring"}
         assert (shown["dataset"], shown["entries"], shown["policy"]) == ("clinic", [], None)
         assert ledger.stopped_datasets() == (incident,)
@@ -106,7 +107,7 @@ def test_a_dataset_without_an_account_is_listed_while_it_is_stopped(target: str)
             ledger.reserve("clinic", decide_on("0.1"))
         ledger.reserve("other", decide_on("0.1"))
         ledger.clear("clinic", by="Carol", reason="r")
-        (shown,) = ledger.describe()["datasets"]
+        (shown,) = describe_datasets(ledger)
         assert (shown["dataset"], shown["stopped"]) == ("other", None)
 
 

@@ -17,6 +17,7 @@ from dosimeter.release import Fixed
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.run import release
+from tests.ledger.raw_records import describe_datasets
 from tests.ledger.test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
 
 WARDS: dict[str, Any] = {
@@ -143,7 +144,7 @@ def test_the_record_names_who_said_that_the_people_are_the_same(ledger: Ledger) 
                 Fixed(0.01), terms=Terms("budget:9"), analyst=people[0], approved_by=people[1], continued=True
             )
             release(dataset, SMOKERS, Look(), order, ledger)
-    shown = ledger.describe()["datasets"][0]["continuations"]
+    shown = describe_datasets(ledger)[0]["continuations"]
     assert [line["by"] for line in shown] == ["carol", "anna"]
     assert all(line["at"].endswith("Z") and len(line["source_digest"]) == 64 for line in shown)
 
@@ -178,11 +179,12 @@ def test_released_answers_are_listed_without_who_and_why(wards: Dataset, ledger:
     wards.release("SELECT COUNT(*) FROM wards", ledger=ledger, epsilon=3.0, analyst="anna")  # denied
     account = ledger.account("wards")
     assert account is not None
-    (listed,) = account.released_answers()
+    (released,) = account.released_answers()
+    listed = released.describe()
     assert (listed["query"], listed["answer"], listed["guarantee"]) == (SMOKERS, first.answer, first.guarantee)
     assert (listed["epsilon"], listed["error_95"]) == (0.5, list(first.error_95 or ()))
-    assert "anna" not in json.dumps(listed)
-    assert "trial" not in json.dumps(listed)
+    assert "anna" not in json.dumps(listed) + repr(released)
+    assert "trial" not in json.dumps(listed) + repr(released)
 
 
 def test_under_algorithm_1_no_epsilon_and_no_error_is_listed(wards: Dataset, ledger: Ledger) -> None:
@@ -190,8 +192,9 @@ def test_under_algorithm_1_no_epsilon_and_no_error_is_listed(wards: Dataset, led
     account = ledger.account("wards")
     assert account is not None
     (listed,) = account.released_answers()
-    assert [listed[name] for name in ("epsilon", "epsilon_svt", "error_95")] == [None, None, None]
-    assert listed["answer"] is not None
+    assert [listed.epsilon, listed.epsilon_svt, listed.error_95] == [None, None, None]
+    assert listed.describe().items() >= {"epsilon": None, "epsilon_svt": None, "error_95": None}.items()
+    assert listed.rows
 
 
 def test_the_command_prints_what_every_analyst_may_see(
@@ -231,4 +234,4 @@ def test_few_people_are_warned_of_when_their_account_is_opened(
         assert main(["release", str(tmp_path / "t.csv"), sql, *common, "--again", "--json"]) == 0
         assert capsys.readouterr().err == ""  # said when it is opened, and in the account from then on
         with Ledger.open(tmp_path / "l.db") as ledger:
-            assert bool(ledger.describe()["datasets"][-1]["notes"]) is warned
+            assert bool(describe_datasets(ledger)[-1]["notes"]) is warned

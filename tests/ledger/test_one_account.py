@@ -331,8 +331,8 @@ def test_schemas_with_one_account_share_one_budget(world: Path) -> None:
         account = ledger.account("hospital")
         assert account is not None
         assert len(account.agreed) == len(account.identified) == 3
-        shown = account.describe()["continuations"]
-        assert [line["by"] for line in shown] == ["anna1", "anna2"]
+        shown: dict[str, Any] = account.describe()
+        assert [line["by"] for line in shown["continuations"]] == ["anna1", "anna2"]
 
 
 def test_the_account_changes_no_digest_and_survives_being_written() -> None:

@@ -75,7 +75,7 @@ def first_bad(ledger: Ledger) -> int | None:
     assert result.intact == (result.first_bad is None)
     if result.first_bad is None:
         return None
-    assert result.describe()["first_bad"]["seq"] == result.first_bad[0]
+    assert result.describe()["first_bad"] == {"seq": result.first_bad[0], "reason": result.first_bad[1]}
     return result.first_bad[0]
 
 

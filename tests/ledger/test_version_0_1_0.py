@@ -25,6 +25,7 @@ from dosimeter.ledger import Reservation
 from dosimeter.ledger.accounting import Charge
 from dosimeter.schema.toml import parse_schema
 from tests.ledger.ledger_worker import SCHEMA, make_opening, make_request
+from tests.ledger.raw_records import describe_datasets
 
 FOLDER = Path(__file__).with_name("version_0_1_0")
 HEAD = "cfd87c13182f4b4776302c31deb43bf8ced0a57c1f7876a304be0e7f1d0a095e"
@@ -64,7 +65,7 @@ def open_data(name: str, data: str | None = None, **options: Any) -> Dataset:
 
 def test_it_verifies_and_reads_as_it_did(old: Ledger) -> None:
     assert old.verify(HEAD).describe() == {"intact": True, "records": 19, "head": HEAD}
-    shown = {line["dataset"]: line for line in old.describe()["datasets"]}
+    shown = {line["dataset"]: line for line in describe_datasets(old)}
     assert {name: line["epsilon"] for name, line in shown.items()} == {"visits": 0.75, "visits_again": 0.5, "stays": 23}
     assert [(e["status"], e["charge"], e["reason"]) for e in shown["visits"]["entries"]] == [
         ("released", 0.25, None), ("released", 0.25, None), ("denied", 0, None), ("released", 0.125, None),
@@ -118,7 +119,7 @@ def test_two_old_accounts_of_one_file_go_on_and_say_so(
         assert [account.overlaps for account in old.accounts()] == [(), (), ()]
         again.release("SELECT SUM(mins) FROM visits_again", ledger=old, epsilon=0.125)
         assert visits.release("SELECT MAX(mins) FROM visits", ledger=old, epsilon=0.125).status == "released"
-    shown = {line["dataset"]: line["overlaps"] for line in old.describe()["datasets"]}
+    shown = {line["dataset"]: line["overlaps"] for line in describe_datasets(old)}
     assert shown == {"visits": ["visits_again"], "visits_again": ["visits"], "stays": []}
     assert main(["ledger", target]) == 0
     assert "same data as the account visits_again" in capsys.readouterr().out

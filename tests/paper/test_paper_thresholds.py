@@ -137,8 +137,8 @@ def test_gaussian_defaults_by_high_precision(study: Thresholds, opened: Adult) -
 
 def test_every_difference_has_words(study: Thresholds) -> None:
     assert len(study.differing) == 13
-    document = study.document()
-    for cell, described in zip(study.cells, document["cells"], strict=True):
+    assert study.document()["cells"] == study.list_cells()
+    for cell, described in zip(study.cells, study.list_cells(), strict=True):
         assert bool(described["why"]) == cell.differs
     told = " ".join(study.words)
     assert all(word in told for word in ("declared groups", "centred sum", "4.47 times", "zCDP"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -112,7 +112,7 @@ def test_study_has_every_cell(opened: Adult, source: Literal["label", "code"], f
         assert set(trial.found) <= candidates
         for outcomes in (trial.paper, trial.sharp):
             assert sum(outcomes.chances) + outcomes.denial == pytest.approx(1.0, abs=1e-9)
-    document = study.document()
+    document: dict[str, Any] = study.document()
     assert {trial["query"] for trial in document["trials"] if not trial["for_release"]} == {"Q4"}
     assert "never for a release" in study.words[-1]
 

@@ -68,7 +68,8 @@ def test_the_dry_run_tells_how_often_the_preference_breaks(
 ) -> None:
     order = ReleaseOrder(Selected(EPSILON_SVT, TAU, selection), terms=Terms("budget:50"))
     with Ledger.open(tmp_path / "ledger.db") as ledger:
-        document = preview_release(adult_dataset, Q1, Look(mechanism=mechanism), order, ledger).describe()
+        run = preview_release(adult_dataset, Q1, Look(mechanism=mechanism), order, ledger)
+    document: dict[str, Any] = run.describe()
     share = SHARES[mechanism, selection]
     assert document["violation_share"] == pytest.approx(share, rel=0.01)
     if mechanism == "laplace":

@@ -226,7 +226,8 @@ def test_answers_of_real_releases_fit(mechanism: Mechanism, tmp_path: Path) -> N
             )  # fmt: skip
             assert answer.answer is not None
             assert [row["cell"] for row in answer.answer] == groups
-            draws += [row["sum_x"] - exact[row["cell"]] for row in answer.answer]
+            rows: list[dict[str, Any]] = list(answer.answer)
+            draws += [row["sum_x"] - exact[row["cell"]] for row in rows]
     scale = 4 / EPSILON if mechanism.name == "laplace" else 4 / math.sqrt(2 * rho(EPSILON, DELTA))
     assert len(draws) == 400
     assert chi_square(draws, mechanism, scale, bins=20)[2] > ALPHA_SMALL_FIT

@@ -47,7 +47,9 @@ def release(dataset: Dataset, ledger: Ledger, sql: str = COUNT, **options: Any) 
 
 def count(answer: Answer) -> int:
     assert answer.answer is not None
-    return int(answer.answer[0]["count"])
+    count = answer.answer[0]["count"]
+    assert isinstance(count, int)
+    return count
 
 
 FIFTY = [(pid, pid, 1.5) for pid in range(50)]

@@ -19,7 +19,8 @@ from tests.unit.release_stays import COLUMNS, ROWS, WAYS, account_of, make_table
 
 
 def test_what_an_analyst_sees_of_a_fixed_epsilon(stays: Dataset, ledger: Ledger) -> None:
-    seen = stays.release("SELECT COUNT(*) AS n FROM stays", ledger=ledger, epsilon=0.5, policy="paper").describe()
+    answer = stays.release("SELECT COUNT(*) AS n FROM stays", ledger=ledger, epsilon=0.5, policy="paper")
+    seen: dict[str, Any] = answer.describe()
     assert list(seen) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "guarantee"]
     assert (seen["status"], seen["epsilon"], seen["epsilon_svt"], seen["error_95"]) == ("released", 0.5, None, [6.0])
     assert seen["guarantee"].startswith("This answer is 0.5-differentially private for each of the 40 individuals")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dosimeter.json_values import JsonObject
 
 if TYPE_CHECKING:
     from dosimeter.risk import Candidate
 
 
-def describe_candidate(line: Candidate, *, judged: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def describe_candidate(line: Candidate, *, judged: bool) -> JsonObject:
+    document: JsonObject = {
         "epsilon": line.epsilon,
         "noise_scale": line.noise_scale,
         "error_95": list(line.error_95),

@@ -92,7 +92,7 @@ def _print_answers(books: Ledger, dataset: str | None, *, json: bool) -> None:
         known = ", ".join(books.datasets()) or "none yet"
         raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
     if json:
-        o.print_json({"dataset": dataset, "answers": list(account.released_answers())})
+        o.print_json({"dataset": dataset, "answers": [answer.describe() for answer in account.released_answers()]})
         return
     from dosimeter.cli.printing import print_answers
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dosimeter.errors import LedgerError, OptionError
+from dosimeter.json_values import JsonObject
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -73,7 +74,7 @@ def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[f
     return remaining
 
 
-def describe_reading(account: Account | None, risk: Risk) -> dict[str, Any]:
+def describe_reading(account: Account | None, risk: Risk) -> JsonObject:
     """Return the reading, null when it is infinite, and the candidates that it rules out."""
     left = set(leave_remaining(account, risk)(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)

@@ -252,7 +252,7 @@ def everything(
     training = table if split is SplitName.TRAIN else _load(data, SplitName.TRAIN)
     example = compute_example()
     figures.write_file(
-        output / "example.csv", report.write_csv(example.document()["lines"])
+        output / "example.csv", report.write_csv(example.list_lines())
     )  # checks that the folder is writable
     with open_adult(table) as adult:
         with _watch("Finding ε") as progress:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -20,9 +20,9 @@ from dosimeter.show.terminal import advise, candidate_table, groups_table, peopl
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Account, Incident
+    from dosimeter.ledger import Account, Incident, ReleasedAnswer
     from dosimeter.planning import Explanation
-    from dosimeter.release import Aftermath, Answer
+    from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
 
@@ -205,69 +205,70 @@ def _show_cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def print_dry_run(document: Mapping[str, Any]) -> None:
-    console = make_console()
-    console.print(Text(document["query"].strip(), style="bold"))
+def print_dry_run(run: DryRun) -> None:
+    from dosimeter.release import Outcomes
+
+    console, found = make_console(), run.found
+    console.print(Text(run.query.strip(), style="bold"))
     console.print(Text("dry run · controller only · nothing charged, nothing released", style="dim"))
     console.print()
-    if document["analyst_sees"]["status"] == "stopped":
-        already = "is stopped" if document["stopped"] is not None else "would be stopped for everybody"
-        console.print(Text(f"No answer: the dataset {already}. {document['reason']}"))
-    elif document["reason"] is not None:
-        console.print(Text(f"The request would be denied: {document['reason']}"))
-    elif document["repeated"]:
+    if found.sees["status"] == "stopped":
+        already = "is stopped" if run.stopped is not None else "would be stopped for everybody"
+        console.print(Text(f"No answer: the dataset {already}. {run.reason}"))
+    elif run.reason is not None:
+        console.print(Text(f"The request would be denied: {run.reason}"))
+    elif run.repeated:
         console.print("Already answered: the analyst gets the same numbers again, from the ledger. Cost: 0.")
-    elif document["algorithm"] == "find-and-release":
-        _print_outcomes(console, document)
-    else:
-        console.print(f"ε would be {format_epsilon(document['epsilon'])}.")
-        _print_cost(console, document["cost"])
-    console.print(Text(f"The analyst would see: {json.dumps(document['analyst_sees'], ensure_ascii=False)}"))
-    told = "" if document["algorithm"] == "find" else " and will stand in the guarantee of new answers to this query"
+    elif isinstance(found, Outcomes):
+        _print_outcomes(console, found)
+    elif found.epsilon is not None:
+        console.print(f"ε would be {format_epsilon(found.epsilon)}.")
+        _print_cost(console, found.cost)
+    console.print(Text(f"The analyst would see: {json.dumps(found.sees, ensure_ascii=False)}"))
+    told = "" if run.algorithm == "find" else " and will stand in the guarantee of new answers to this query"
     console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))
 
 
-def _print_outcomes(console: Console, document: Mapping[str, Any]) -> None:
-    lines = document["candidates"]
+def _print_outcomes(console: Console, found: Outcomes) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("ε", "probability", "variance", "meets τ", "reading after"):
         table.add_column(name, justify="right")
-    for line in lines:
-        if line["probability"] < 5e-4:
-            continue
-        after = line["cost"]["reading_after"]
+    shown = [line for line in found.candidates if line.probability >= 5e-4]
+    for line in shown:
         table.add_row(
-            format_epsilon(line["epsilon"]),
-            format_percent(line["probability"]),
-            f"{line['variance']:.3g}",
-            "✗" if line["violates"] else "✓",
-            "∞" if after is None else f"{after:g}",
+            format_epsilon(line.epsilon),
+            format_percent(line.probability),
+            f"{line.variance:.3g}",
+            "✗" if line.violates else "✓",
+            _show_reading(line.cost.reading_after),
         )
     console.print(table)
-    hidden = sum(1 for line in lines if line["probability"] < 5e-4)
+    hidden = len(found.candidates) - len(shown)
     if hidden:
         console.print(Text(f"({hidden} candidates below 0.05 % are not shown)", style="dim"))
-    console.print(f"Denied with probability {format_percent(document['denial'])}; a denial also costs ε_svt.")
+    console.print(f"Denied with probability {format_percent(found.denial)}; a denial also costs ε_svt.")
     console.print(
-        f"The released ε violates the preference with probability {format_percent(document['violation'])} "
-        f"({document['selection']} selection)."
+        f"The released ε violates the preference with probability {format_percent(found.violation)} "
+        f"({found.way.method} selection)."
     )
-    alpha = document["alpha"]
-    console.print(f"α at β = {alpha['beta']:g}: {alpha['exact']:.3g} (the paper's: {alpha['paper']:.3g}).")
-    if alpha["warning"]:
+    alpha = found.accuracy
+    console.print(f"α at β = {alpha.beta:g}: {alpha.exact_alpha:.3g} (the paper's: {alpha.paper_alpha:.3g}).")
+    if alpha.warning:
         console.print("τ is below α: the noise of the test is larger than the threshold for some candidates.")
 
 
-def _print_cost(console: Console, cost: Mapping[str, Any] | None) -> None:
+def _print_cost(console: Console, cost: Cost | None) -> None:
     if cost is not None:
-        after = "∞" if cost["reading_after"] is None else f"{cost['reading_after']:g}"
-        before = "∞" if cost["reading"] is None else f"{cost['reading']:g}"
-        console.print(f"Cost: {cost['charge']:g}. The reading would go from {before} to {after}.")
+        before, after = _show_reading(cost.reading), _show_reading(cost.reading_after)
+        console.print(f"Cost: {cost.charge:g}. The reading would go from {before} to {after}.")
+
+
+def _show_reading(reading: float | None) -> str:
+    return "∞" if reading is None else f"{reading:g}"
 
 
 def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
     """Print how one answer exposed everybody: the largest losses first."""
-    document = found.describe()
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))
     facts = (
@@ -285,7 +286,7 @@ def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
     if len(found.counts) > most:
         console.print(Text(f"({len(found.counts) - most:,} more classes; --json lists them)", style="dim"))
     console.print()
-    most_likely, mean = (format_number(document["loss"][name]) for name in ("max", "mean"))
+    most_likely, mean = format_number(float(found.losses.max())), format_number(found.mean_loss)
     console.print(
         "To somebody who knows everybody else, this answer is evidence that a person's rows are in the table by a "
         f"factor of at most e^{most_likely}, on average e^{mean}; a negative loss speaks against it."
@@ -294,17 +295,17 @@ def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
         console.print(f"Finding ε privately cost everybody up to {found.epsilon_svt:g} more.")
 
 
-def print_answers(answers: Sequence[Mapping[str, Any]]) -> None:
+def print_answers(answers: Sequence[ReleasedAnswer]) -> None:
     """Print released answers one after the other, as every analyst may see them."""
     console = make_console()
     if not answers:
         console.print("Nothing has been released yet.")
     for answer in answers:
-        console.print(Text(answer["query"].strip(), style="bold"))
-        level = "" if answer["epsilon"] is None else f" · ε = {format_epsilon(answer['epsilon'])}"
-        console.print(Text(f"{answer['at']}{level}", style="dim"))
+        console.print(Text(answer.query.strip(), style="bold"))
+        level = "" if answer.epsilon is None else f" · ε = {format_epsilon(answer.epsilon)}"
+        console.print(Text(f"{answer.at}{level}", style="dim"))
         table = Table(box=None, pad_edge=False)
-        rows = answer["answer"]
+        rows = answer.rows
         for name in rows[0] if rows else []:
             table.add_column(Text(str(name)))
         for row in rows:

@@ -165,4 +165,4 @@ def _print_dry_run(found: DryRun, *, json: bool) -> None:
         return
     from dosimeter.cli.printing import print_dry_run
 
-    print_dry_run(found.describe())
+    print_dry_run(found)

@@ -11,6 +11,7 @@ import typer
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import OptionError
+from dosimeter.json_values import JsonObject
 
 if TYPE_CHECKING:
     from dosimeter.inspection import SchemaCheck
@@ -76,7 +77,7 @@ def _print_check(found: SchemaCheck, path: Path | None) -> None:
         typer.echo(f"· {remark.column}: {remark.remark}." if remark.column else f"· {remark.remark}.")
 
 
-def describe_schema(text: str) -> dict[str, Any]:
+def describe_schema(text: str) -> JsonObject:
     """Return a schema's TOML as JSON of the same shape; days and moments in ISO 8601."""
     import tomllib
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
 from dosimeter.schema import ColumnType, JoinTable, Schema
@@ -31,7 +31,7 @@ class ReadOptions:
     delimiter: str | None = None
     encoding: str | None = None
     null: str | None = None
-    tables: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, object] = field(default_factory=dict)
 
     def wording(self) -> tuple[str | None, ...]:
         """Return how a file's text is to be read: the same bytes read in another way are other data."""

@@ -248,8 +248,7 @@ class DuckDBEngine:
     def _open_joined(self, table: JoinTable) -> DuckDBEngine:
         if table.name in self._options.tables:
             return open_duckdb(self._options.tables[table.name])
-        if self._is_in_same_file(table):
-            assert self._files is not None
+        if self._files is not None and self._is_in_same_file(table):
             if table.public and _bare(table.source or table.name) == _bare(self._table):
                 raise joined_with_itself(table)
             return open_duckdb(f"duckdb:{self._files.paths[0]}", ReadOptions(table=table.source or table.name))
@@ -298,8 +297,7 @@ class DuckDBEngine:
 
         Views of another generation have other names, so that an old name never reads a new table.
         """
-        if self._read_headers() != self._headers:
-            assert self._files is not None
+        if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
         for view in self._joined.values():
             self._connection.unregister(view)

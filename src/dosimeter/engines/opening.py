@@ -76,7 +76,7 @@ def _open_duckdb(source: Any, options: ReadOptions) -> Engine:
     return open_duckdb(source, options)
 
 
-def read_frames(tables: Mapping[str, Any]) -> dict[str, Any]:
+def read_frames(tables: Mapping[str, object]) -> dict[str, object]:
     """Return the tables given beside the source, for joins: paths and Spark's own as they are, others as Arrow."""
     return {
         name: table if isinstance(table, str) or _engine_of(table) == "spark" else _as_arrow(table)

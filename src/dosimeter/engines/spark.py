@@ -41,6 +41,7 @@ from dosimeter.engines.spark_files import (
 )
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, held_cells, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
+from dosimeter.json_values import JsonScalar
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -460,7 +461,7 @@ def _build_session() -> SparkSession:
     from pyspark.sql import SparkSession
 
     settings = {"spark.app.name": "dosimeter", **_SETTINGS}
-    builder = SparkSession.builder.config(map=dict[str, Any](settings))
+    builder = SparkSession.builder.config(map=dict[str, JsonScalar](settings))
     if not (os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE") == "1"):
         _require_java()
         from pyspark.java_gateway import launch_gateway

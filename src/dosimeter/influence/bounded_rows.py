@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.schema import Schema
-from dosimeter.sql import column_tree, disjunction
+from dosimeter.sql import column_tree, connect
 
 UNIT = "unit"
 RANK = "dosimeter_rank"
@@ -110,7 +110,7 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
         .from_(relation.copy())
         .where(exp.Not(this=exp.Is(this=keys[0].copy(), expression=exp.Null())))
         .group_by(*keys)
-        .having(disjunction([repeated, absent]))
+        .having(connect([repeated, absent], exp.Or))
     )
     counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "alike")).from_(alike.subquery("alike_rows"))
     return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)

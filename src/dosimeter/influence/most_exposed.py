@@ -25,11 +25,12 @@ from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_co
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.influence.units.queries import units_query
 from dosimeter.influence.units.trees import is_declared
+from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_answer, estimate_group
-from dosimeter.sql import conjunction, wrap
+from dosimeter.sql import conjunction, connect, wrap
 
 MASK = "•••"
 
@@ -42,7 +43,7 @@ class ExposedRecord:
     people: int
     sensitivity: float
     why: str
-    columns: Mapping[str, Any]
+    columns: Mapping[str, JsonScalar]
 
 
 def find_people(
@@ -141,13 +142,13 @@ def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: 
     return [lowered[name.lower()] for name in columns]
 
 
-def show_cell(value: Any) -> Any:
+def show_cell(value: Any) -> JsonScalar:
     """Return a cell as JSON can hold it: numbers, truth values and texts as they are, everything else as text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)
 
 
 def take_row(contributions: Contributions, row: int) -> Contributions:
@@ -175,9 +176,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
     for measure in plan.measures:
         if isinstance(measure, ArgumentMeasure):
             tests.append(measure.condition(_see(profile, row, measure, engine, grouped)))
-    joined = conjunction(tests)
-    assert joined is not None
-    return joined
+    return connect(tests, exp.And)
 
 
 def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:

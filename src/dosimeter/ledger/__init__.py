@@ -25,7 +25,16 @@ from dosimeter.ledger.accounting import (
     write_decimal,
 )
 from dosimeter.ledger.book import Ledger, check_apart
-from dosimeter.ledger.entries import Algorithm, DenialReason, Details, Entry, KeptNumber, Request
+from dosimeter.ledger.entries import (
+    Algorithm,
+    DenialReason,
+    Details,
+    Entry,
+    KeptNumber,
+    MeasuredTexts,
+    ReleasedAnswer,
+    Request,
+)
 from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
 from dosimeter.ledger.values import Account, AccountOpening, Continuation, Identification, Reservation, Verification
@@ -48,9 +57,11 @@ __all__ = [
     "IncidentKind",
     "KeptNumber",
     "Ledger",
+    "MeasuredTexts",
     "Policy",
     "Reading",
     "Record",
+    "ReleasedAnswer",
     "Request",
     "Reservation",
     "Verification",

@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -222,7 +222,7 @@ class PostgreSQL:
             ) from None
 
     def create_engine(self) -> sa.Engine:
-        arguments: dict[str, Any] = {"client_encoding": "utf8", "application_name": "dosimeter ledger"}
+        arguments: dict[str, str | int] = {"client_encoding": "utf8", "application_name": "dosimeter ledger"}
         if "connect_timeout" not in self._url.query:
             arguments["connect_timeout"] = max(2, min(10, round(self._busy_timeout)))
         # READ COMMITTED whatever the server's default: a writer must see what was committed while it waited.

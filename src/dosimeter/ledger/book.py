@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from dosimeter.errors import LedgerError
+from dosimeter.json_values import JsonObject
 from dosimeter.ledger.accounting import ZERO, Charge, admits_charge
 from dosimeter.ledger.entries import Details, Entry, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
@@ -160,7 +161,7 @@ class Ledger:
             pages = _Pages.read(transaction)
         return tuple(page.stopped for page in pages.by_dataset.values() if page.stopped is not None)
 
-    def describe(self, dataset: str | None = None) -> dict[str, Any]:
+    def describe(self, dataset: str | None = None) -> JsonObject:
         """Return readings, entries and stops as JSON values, of all datasets or of one.
 
         An infinite reading is null: JSON has no infinity. A dataset without an account is listed while it is stopped.
@@ -274,7 +275,7 @@ class Ledger:
             raise LedgerError("A denied entry has no measured numbers.")
         if status == "released" and incident is not None:
             raise LedgerError("An entry that was released did not fail.")
-        payload: dict[str, Any] = {
+        payload: dict[str, object] = {
             "status": status,
             "answer": None if answer is None else tabulate_answer(answer),
             "guarantee": guarantee,
@@ -317,9 +318,7 @@ class Ledger:
         with self._store.writing() as transaction:
             pages = _Pages.read(transaction)
             _Writer(transaction, pages, dataset, self._now()).append("stop", payload)
-            incident = pages.of(dataset).stopped
-            assert incident is not None
-            return incident
+            return pages.of(dataset).open_incidents[0]
 
     def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
         """End the stop of a dataset, and return the incident as it was cleared.
@@ -406,7 +405,7 @@ class _Writer:
         self._dataset = dataset
         self._at = at
 
-    def append(self, kind: str, payload: dict[str, Any], entry: str = "") -> None:
+    def append(self, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
         record = seal_record(
             seq=self._pages.next_seq,
             dataset=self._dataset,
@@ -432,7 +431,7 @@ def _refusing_bad_records() -> Iterator[None]:
         ) from None
 
 
-def _describe(page: DatasetReplay) -> dict[str, Any] | None:
+def _describe(page: DatasetReplay) -> JsonObject | None:
     """Return one dataset as JSON values; None where it has no account and is not stopped."""
     account, stopped = page.account, page.stopped
     if account is not None:

@@ -7,15 +7,28 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from dosimeter.errors import LedgerError
+from dosimeter.json_values import (
+    JsonObject,
+    JsonRow,
+    JsonScalar,
+    JsonValue,
+    read_list,
+    read_number,
+    read_object,
+    read_optional_text,
+    read_scalar,
+    read_text,
+)
 from dosimeter.ledger.accounting import Charge, exact_decimal, write_decimal
 from dosimeter.ledger.records import check_text
 
 Algorithm = Literal["fixed", "find", "find-and-release"]
 Status = Literal["reserved", "released", "denied"]
-JsonScalar = str | int | float | bool | None
+RESERVED: tuple[Literal["reserved", "denied"], ...] = ("reserved", "denied")
+SETTLED: tuple[Literal["released", "denied"], ...] = ("released", "denied")
 AnswerRows = tuple[tuple[JsonScalar, ...], ...]
 MeasuredTexts = tuple[tuple[str, ...], ...]
 Errors = Mapping[str, float | None]  # a column → its 95 % error, None where it has none
@@ -25,9 +38,17 @@ DenialReason = Literal["budget", "reading", "cap", "delta", "preference", "chose
 the cap of one query, δ_g, no candidate that meets the preference, a chosen ε above those, the noisy test, a failure."""
 
 
-def check_choice(value: str, choices: tuple[str, ...], name: str) -> None:
-    if value not in choices:
-        raise LedgerError(f"{name} must be one of {', '.join(choices)}.")
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
+REASONS: tuple[DenialReason, ...] = get_args(DenialReason)
+_Choice = TypeVar("_Choice", bound=str)
+
+
+def check_choice(value: object, choices: Sequence[_Choice], name: str) -> _Choice:
+    """Return the choice that was made. Refuse what is not one of them."""
+    for choice in choices:
+        if value == choice:
+            return choice
+    raise LedgerError(f"{name} must be one of {', '.join(choices)}.")
 
 
 def write_optional(number: Decimal | None) -> str | None:
@@ -49,8 +70,11 @@ class KeptNumber:
         return {"of": self.of, "number": self.number}
 
 
-def read_kept(payload: Any) -> KeptNumber | None:
-    return None if payload is None else KeptNumber(payload["of"], payload["number"])
+def read_kept(payload: JsonValue) -> KeptNumber | None:
+    if payload is None:
+        return None
+    kept = read_object(payload)
+    return KeptNumber(read_text(kept["of"]), read_text(kept["number"]))
 
 
 def write_rho(rho: Fraction | None) -> str | None:
@@ -58,7 +82,7 @@ def write_rho(rho: Fraction | None) -> str | None:
     return None if rho is None else _write_fraction(rho)
 
 
-def read_rho(payload: Any) -> Fraction | None:
+def read_rho(payload: JsonValue) -> Fraction | None:
     if payload is None:
         return None
     rho = _read_fraction(payload)
@@ -91,7 +115,7 @@ class Details:
     kept: KeptNumber | None = None
     rho: Fraction | None = None
 
-    def to_payload(self) -> dict[str, Any]:
+    def to_payload(self) -> JsonObject:
         given = {
             "errors": None if self.errors is None else [dict(row) for row in self.errors],
             "rank_errors": None if self.rank_errors is None else dict(self.rank_errors),
@@ -129,7 +153,7 @@ class Request:
     settings: Mapping[str, JsonScalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
+        check_choice(self.algorithm, ALGORITHMS, "The algorithm")
         for name in ("plan_digest", "schema_digest", "source_digest", "request_digest", "mechanism", "software"):
             check_text(getattr(self, name), name)
         object.__setattr__(self, "delta", exact_decimal(self.delta, name="delta"))
@@ -139,7 +163,7 @@ class Request:
             raise LedgerError("Settings in a ledger record are single values, never lists.")
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
 
-    def to_payload(self) -> dict[str, Any]:
+    def to_payload(self) -> JsonObject:
         return {
             "query": self.query,
             "plan_digest": self.plan_digest,
@@ -161,10 +185,15 @@ class Request:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Request:
-        tau = payload["tau"]
-        numbers = {"delta": exact_decimal(payload["delta"]), "tau": None if tau is None else exact_decimal(tau)}
-        return cls(**{**payload, **numbers})
+    def from_payload(cls, payload: Mapping[str, JsonValue]) -> Request:
+        """Read a request of either version. A field that no version has makes the constructor raise TypeError."""
+        tau = read_optional_text(payload["tau"])
+        fields: dict[str, Any] = {
+            **payload,
+            "delta": exact_decimal(read_text(payload["delta"])),
+            "tau": None if tau is None else exact_decimal(tau),
+        }
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -229,13 +258,13 @@ class Entry:
         return self.request.request_digest
 
     @property
-    def answer(self) -> list[dict[str, JsonScalar]] | None:
+    def answer(self) -> list[JsonRow] | None:
         """Return the released numbers, columns in the order in which they were asked for."""
         if self.columns is None or self.rows is None:
             return None
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return the JSON form, for the controller. An infinite reading is null: JSON has no infinity."""
         return {
             "id": self.id,
@@ -258,25 +287,51 @@ class Entry:
         """Return whether ε was chosen from the data: then an analyst sees neither ε nor what reveals it (G2)."""
         return self.request.algorithm == "find"
 
-    def describe_answer(self) -> dict[str, Any]:
+    def publish(self) -> ReleasedAnswer:
         """Return a released answer without who asked for it and what for: what every analyst may see."""
         hidden = self.hides_epsilon
-        return {
-            "id": self.id,
-            "at": self.settled_at,
-            "query": self.query,
-            "answer": self.answer,
-            "epsilon": None if hidden or self.epsilon is None else float(self.epsilon),
-            "epsilon_svt": None if hidden or self.epsilon_svt is None else float(self.epsilon_svt),
-            "error_95": None if hidden or self.error_95 is None else list(self.error_95),
-            "guarantee": self.guarantee,
-        }
+        return ReleasedAnswer(
+            id=self.id,
+            at=self.settled_at,
+            query=self.query,
+            rows=self.answer or [],
+            epsilon=None if hidden or self.epsilon is None else float(self.epsilon),
+            epsilon_svt=None if hidden or self.epsilon_svt is None else float(self.epsilon_svt),
+            error_95=None if hidden else self.error_95,
+            guarantee=self.guarantee,
+        )
 
     def __repr__(self) -> str:
         return f"Entry(id={self.id!r}, status={self.status!r}, redacted)"  # algorithm 1's ε is private
 
 
-def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedAnswer:
+    """A released answer as every analyst may see it. ε and errors are None where they would tell of the data (G2)."""
+
+    id: str
+    at: str | None
+    query: str
+    rows: list[JsonRow]
+    epsilon: float | None
+    epsilon_svt: float | None
+    error_95: tuple[float | None, ...] | None
+    guarantee: str | None
+
+    def describe(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "at": self.at,
+            "query": self.query,
+            "answer": self.rows,
+            "epsilon": self.epsilon,
+            "epsilon_svt": self.epsilon_svt,
+            "error_95": None if self.error_95 is None else list(self.error_95),
+            "guarantee": self.guarantee,
+        }
+
+
+def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return an answer as columns and rows.
 
     Canonical JSON sorts the names of fields, and columns must keep their order.
@@ -300,62 +355,56 @@ def _write_fraction(number: Fraction) -> str:
     return f"{sign}{whole}.{part:09d}".rstrip("0").rstrip(".")
 
 
-def read_blocks(payload: Any, version: int) -> tuple[MeasuredTexts, ...]:
+def read_blocks(payload: JsonValue, version: int) -> tuple[MeasuredTexts, ...]:
     """Return the measured numbers of a settlement: none in version 1, one table in version 2, then any number."""
     if version < 2 or payload is None:
         return ()
-    blocks = [payload] if version == 2 else payload
-    read = tuple(tuple(tuple(row) for row in block) for block in blocks)
-    if not all(isinstance(number, str) for block in read for row in block for number in row):
-        raise TypeError
-    return read
+    blocks = [payload] if version == 2 else read_list(payload)
+    return tuple(tuple(tuple(map(read_text, read_list(row))) for row in read_list(block)) for block in blocks)
 
 
-def read_settled(entry: Entry, payload: Mapping[str, Any], version: int, at: str) -> Entry:
+def read_reason(payload: JsonValue) -> DenialReason | None:
+    return None if payload is None else check_choice(payload, REASONS, "The reason")
+
+
+def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, at: str) -> Entry:
     """Return a reserved entry as its settlement left it. Raise where the payload is not that of a settlement."""
-    reason = payload.get("reason")
-    if reason is not None:
-        check_choice(reason, get_args(DenialReason), "The reason")
     settled = replace(
         entry,
-        status=payload["status"],
+        status=check_choice(payload["status"], SETTLED, "The status"),
         settled_at=at,
-        guarantee=payload["guarantee"],
-        reason=reason,
+        guarantee=read_optional_text(payload["guarantee"]),
+        reason=read_reason(payload.get("reason")),
         rho=read_rho(payload.get("rho")) or entry.rho,
         kept=read_kept(payload.get("kept")) or entry.kept,
     )
     if settled.status != "released":
         return settled
-    answer, error, about = payload["answer"], payload["error_95"], payload.get("about")
-    rows = tuple(tuple(row) for row in answer["rows"])
+    answer, error, about = read_object(payload["answer"]), payload["error_95"], payload.get("about")
+    rows = tuple(tuple(map(read_scalar, read_list(row))) for row in read_list(answer["rows"]))
     return replace(
         settled,
-        columns=tuple(answer["columns"]),
+        columns=tuple(map(read_text, read_list(answer["columns"]))),
         rows=rows,
-        error_95=None if error is None else tuple(error),
+        error_95=None if error is None else tuple(map(read_number, read_list(error))),
         blocks=read_blocks(payload["measured"] if version >= 2 else None, version),
         errors=_read_errors(payload.get("errors"), len(rows)),
-        rank_errors=_read_numbers(payload.get("rank_errors")),
-        about=None if about is None else tuple(check_text(text, "about") for text in about),
+        rank_errors=None if payload.get("rank_errors") is None else _read_numbers(payload["rank_errors"]),
+        about=None if about is None else tuple(check_text(text, "about") for text in read_list(about)),
     )
 
 
-def _read_errors(payload: Any, rows: int) -> tuple[Errors, ...] | None:
+def _read_errors(payload: JsonValue, rows: int) -> tuple[Errors, ...] | None:
     if payload is None:
         return None
-    read = tuple(_read_numbers(row) for row in payload)
-    if len(read) != rows or any(row is None for row in read):
+    read = tuple(map(_read_numbers, read_list(payload)))
+    if len(read) != rows:
         raise TypeError
-    return tuple(row for row in read if row is not None)
+    return read
 
 
-def _read_numbers(payload: Any) -> Errors | None:
-    if payload is None:
-        return None
-    if not isinstance(payload, dict) or not all(v is None or type(v) in (int, float) for v in payload.values()):
-        raise TypeError
-    return MappingProxyType(dict(payload))
+def _read_numbers(payload: JsonValue) -> Errors:
+    return MappingProxyType({name: read_number(value) for name, value in read_object(payload).items()})
 
 
 def write_charge(charge: Charge) -> dict[str, str]:
@@ -366,5 +415,6 @@ def write_charge(charge: Charge) -> dict[str, str]:
     }
 
 
-def read_charge(payload: Mapping[str, str]) -> Charge:
-    return Charge(**{part: exact_decimal(payload[part]) for part in ("epsilon", "epsilon_svt", "delta")})
+def read_charge(payload: JsonValue) -> Charge:
+    parts = read_object(payload)
+    return Charge(**{part: exact_decimal(read_text(parts[part])) for part in ("epsilon", "epsilon_svt", "delta")})

@@ -10,12 +10,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from dosimeter.errors import DatasetStopped, LedgerError
+from dosimeter.json_values import JsonObject
 from dosimeter.ledger.records import check_text
 
 IncidentKind = Literal["measuring", "noise", "unexpected"]
+INCIDENT_KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 
 INCIDENT_WORDS: Mapping[IncidentKind, str] = {
     "measuring": "the data could not be measured as the schema declares them",
@@ -53,21 +55,21 @@ class Incident:
         """Return what happened, for the controller: one of a few fixed phrases."""
         return INCIDENT_WORDS[self.kind]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return the JSON form: when the dataset was stopped, and by what kind of failure."""
         return {"at": self.at, "kind": self.kind}
 
 
 def write_incident(
     kind: IncidentKind, software: str, request_digest: str | None, identities: frozenset[str] = frozenset()
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the payload of a record that stops a dataset. Refuse a kind that is not in the vocabulary."""
-    if kind not in get_args(IncidentKind):
-        raise LedgerError(f"The kind of an incident must be one of {', '.join(get_args(IncidentKind))}.")
+    if kind not in INCIDENT_KINDS:
+        raise LedgerError(f"The kind of an incident must be one of {', '.join(INCIDENT_KINDS)}.")
     check_text(software, "software")
     if request_digest is not None:
         check_text(request_digest, "request_digest")
-    payload = {"kind": kind, "request_digest": request_digest, "software": software}
+    payload: JsonObject = {"kind": kind, "request_digest": request_digest, "software": software}
     return payload | ({"identities": sorted(identities)} if identities else {})
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from dosimeter.errors import LedgerError
+from dosimeter.json_values import JsonObject
 
 GENESIS = "0" * 64
 """What the first record names as the digest before it, and the head of an empty ledger."""
@@ -95,7 +96,7 @@ COLUMNS = tuple(column.name for column in fields(Record))
 
 
 def seal_record(
-    *, seq: int, dataset: str, kind: str, at: str, entry: str, payload: dict[str, Any], previous: str
+    *, seq: int, dataset: str, kind: str, at: str, entry: str, payload: Mapping[str, object], previous: str
 ) -> Record:
     """Return a new record with its digest."""
     text = write_canonical_json(payload)
@@ -148,7 +149,7 @@ def _check_kind(record: Record) -> None:
         )
 
 
-def read_payload(record: Record) -> dict[str, Any]:
+def read_payload(record: Record) -> JsonObject:
     try:
         payload = json.loads(record.payload)
     except ValueError:

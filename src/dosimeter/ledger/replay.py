@@ -6,21 +6,24 @@ A record that contradicts the ones before it raises BadRecord with the reason.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple
 
 from dosimeter.errors import InputError
+from dosimeter.json_values import JsonObject, read_list, read_object, read_optional_text, read_text
 from dosimeter.ledger.accounting import Reading
 from dosimeter.ledger.entries import (
-    DenialReason,
+    RESERVED,
+    SETTLED,
     Entry,
     Request,
     check_choice,
     read_charge,
     read_kept,
+    read_reason,
     read_rho,
     read_settled,
 )
-from dosimeter.ledger.incidents import Incident
+from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
 from dosimeter.ledger.records import BadRecord, Record, check_text, read_payload
 from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, read_identities
 
@@ -36,11 +39,10 @@ class View(NamedTuple):
     analyst: str | None
 
 
-def _read_view(payload: dict[str, Any], version: int) -> View:
+def _read_view(payload: JsonObject, version: int) -> View:
     if version == 1:
-        return View(str(payload["request_digest"]), str(payload["what"]), None)
-    analyst = payload["analyst"]
-    return View(str(payload["digest"]), str(payload["what"]), None if analyst is None else str(analyst))
+        return View(read_text(payload["request_digest"]), read_text(payload["what"]), None)
+    return View(read_text(payload["digest"]), read_text(payload["what"]), read_optional_text(payload["analyst"]))
 
 
 class DatasetReplay:
@@ -83,7 +85,7 @@ class DatasetReplay:
         except (KeyError, TypeError, ValueError, InputError):
             raise BadRecord(record.seq, f"its payload is not that of a record of kind {record.kind}") from None
 
-    def _open(self, record: Record, payload: dict[str, Any]) -> None:
+    def _open(self, record: Record, payload: JsonObject) -> None:
         if self._opening is not None:
             raise BadRecord(record.seq, "it opens an account that is already open")
         self._opening = AccountOpening.from_payload(payload)
@@ -91,7 +93,7 @@ class DatasetReplay:
         self._agree(self._opening.schema_digest, self._opening.source_digest, self._opening.identities)
         self._reading = Reading(delta_total=self._opening.delta_total)
 
-    def _continue(self, record: Record, payload: dict[str, Any]) -> None:
+    def _continue(self, record: Record, payload: JsonObject) -> None:
         if self._opening is None:
             raise BadRecord(record.seq, "it continues an account that was never opened")
         continuation = Continuation.from_payload(payload, record.at)
@@ -106,13 +108,14 @@ class DatasetReplay:
             self._identified.add(self._latest)
             self._identities |= identities
 
-    def _identify(self, record: Record, payload: dict[str, Any]) -> None:
-        pair, identities = (payload["schema_digest"], payload["source_digest"]), read_identities(payload["identities"])
+    def _identify(self, record: Record, payload: JsonObject) -> None:
+        pair = read_text(payload["schema_digest"]), read_text(payload["source_digest"])
+        identities = read_identities(payload["identities"])
         if pair not in self._pairs or identities is None:
             raise BadRecord(record.seq, "it identifies data that nobody agreed to")
         self._identified.add(pair)
         self._identities |= identities
-        self._overlaps |= dict.fromkeys(map(str, payload["overlaps"]))
+        self._overlaps |= dict.fromkeys(map(read_text, read_list(payload["overlaps"])))
 
     @property
     def overlaps(self) -> tuple[str, ...]:
@@ -122,55 +125,55 @@ class DatasetReplay:
         """Remember that another account turned out to be of the same data."""
         self._overlaps[dataset] = None
 
-    def _reserve(self, record: Record, payload: dict[str, Any]) -> None:
+    def _reserve(self, record: Record, payload: JsonObject) -> None:
         if self._reading is None:
             raise BadRecord(record.seq, "it charges an account that was never opened")
         if not record.entry or record.entry in self._entries:
             raise BadRecord(record.seq, "its entry has no name of its own")
-        if payload["status"] not in ("reserved", "denied"):
+        if payload["status"] not in RESERVED:
             raise BadRecord(record.seq, "it reserves with an unknown status")
         charge = read_charge(payload["charge"])
         entry = Entry(
             id=record.entry,
             dataset=record.dataset,
             at=record.at,
-            status=payload["status"],
+            status=check_choice(payload["status"], RESERVED, "The status"),
             spent=charge,
             reading=self._reading.after(charge).epsilon,
-            request=Request.from_payload(payload["request"]),
+            request=Request.from_payload(read_object(payload["request"])),
             viewed=bool(payload["viewed"]),
             told=bool(payload.get("told", payload["viewed"])),
-            reason=_read_reason(payload.get("reason")),
+            reason=read_reason(payload.get("reason")),
             kept=read_kept(payload.get("kept")),
             rho=read_rho(payload.get("rho")),
         )
         self._reading = self._reading.after(charge)
         self._entries[entry.id] = entry
 
-    def _settle(self, record: Record, payload: dict[str, Any]) -> None:
+    def _settle(self, record: Record, payload: JsonObject) -> None:
         entry = self._entries.get(record.entry)
         if entry is None or entry.status != "reserved":
             raise BadRecord(record.seq, "it settles an entry that is not reserved")
-        if payload["status"] not in ("released", "denied"):
+        if payload["status"] not in SETTLED:
             raise BadRecord(record.seq, "it settles with an unknown status")
         self._entries[entry.id] = read_settled(entry, payload, record.version, record.at)
 
-    def _stop(self, record: Record, payload: dict[str, Any]) -> None:
+    def _stop(self, record: Record, payload: JsonObject) -> None:
         if record.entry and record.entry not in self._entries:
             raise BadRecord(record.seq, "it stops the dataset for an entry that does not exist")
         self._incidents.append(
             Incident(
                 dataset=record.dataset,
                 at=record.at,
-                kind=payload["kind"],
+                kind=check_choice(payload["kind"], INCIDENT_KINDS, "The kind"),
                 entry=record.entry or None,
-                request_digest=payload["request_digest"],
-                software=payload["software"],
+                request_digest=read_optional_text(payload["request_digest"]),
+                software=read_text(payload["software"]),
                 identities=read_identities(payload.get("identities")) or frozenset(),
             )
         )
 
-    def _clear(self, record: Record, payload: dict[str, Any]) -> None:
+    def _clear(self, record: Record, payload: JsonObject) -> None:
         if self.stopped is None:
             raise BadRecord(record.seq, "it clears a dataset that is not stopped")
         by, reason = check_text(payload["by"], "by"), check_text(payload["reason"], "reason")
@@ -182,9 +185,14 @@ class DatasetReplay:
         ]
 
     @property
+    def open_incidents(self) -> tuple[Incident, ...]:
+        """Return the incidents that nobody has cleared, the oldest first."""
+        return tuple(incident for incident in self._incidents if incident.cleared_at is None)
+
+    @property
     def stopped(self) -> Incident | None:
         """Return the first incident that nobody has cleared, or None while the dataset answers releases."""
-        return next((incident for incident in self._incidents if incident.cleared_at is None), None)
+        return next(iter(self.open_incidents), None)
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
@@ -243,9 +251,3 @@ class DatasetReplay:
 
     def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
         return View(digest, what, analyst) in self._views
-
-
-def _read_reason(payload: Any) -> DenialReason | None:
-    if payload is not None:
-        check_choice(payload, get_args(DenialReason), "The reason")
-    return payload  # type: ignore[no-any-return]

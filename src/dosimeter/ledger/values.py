@@ -6,15 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from dosimeter.errors import LedgerError
+from dosimeter.json_values import JsonObject, JsonValue, read_list, read_optional_text, read_text
 from dosimeter.ledger.accounting import ZERO, Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.ledger.entries import (
+    ALGORITHMS,
+    REASONS,
+    RESERVED,
     Algorithm,
     DenialReason,
     Entry,
     KeptNumber,
+    ReleasedAnswer,
     Request,
     check_choice,
     write_optional,
@@ -31,13 +36,9 @@ def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
     return None if identities is None else sorted(identities)
 
 
-def read_identities(payload: Any) -> frozenset[str] | None:
+def read_identities(payload: JsonValue) -> frozenset[str] | None:
     """Return the identities of a record's payload; None where it has none, which is not the same as an empty set."""
-    if payload is None:
-        return None
-    if not isinstance(payload, list) or not all(isinstance(identity, str) for identity in payload):
-        raise TypeError
-    return frozenset(payload)
+    return None if payload is None else frozenset(map(read_text, read_list(payload)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class AccountOpening:
     apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_choice(self.algorithm, get_args(Algorithm), "The algorithm")
+        check_choice(self.algorithm, ALGORITHMS, "The algorithm")
         check_text(self.schema_digest, "The schema's digest")
         check_text(self.source_digest, "The source's digest")
         object.__setattr__(self, "delta_total", exact_decimal(self.delta_total, name="delta_total"))
@@ -72,7 +73,7 @@ class AccountOpening:
         if type(self.individuals) is not int or self.individuals < 1:
             raise LedgerError("The number of individuals must be a whole number of at least 1.")
 
-    def to_payload(self) -> dict[str, Any]:
+    def to_payload(self) -> JsonObject:
         return {
             "policy": str(self.policy),
             "algorithm": self.algorithm,
@@ -86,19 +87,21 @@ class AccountOpening:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> AccountOpening:
+    def from_payload(cls, payload: Mapping[str, JsonValue]) -> AccountOpening:
         """Read a record of either version: the first has neither identities nor ``apart``."""
-        cap = payload["max_epsilon"]
+        cap, individuals = read_optional_text(payload["max_epsilon"]), payload["individuals"]
+        if not isinstance(individuals, int):
+            raise TypeError
         return cls(
-            policy=Policy.parse(payload["policy"]),
-            algorithm=payload["algorithm"],
-            delta_total=exact_decimal(payload["delta_total"]),
+            policy=Policy.parse(read_text(payload["policy"])),
+            algorithm=check_choice(payload["algorithm"], ALGORITHMS, "The algorithm"),
+            delta_total=exact_decimal(read_text(payload["delta_total"])),
             max_epsilon=None if cap is None else exact_decimal(cap),
-            individuals=payload["individuals"],
-            schema_digest=payload["schema_digest"],
-            source_digest=payload["source_digest"],
+            individuals=individuals,
+            schema_digest=read_text(payload["schema_digest"]),
+            source_digest=read_text(payload["source_digest"]),
             identities=read_identities(payload.get("identities")),
-            apart=tuple(map(str, payload.get("apart", ()))),
+            apart=tuple(map(read_text, read_list(payload.get("apart", ())))),
         )
 
 
@@ -119,7 +122,7 @@ class Continuation:
         check_text(self.schema_digest, "The schema's digest")
         check_text(self.source_digest, "The source's digest")
 
-    def to_payload(self) -> dict[str, Any]:
+    def to_payload(self) -> JsonObject:
         return {
             "schema_digest": self.schema_digest,
             "source_digest": self.source_digest,
@@ -128,17 +131,17 @@ class Continuation:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any], at: str) -> Continuation:
+    def from_payload(cls, payload: Mapping[str, JsonValue], at: str) -> Continuation:
         """Read a record of either version: the first has no identities."""
         return cls(
-            schema_digest=payload["schema_digest"],
-            source_digest=payload["source_digest"],
-            by=payload["by"],
+            schema_digest=read_text(payload["schema_digest"]),
+            source_digest=read_text(payload["source_digest"]),
+            by=read_optional_text(payload["by"]),
             identities=read_identities(payload.get("identities")),
             at=at,
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return the JSON form: when, who said so, and what was agreed to."""
         return {
             "at": self.at,
@@ -156,7 +159,7 @@ class Identification:
     source_digest: str
     identities: frozenset[str]
 
-    def to_payload(self, overlaps: Sequence[str]) -> dict[str, Any]:
+    def to_payload(self, overlaps: Sequence[str]) -> JsonObject:
         """Return the record's payload. ``overlaps``: other accounts that turn out to be of the same data."""
         return {
             "schema_digest": self.schema_digest,
@@ -188,9 +191,9 @@ class Reservation:
     rho: Fraction | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.status, ("reserved", "denied"), "A reservation's status")
+        check_choice(self.status, RESERVED, "A reservation's status")
         if self.reason is not None:
-            check_choice(self.reason, get_args(DenialReason), "The reason")
+            check_choice(self.reason, REASONS, "The reason")
         if self.reason is not None and self.status != "denied":
             raise LedgerError("Only a denial has a reason.")
         if self.status == "reserved" and self.charge.epsilon == 0:
@@ -201,7 +204,7 @@ class Reservation:
             raise LedgerError("An account that is being opened cannot be continued at the same time.")
 
 
-def write_decision(reservation: Reservation) -> dict[str, Any]:
+def write_decision(reservation: Reservation) -> JsonObject:
     """Return the fields of a reservation's record that are written only where they have a value."""
     given = {
         "reason": reservation.reason,
@@ -301,15 +304,15 @@ class Account:
         warning = warn_of_delta(self.delta_total)
         return () if warning is None else (warning,)
 
-    def released_answers(self) -> tuple[dict[str, Any], ...]:
+    def released_answers(self) -> tuple[ReleasedAnswer, ...]:
         """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
 
         No names and no purposes. Under algorithm 1 neither ε nor an error, which would reveal it (G2). Whoever knows
         this list learns nothing from an identical question being answered from the ledger.
         """
-        return tuple(entry.describe_answer() for entry in self.entries if entry.status == "released")
+        return tuple(entry.publish() for entry in self.entries if entry.status == "released")
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return the JSON form. An infinite reading is null: JSON has no infinity."""
         return {
             "dataset": self.dataset,
@@ -328,7 +331,7 @@ class Account:
         return f"Account(dataset={self.dataset!r}, entries={len(self.entries)}, redacted)"
 
 
-def describe_without_account(incident: Incident) -> dict[str, Any]:
+def describe_without_account(incident: Incident) -> JsonObject:
     """Return the JSON form of a dataset that was stopped before it had an account."""
     return {
         "dataset": incident.dataset,
@@ -374,8 +377,8 @@ class Verification:
     head: str
     first_bad: tuple[int, str] | None = None
 
-    def describe(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"intact": self.intact, "records": self.records, "head": self.head}
+    def describe(self) -> JsonObject:
+        document: JsonObject = {"intact": self.intact, "records": self.records, "head": self.head}
         if self.first_bad is not None:
             document["first_bad"] = {"seq": self.first_bad[0], "reason": self.first_bad[1]}
         return document

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Laplace
 from dosimeter.planning.query_plan import EstimateKind, QueryPlan
 from dosimeter.sql import note_unlisted
@@ -44,7 +45,7 @@ class Explanation:
     digest: str
     notes: tuple[str, ...]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""
         return {
             "query": self.query,

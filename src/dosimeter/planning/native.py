@@ -89,8 +89,7 @@ class StudyPlan:
 
 def plan_study(sql: str, schema: Schema, sensitivity: float) -> StudyPlan:
     """Return the plan of one study, or raise a QueryError that names the clause."""
-    options = PlanOptions(groups="observed", sensitivity=sensitivity)
-    assert options.sensitivity is not None
+    PlanOptions(groups="observed", sensitivity=sensitivity)  # refuses a sensitivity that is not positive
     select = parse_select(sql)
     check_shape(select)
     if select.args.get("joins") or select.args.get("with_"):
@@ -116,7 +115,7 @@ def plan_study(sql: str, schema: Schema, sensitivity: float) -> StudyPlan:
         groups=groups,
         arguments=tuple(arguments.trees.values()),
         outputs=outputs,
-        hand_sensitivity=options.sensitivity,
+        hand_sensitivity=sensitivity,
         schema=schema,
     )
 

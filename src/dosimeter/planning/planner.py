@@ -37,8 +37,7 @@ from dosimeter.sql import (
     check_condition,
     check_expression,
     clause_of,
-    conjunction,
-    disjunction,
+    connect,
     expect_only,
     flatten_connector,
     make_total,
@@ -491,10 +490,7 @@ class _Formulas:
             case exp.Paren():
                 return wrap(self.condition(node.this))
             case exp.And() | exp.Or():
-                parts = [self.condition(part) for part in flatten_connector(node)]
-                joined = conjunction(parts) if isinstance(node, exp.And) else disjunction(parts)
-                assert joined is not None
-                return joined
+                return connect([self.condition(part) for part in flatten_connector(node)], type(node))
             case exp.Not():
                 return exp.Not(this=wrap(self.condition(node.this)))
             case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():

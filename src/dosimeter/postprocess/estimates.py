@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Estimate, EstimateKind, QueryPlan
 from dosimeter.sql import evaluate
@@ -25,14 +28,15 @@ if TYPE_CHECKING:
     from dosimeter.schema import Scalar
 
 Numbers = Sequence[Sequence[Fraction]]
-_Kept = tuple[int, dict[str, Any]]  # a group's index among all groups, and the values known of it
+_Facts = dict[str, "Scalar | float"]
+_Kept = tuple[int, _Facts]  # a group's index among all groups, and the values known of it
 _PROBABILITY = 0.95
 _LEAST_POINTS, _MOST_POINTS = 128, 1024
 
 
 def assemble_answer(
     plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Numbers, *, clamp: bool = False
-) -> list[dict[str, Any]]:
+) -> list[JsonRow]:
     """Return the rows of the answer: every group that HAVING and LIMIT keep, in the order asked for."""
     kept = _keep_groups(plan, keys, values, clamp)
     return [{output.name: _cell(plan, facts, at) for at, output in enumerate(plan.outputs)} for _, facts in kept]
@@ -48,7 +52,7 @@ def _keep_groups(plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Nu
     kept: list[_Kept] = []
     for at, (key, measured) in enumerate(zip(keys, values, strict=True)):
         estimates = estimate_group(plan, measured, clamp=clamp)
-        facts: dict[str, Any] = {f"e{number}": value for number, value in enumerate(estimates)}
+        facts: _Facts = {f"e{number}": value for number, value in enumerate(estimates)}
         facts |= {f"g{number}": value for number, value in enumerate(key)}
         if plan.having is None or evaluate(plan.having, facts) is True:
             kept.append((at, facts))
@@ -57,10 +61,12 @@ def _keep_groups(plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]], values: Nu
     return kept if plan.limit is None else kept[: plan.limit]
 
 
-def _cell(plan: QueryPlan, facts: Mapping[str, Any], position: int) -> Any:
+def _cell(plan: QueryPlan, facts: _Facts, position: int) -> JsonScalar:
     output = plan.outputs[position]
-    value = facts[f"g{output.group}"] if output.formula is None else evaluate(output.formula, facts)
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    value: Scalar | float = facts[f"g{output.group}"] if output.formula is None else evaluate(output.formula, facts)
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def _compare(plan: QueryPlan, left: _Kept, right: _Kept) -> int:
@@ -122,14 +128,13 @@ def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Number
     scales = measure_scales(plan, mechanism, scale)
     errors: list[float | None] = []
     for output in plan.outputs:
-        if not output.is_aggregate:
+        if output.formula is None:
             continue
         direct = _identity(plan, output.formula)
         if direct is not None:
             grid = float(plan.measures[direct].grid)
             errors.append(mechanism.error(float(scales[direct]), grid or float(scales[direct]) * 1e-6))
         else:
-            assert output.formula is not None
             errors.append(_propagated(plan, mechanism, scales, output.formula, values) if values else None)
     return tuple(errors)
 

@@ -11,6 +11,7 @@ from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
+from dosimeter.release.previews import Cost
 from dosimeter.release.run import hand_out, release
 from dosimeter.release.selection import (
     SelectionProblem,
@@ -23,14 +24,16 @@ from dosimeter.release.selection import (
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.found import Found
 from dosimeter.release.ways.reading import read_way
-from dosimeter.release.ways.selected import Selected
+from dosimeter.release.ways.selected import Outcomes, Selected
 
 __all__ = [
     "Aftermath",
     "Answer",
+    "Cost",
     "DryRun",
     "Fixed",
     "Found",
+    "Outcomes",
     "Prepared",
     "ReleaseOptions",
     "ReleaseOrder",

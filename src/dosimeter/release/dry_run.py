@@ -7,16 +7,17 @@ and the literal shape of what the analyst would see.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError, SourceUnreachable
+from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Algorithm, Books, Entry, Incident, Ledger
 from dosimeter.planning import digest_measured
 from dosimeter.release.account_terms import digest_request, enter_books, open_books
 from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.previews import deny_for, describe_no_cost
+from dosimeter.release.previews import STOPPED, Cost, Preview
 from dosimeter.release.run import repeat_answer
 
 if TYPE_CHECKING:
@@ -37,13 +38,12 @@ class DryRun:
     algorithm: Algorithm
     repeated: bool
     stopped: Incident | None
-    found: Mapping[str, Any]
+    found: Preview
 
     @property
     def reason(self) -> str | None:
         """Return why it would be denied for certain, or what would stop the dataset; None where neither."""
-        reason: str | None = self.found["reason"]
-        return reason
+        return self.found.reason
 
     @property
     def granted(self) -> bool:
@@ -51,12 +51,11 @@ class DryRun:
         return self.reason is None
 
     @property
-    def analyst_sees(self) -> Mapping[str, Any]:
+    def analyst_sees(self) -> Mapping[str, JsonValue]:
         """Return the shape of what the analyst would get."""
-        seen: Mapping[str, Any] = self.found["analyst_sees"]
-        return seen
+        return self.found.sees
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return the dry run as ``dosimeter release --dry-run --json`` prints it."""
         return {
             "dry_run": True,
@@ -65,7 +64,7 @@ class DryRun:
             "repeated": self.repeated,
             "granted": self.granted,
             "stopped": None if self.stopped is None else self.stopped.describe(),
-            **self.found,
+            **self.found.describe(),
         }
 
     def __repr__(self) -> str:
@@ -89,11 +88,8 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
-        found = {**found, "reason": found["reason"] or _explain_stop(stopped), "cost": None, "analyst_sees": _STOPPED}
+        found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
     return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found)
-
-
-_STOPPED = {"status": "stopped"}
 
 
 def _explain_stop(incident: Incident) -> str:
@@ -103,20 +99,19 @@ def _explain_stop(incident: Incident) -> str:
     )
 
 
-def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> dict[str, Any]:
-    return {
-        "reason": None,
-        "epsilon": None if earlier.epsilon is None else float(earlier.epsilon),
-        "cost": describe_no_cost(books),
-        "analyst_sees": repeat_answer(earlier, prepared).describe(),
-    }
+def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> Preview:
+    return Preview(
+        epsilon=None if earlier.epsilon is None else float(earlier.epsilon),
+        cost=Cost.nothing(books),
+        sees=repeat_answer(earlier, prepared).describe(),
+    )
 
 
-def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> dict[str, Any]:
+def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> Preview:
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:
         raise
     except DataError as error:  # the release would stop the dataset without saying why
-        return deny_for(str(error), **prepared.order.way.name_epsilon()) | {"analyst_sees": _STOPPED}
+        return Preview(reason=str(error), epsilon=prepared.order.way.named_epsilon, sees=STOPPED)
     return prepared.order.way.preview(prepared, risk, books)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Entry
+from dosimeter.json_values import JsonObject
+from dosimeter.ledger import Entry, MeasuredTexts
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
@@ -51,7 +52,11 @@ class Aftermath:
     def n(self) -> int:
         return int(self.counts.sum())
 
-    def describe(self) -> dict[str, Any]:
+    @property
+    def mean_loss(self) -> float:
+        return float(np.average(self.losses, weights=self.counts))
+
+    def describe(self) -> JsonObject:
         """Return the JSON form. ``classes`` is null beyond 10,000 of them."""
         listed = None
         if len(self.counts) <= MOST_CLASSES:
@@ -75,7 +80,7 @@ class Aftermath:
             "loss": {
                 "min": float(self.losses.min()),
                 "max": float(self.losses.max()),
-                "mean": float(np.average(self.losses, weights=self.counts)),
+                "mean": self.mean_loss,
             },
             "classes": listed,
         }
@@ -105,7 +110,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
     risk = dataset.assess_plan(plan, look)
     epsilon = float(entry.epsilon)
     scale = risk.noise_scale(epsilon)
-    residual = _find_residual(plan, risk.measured(), entry, risk.mechanism)
+    residual = _find_residual(plan, risk.measured(), entry.measured, risk.mechanism)
     rdr, losses = compute_ex_post(risk.contributions, residual, risk.mechanism, scale)
     sensitivities = risk.contributions.norms(risk.mechanism.norm)
     inhabited = np.flatnonzero(risk.contributions.people > 0)
@@ -138,10 +143,9 @@ def recall_look(entry: Entry) -> Look:
     )
 
 
-def _find_residual(plan: QueryPlan, exact: Measured, entry: Entry, mechanism: Mechanism) -> FloatArray:
+def _find_residual(plan: QueryPlan, exact: Measured, released: MeasuredTexts, mechanism: Mechanism) -> FloatArray:
     """Return o − q(x) in every cell, in the units of the norm (S5): the noise that was drawn."""
-    assert entry.measured is not None
     weights = plan.weights(mechanism.norm)
-    rows = zip(entry.measured, exact.values, strict=True)
+    rows = zip(released, exact.values, strict=True)
     differences = [[float(Fraction(o) - q) for o, q in zip(noisy, true, strict=True)] for noisy, true in rows]
     return (np.array(differences, dtype=np.float64) * weights).ravel()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dosimeter.html import write_paragraphs, write_table
+from dosimeter.json_values import JsonObject, JsonRow
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
@@ -46,7 +47,7 @@ class Answer:
     """The outcome of a release. ``describe`` gives what the analyst may see, and only that."""
 
     status: Literal["released", "denied"]
-    answer: list[dict[str, Any]] | None = None
+    answer: list[JsonRow] | None = None
     epsilon: float | None = None
     epsilon_svt: float | None = None
     error_95: tuple[float | None, ...] | None = None
@@ -56,7 +57,7 @@ class Answer:
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
     notes: tuple[str, ...] = ()  # what the controller should know about an opened account; not for the analyst
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return what the analyst may see, and only that, as ``dosimeter release --json`` prints it."""
         if self.status == "denied":
             return {"status": "denied"}

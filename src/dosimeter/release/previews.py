@@ -1,29 +1,66 @@
-"""Parts of a dry run that every way to an ε shows: the cost, why it would be denied, what the analyst sees."""
+"""What a dry run shows of every way to an ε: the cost, why it would be denied, what the analyst would see."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
 
 if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
 
 
-def describe_cost(books: Books, epsilon: float | None) -> dict[str, Any]:
-    """Return the reading before and after an answer at this ε, or after a denial that follows the noisy test."""
-    return {
-        "charge": float(books.charge(epsilon).total),
-        "reading": _number(books.reading),
-        "reading_after": _number(books.after(epsilon)),
-    }
+STOPPED: JsonObject = {"status": "stopped"}
+DENIED: JsonObject = {"status": "denied"}
 
 
-def describe_no_cost(books: Books) -> dict[str, Any]:
-    reading = _number(books.reading)
-    return {"charge": 0.0, "reading": reading, "reading_after": reading}
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an answer is charged, and the reading before and after it; None for a reading that is infinite."""
+
+    charge: float
+    reading: float | None
+    reading_after: float | None
+
+    @classmethod
+    def of(cls, books: Books, epsilon: float | None) -> Cost:
+        """Return the cost of an answer at this ε, or of a denial that follows the noisy test."""
+        return cls(float(books.charge(epsilon).total), _number(books.reading), _number(books.after(epsilon)))
+
+    @classmethod
+    def nothing(cls, books: Books) -> Cost:
+        return cls(0.0, _number(books.reading), _number(books.reading))
+
+    def describe(self) -> JsonObject:
+        return {"charge": self.charge, "reading": self.reading, "reading_after": self.reading_after}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a way to an ε shows before a release; a way that shows more than the ε has a class of its own.
+
+    ``reason``: why it would be denied for certain, or what would stop the dataset; None where neither. ``sees``: the
+    shape of what the analyst would get. ``epsilon``: the ε, as far as it is known beforehand.
+    """
+
+    reason: str | None = None
+    epsilon: float | None = None
+    cost: Cost | None = None
+    sees: JsonObject
+
+    def describe(self) -> JsonObject:
+        return {"reason": self.reason, **self.describe_way(), "cost": self.describe_cost(), "analyst_sees": self.sees}
+
+    def describe_way(self) -> JsonObject:
+        """Return what this way alone shows."""
+        return {"epsilon": self.epsilon}
+
+    def describe_cost(self) -> JsonObject | None:
+        return None if self.cost is None else self.cost.describe()
 
 
 def explain_denial(books: Books, candidates: Sequence[float]) -> str:
@@ -65,11 +102,13 @@ def _number(reading: Reading) -> float | None:
     return None if reading.infinite else float(reading.epsilon)
 
 
-def deny_for(reason: str, **found: Any) -> dict[str, Any]:
-    return {"reason": reason, **found, "cost": None, "analyst_sees": {"status": "denied"}}
-
-
-def describe_released(plan: QueryPlan, *, epsilon: object, epsilon_svt: object, error_95: object) -> dict[str, Any]:
+def describe_released(
+    plan: QueryPlan,
+    *,
+    epsilon: JsonValue = None,
+    epsilon_svt: float | None = None,
+    error_95: JsonValue = None,
+) -> JsonObject:
     """Return what the analyst would see of a released answer, in the shape of ``Answer.describe``."""
     return {
         "status": "released",

@@ -14,11 +14,12 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
 from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
+from dosimeter.json_values import JsonRow
 from dosimeter.ledger import (
     Account,
     Entry,
@@ -172,19 +173,19 @@ def _find_other_settings(account: Account | None, request: Request) -> str | Non
 
 
 def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
-    assert entry.epsilon is not None
+    epsilon = entry.spent.epsilon
     try:
-        noise = calibrate_plan(prepared.plan, prepared.mechanism, entry.epsilon)
+        noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
         noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
-    answer, errors = _read_off(prepared, entry.epsilon, noisy.keys, noisy.values)
+    answer, errors = _read_off(prepared, epsilon, noisy.keys, noisy.values)
     settled = ledger.settle(
         entry.id,
         status="released",
         answer=answer,
-        guarantee=prepared.order.way.promise(prepared, entry.epsilon, viewed=entry.told),
+        guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
         error_95=None if entry.hides_epsilon else errors,
         measured=noisy.values,
     )
@@ -193,7 +194,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
 
 def _read_off(
     prepared: Prepared, epsilon: Decimal, keys: Sequence[GroupKey], noisy: Sequence[Sequence[Fraction]]
-) -> tuple[list[dict[str, Any]], tuple[float | None, ...]]:
+) -> tuple[list[JsonRow], tuple[float | None, ...]]:
     """Post-process noisy numbers: return the answer, clamped if that is asked for, and the error of the rows it has."""
     plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
@@ -202,7 +203,7 @@ def _read_off(
     return answer, cap_errors(plan, errors) if clamp else errors
 
 
-def _null_infinities(row: dict[str, Any]) -> dict[str, Any]:
+def _null_infinities(row: JsonRow) -> JsonRow:
     """Replace infinities by None: SUM(x) * 1e308 can leave the range of floats, and JSON has no infinity."""
     return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in row.items()}
 
@@ -212,10 +213,9 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
-    assert entry.epsilon is not None
-    assert prepared.plan.group_keys is not None
+    assert prepared.plan.group_keys is not None, "only declared groups are released"
     noisy = [[Fraction(text) for text in row] for row in entry.measured]
-    rows, errors = _read_off(prepared, entry.epsilon, prepared.plan.group_keys, noisy)
+    rows, errors = _read_off(prepared, entry.spent.epsilon, prepared.plan.group_keys, noisy)
     return replace(answer, answer=rows, error_95=None if entry.hides_epsilon else errors)
 
 

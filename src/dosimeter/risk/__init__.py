@@ -20,7 +20,7 @@ from dosimeter.risk.preference import Preference, parse_preference
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
-from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities
+from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
 
 __all__ = [
     "AbsoluteRisk",
@@ -34,6 +34,7 @@ __all__ = [
     "PreferenceFunction",
     "RDRs",
     "Sensitivities",
+    "Spread",
     "Verdict",
     "build_candidate",
     "compute_ex_post",

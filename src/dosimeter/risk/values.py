@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.influence import Contributions, no_attributes
+from dosimeter.json_values import JsonObject, JsonScalar
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
@@ -75,11 +76,11 @@ class ExposedPerson:
     people: int
     sensitivity: float
     why: str
-    columns: Mapping[str, object]
+    columns: Mapping[str, JsonScalar]
     times_average: float
     own_epsilon: float
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> JsonObject:
         """Return the person as ``dosimeter risk --top --json`` prints it."""
         return {
             "people": self.people,
@@ -98,12 +99,12 @@ class ExposedPerson:
 class GroupRisk:
     """The RDRs of one group of people, as multiples of the average person's. Private."""
 
-    group: object
+    group: JsonScalar
     people: int
     median: float
     max: float
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> JsonObject:
         """Return the group as ``dosimeter risk --by --json`` prints it."""
         return asdict(self)
 

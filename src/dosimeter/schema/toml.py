@@ -68,7 +68,7 @@ def parse_schema(text: str, *, name: str = "the schema") -> Schema:
         raise SchemaError(f"{name}: {error}") from None
 
 
-def read_schema(content: Mapping[str, Any]) -> Schema:
+def read_schema(content: Mapping[str, object]) -> Schema:
     """Return a Schema from parsed TOML (or a dictionary of the same shape)."""
     _expect_keys(content, _TOP, "the schema")
     table = content.get("table")
@@ -99,7 +99,7 @@ def read_schema(content: Mapping[str, Any]) -> Schema:
     return schema
 
 
-def _read_account(content: Mapping[str, Any]) -> str | None:
+def _read_account(content: Mapping[str, object]) -> str | None:
     """Return the name of the ledger's account, or None where it is the table's name; refuse what cannot be a name."""
     account = content.get("account")
     if account is None:
@@ -112,7 +112,7 @@ def _read_account(content: Mapping[str, Any]) -> str | None:
 _UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
 
 
-def _check_unit(schema: Schema, given: Mapping[str, Any]) -> None:
+def _check_unit(schema: Schema, given: Mapping[str, object]) -> None:
     if schema.unit == "row":
         if schema.max_rows_per_unit != 1 or schema.row_key is not None:
             raise SchemaError(
@@ -172,10 +172,12 @@ def _read_table(name: str, facts: Any) -> JoinTable:
     section = f"tables.{name}.columns"
     read = {str(column): _read_column(str(column), given, section) for column, given in columns.items()}
     public = _read_flag(facts, "public", place)
-    texts = {key: facts.get(key) for key in ("key", "source", "unit", "row_key")}
-    for key, value in texts.items():
+    texts: dict[str, str | None] = {}
+    for key in ("key", "source", "unit", "row_key"):
+        value = facts.get(key)
         if value is not None and not isinstance(value, str):
             raise SchemaError(f"{place} {key} must be a text.")
+        texts[key] = value
     if public and texts["key"] not in read:
         raise SchemaError(f'{place} is public: name the column that is unique in it: key = "…".')
     if not public:
@@ -196,13 +198,13 @@ def _read_table(name: str, facts: Any) -> JoinTable:
     )
 
 
-def _expect_keys(content: Mapping[str, Any], known: set[str], place: str) -> None:
+def _expect_keys(content: Mapping[str, object], known: set[str], place: str) -> None:
     for key in content:
         if key not in known:
             raise SchemaError(f"{place} has an unknown entry {key!r}. Known: {', '.join(sorted(known))}.")
 
 
-def _read_count(content: Mapping[str, Any], key: str) -> int | None:
+def _read_count(content: Mapping[str, object], key: str) -> int | None:
     value = content.get(key)
     if value is None:
         return None
@@ -211,14 +213,14 @@ def _read_count(content: Mapping[str, Any], key: str) -> int | None:
     return value
 
 
-def _read_flag(content: Mapping[str, Any], key: str, place: str) -> bool:
+def _read_flag(content: Mapping[str, object], key: str, place: str) -> bool:
     value = content.get(key, False)
     if not isinstance(value, bool):
         raise SchemaError(f"{place}: {key} must be true or false.")
     return value
 
 
-def _read_row_key(content: Mapping[str, Any], columns: Mapping[str, Column]) -> str | None:
+def _read_row_key(content: Mapping[str, object], columns: Mapping[str, Column]) -> str | None:
     key = content.get("row_key")
     if key is not None and (not isinstance(key, str) or key not in columns):
         raise SchemaError("row_key must name one of the columns.")
@@ -417,7 +419,7 @@ def digest_schema(schema: Schema) -> str:
 
     Reviewing does not change the facts, and neither does the account that pays, so the digest ignores both.
     """
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "table": schema.table,
         "individuals": schema.individuals,
         "unit": [schema.unit, schema.max_rows_per_unit, schema.row_key],

@@ -177,21 +177,17 @@ def as_bigint(tree: exp.Expression) -> exp.Expression:
 
 
 def conjunction(trees: Iterable[exp.Expression]) -> exp.Expression | None:
-    return _connected(list(trees), exp.And)
+    """Connect the trees by AND; None where there are none."""
+    listed = list(trees)
+    return connect(listed, exp.And) if listed else None
 
 
-def disjunction(trees: Iterable[exp.Expression]) -> exp.Expression | None:
-    return _connected(list(trees), exp.Or)
-
-
-def _connected(trees: Sequence[exp.Expression], connector: type[exp.And] | type[exp.Or]) -> exp.Expression | None:
-    """Connect the trees in balance, so that a long list of conditions does not become a deep tree."""
+def connect(trees: Sequence[exp.Expression], connector: type[exp.And] | type[exp.Or]) -> exp.Expression:
+    """Connect at least one tree in balance, so that a long list of conditions does not become a deep tree."""
     if len(trees) <= 1:
-        return trees[0] if trees else None
+        return trees[0]
     middle = (len(trees) + 1) // 2
-    left, right = _connected(trees[:middle], connector), _connected(trees[middle:], connector)
-    assert left is not None
-    assert right is not None
+    left, right = connect(trees[:middle], connector), connect(trees[middle:], connector)
     return connector(this=wrap(left), expression=wrap(right))
 
 
@@ -232,9 +228,7 @@ def check_expression(node: exp.Expression, scope: Scope) -> Checked:
             return Checked(type(node)(this=operand.tree), kind)
         case exp.And() | exp.Or():
             conditions = [check_condition(part, scope) for part in flatten_connector(node)]
-            joined = conjunction(conditions) if isinstance(node, exp.And) else disjunction(conditions)
-            assert joined is not None
-            return Checked(joined, Type.BOOLEAN)
+            return Checked(connect(conditions, type(node)), Type.BOOLEAN)
         case exp.Not():
             expect_only(node, "this")
             return Checked(exp.Not(this=wrap(check_condition(node.this, scope))), Type.BOOLEAN)

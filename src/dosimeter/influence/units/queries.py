@@ -25,7 +25,17 @@ from dosimeter.influence.units.trees import (
 from dosimeter.measures import Joined, NearValues, Tally, UnitField, UnitRows
 from dosimeter.planning import QueryPlan
 from dosimeter.schema import ColumnType, Schema
-from dosimeter.sql import alias, as_text, column_tree, concatenated, conjunction, is_there, listed_text, same_keys
+from dosimeter.sql import (
+    alias,
+    as_text,
+    column_tree,
+    concatenated,
+    conjunction,
+    connect,
+    is_there,
+    listed_text,
+    same_keys,
+)
 
 PEOPLE = "people"
 ENTRIES = "entries"
@@ -161,10 +171,8 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
     plan = layout.plan
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for group, key in enumerate(plan.group_keys or ()):
-        inside = conjunction(
-            exp.EQ(this=exp.column(f"g{at}"), expression=literal(value)) for at, value in enumerate(key)
-        )
-        assert inside is not None
+        tests = [exp.EQ(this=exp.column(f"g{at}"), expression=literal(value)) for at, value in enumerate(key)]
+        inside = connect(tests, exp.And)
         for field in unit_fields(plan):
             trees = _field_trees(layout, field, field.value(inside), group)
             columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(field, group), strict=True)]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Charge, exact_decimal, write_decimal
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dosimeter.planning import Look, QueryPlan
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
+    from dosimeter.release.previews import Preview
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,10 @@ class Way(ABC):
         """Return whether two requests that are written alike are the same request."""
         return True
 
-    def name_epsilon(self) -> dict[str, Any]:
+    @property
+    def named_epsilon(self) -> float | None:
         """Return the ε that a dry run can name before anything is measured."""
-        return {"epsilon": None}
+        return None
 
     @abstractmethod
     def check(self, subject: Subject) -> None:
@@ -105,7 +107,7 @@ class Way(ABC):
         """Return the sentence that is true of an answer at this ε (G0–G3)."""
 
     @abstractmethod
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         """Return what a dry run shows of this way."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
 from dosimeter.postprocess import cap_errors
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, explain_denial
 from dosimeter.release.promises import promise_fixed
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, require_positive, write_number
 
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
+    from dosimeter.json_values import JsonObject
     from dosimeter.ledger import Books
     from dosimeter.planning import Look
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
+    from dosimeter.risk import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,9 @@ class Fixed(Way):
     def check(self, subject: Subject) -> None:
         """Refuse nothing more: any ε may be fixed that noise can be calibrated for."""
 
-    def name_epsilon(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon}
+    @property
+    def named_epsilon(self) -> float:
+        return self.epsilon
 
     def rehearsed(self, candidates: Collection[float]) -> set[float]:
         return {self.epsilon}
@@ -69,16 +72,21 @@ class Fixed(Way):
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
         return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed)
 
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         line = risk.candidate(self.epsilon)
         if not books.remaining([self.epsilon]):
-            return deny_for(explain_denial(books, [self.epsilon]), epsilon=self.epsilon, rdr=line.rdr.describe())
+            reason = explain_denial(books, [self.epsilon])
+            return FixedPreview(reason=reason, epsilon=self.epsilon, rdr=line.rdr, sees=DENIED)
         errors = cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95
-        seen = describe_released(prepared.plan, epsilon=self.epsilon, epsilon_svt=None, error_95=list(errors))
-        return {
-            "reason": None,
-            "epsilon": self.epsilon,
-            "rdr": line.rdr.describe(),
-            "cost": describe_cost(books, self.epsilon),
-            "analyst_sees": seen,
-        }
+        seen = describe_released(prepared.plan, epsilon=self.epsilon, error_95=list(errors))
+        return FixedPreview(epsilon=self.epsilon, rdr=line.rdr, cost=Cost.of(books, self.epsilon), sees=seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedPreview(Preview):
+    """Beside the ε, how exposed everybody would be at it."""
+
+    rdr: Spread
+
+    def describe_way(self) -> JsonObject:
+        return {"epsilon": self.epsilon, "rdr": self.rdr.describe()}

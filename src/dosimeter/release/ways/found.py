@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, explain_denial
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
 from dosimeter.show import format_number
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
+    from dosimeter.json_values import JsonObject
     from dosimeter.ledger import Books
     from dosimeter.planning import Look
     from dosimeter.release.measurable import Measurable
@@ -88,21 +89,36 @@ class Found(Way):
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
         return promise_chosen()
 
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         choice = risk.find(self.preference, candidates=prepared.candidates, available=books.remaining)
-        found: dict[str, Any] = {
+        if choice.epsilon is None:
+            every = risk.find(self.preference, candidates=prepared.candidates).candidates
+            meeting = [line.epsilon for line in every if line.satisfied]
+            reason = _explain_unmet(choice) if not meeting else f"{_MET} {explain_denial(books, meeting)}"
+            return FoundPreview(reason=reason, choice=choice, sees=DENIED)
+        cost, seen = Cost.of(books, choice.epsilon), describe_released(prepared.plan)
+        return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPreview(Preview):
+    """What the preference finds, and what the controller should know about it."""
+
+    choice: Choice
+
+    def describe(self) -> JsonObject:
+        reason: JsonObject = {"reason": self.reason}
+        head = self.describe_way() | reason if self.choice.epsilon is not None else reason | self.describe_way()
+        return head | {"cost": self.describe_cost(), "analyst_sees": self.sees}
+
+    def describe_way(self) -> JsonObject:
+        choice = self.choice
+        return {
             "preference": choice.preference,
             "epsilon": choice.epsilon,
             "limit": choice.limit,
             "notes": list(choice.notes),
         }
-        if choice.epsilon is None:
-            every = risk.find(self.preference, candidates=prepared.candidates).candidates
-            meeting = [line.epsilon for line in every if line.satisfied]
-            reason = _explain_unmet(choice) if not meeting else f"{_MET} {explain_denial(books, meeting)}"
-            return deny_for(reason, **found)
-        seen = describe_released(prepared.plan, epsilon=None, epsilon_svt=None, error_95=None)
-        return found | {"reason": None, "cost": describe_cost(books, choice.epsilon), "analyst_sees": seen}
 
 
 def _explain_unmet(choice: Choice) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, explain_denial
 from dosimeter.release.promises import promise_found
 from dosimeter.release.selection import (
+    Accuracy,
     Method,
     SelectionProblem,
     accuracy,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
+    from dosimeter.json_values import JsonObject
     from dosimeter.ledger import Books
     from dosimeter.planning import Look
     from dosimeter.release.measurable import Measurable
@@ -139,42 +141,84 @@ class Selected(Way):
         largest = exact_decimal(max(prepared.candidates))
         return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed)
 
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         remaining = books.remaining(prepared.candidates)
         if not remaining:
-            return deny_for(explain_denial(books, prepared.candidates), candidates=[], denial=1.0, violation=0.0)
+            return NoOutcome(reason=explain_denial(books, prepared.candidates), sees=DENIED)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         outcome = outcome_distribution(problem, method=self.method)
-        alpha = accuracy(problem, method=self.method)
         lines = []
         for epsilon, probability in zip(remaining, outcome.probabilities, strict=True):
             variance = normalised_variance(problem, epsilon)
-            lines.append(
-                {
-                    "epsilon": epsilon,
-                    "probability": probability,
-                    "variance": variance,
-                    "violates": variance > self.variance * (1 + 1e-12),
-                    "cost": describe_cost(books, epsilon),
-                }
-            )
+            violates = variance > self.variance * (1 + 1e-12)
+            lines.append(PossibleEpsilon(epsilon, probability, variance, violates, Cost.of(books, epsilon)))
+        return Outcomes(
+            way=self,
+            candidates=tuple(lines),
+            denial=outcome.denial,
+            violation=violation_probability(problem, outcome),
+            violation_share=violation_share(problem, outcome),
+            accuracy=accuracy(problem, method=self.method),
+            cost=Cost.of(books, None),
+            sees=describe_released(prepared.plan, epsilon="the ε that was found", epsilon_svt=self.svt, error_95="…"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PossibleEpsilon:
+    """An ε that the noisy test may find: how likely, what it would mean for the preference, and what it would cost."""
+
+    epsilon: float
+    probability: float
+    variance: float
+    violates: bool
+    cost: Cost
+
+    def describe(self) -> JsonObject:
         return {
-            "reason": None,
-            "selection": self.method,
-            "threshold": self.variance,
-            "epsilon_svt": self.svt,
-            "candidates": lines,
-            "denial": outcome.denial,
-            "violation": violation_probability(problem, outcome),
-            "violation_share": violation_share(problem, outcome),
-            "alpha": {
-                "beta": alpha.beta,
-                "paper": alpha.paper_alpha,
-                "exact": alpha.exact_alpha,
-                "warning": alpha.warning,
-            },
-            "cost": {"denied": describe_cost(books, None)},
-            "analyst_sees": describe_released(
-                prepared.plan, epsilon="the ε that was found", epsilon_svt=self.svt, error_95="…"
-            ),
+            "epsilon": self.epsilon,
+            "probability": self.probability,
+            "variance": self.variance,
+            "violates": self.violates,
+            "cost": self.cost.describe(),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOutcome(Preview):
+    """The account admits no candidate: the test would not run, and the denial is certain."""
+
+    def describe_way(self) -> JsonObject:
+        return {"candidates": [], "denial": 1.0, "violation": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes(Preview):
+    """Everything the noisy test may do, with exact probabilities (V3). ``cost`` is that of a denial."""
+
+    way: Selected
+    candidates: tuple[PossibleEpsilon, ...]
+    denial: float
+    violation: float
+    violation_share: float
+    accuracy: Accuracy
+
+    def describe_way(self) -> JsonObject:
+        return {
+            "selection": self.way.method,
+            "threshold": self.way.variance,
+            "epsilon_svt": self.way.svt,
+            "candidates": [line.describe() for line in self.candidates],
+            "denial": self.denial,
+            "violation": self.violation,
+            "violation_share": self.violation_share,
+            "alpha": {
+                "beta": self.accuracy.beta,
+                "paper": self.accuracy.paper_alpha,
+                "exact": self.accuracy.exact_alpha,
+                "warning": self.accuracy.warning,
+            },
+        }
+
+    def describe_cost(self) -> JsonObject | None:
+        return None if self.cost is None else {"denied": self.cost.describe()}

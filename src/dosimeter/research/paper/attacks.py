@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from dosimeter.dataset import Dataset
+from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Laplace
 from dosimeter.release import add_noise, calibrate
 
@@ -57,7 +57,7 @@ class Attack:
             f"the person, and {self.allowed:,.0f} at the one without."
         )
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         return {
             "query": self.query,
             "test": self.test,
@@ -128,9 +128,7 @@ def _find_epsilon(query: str, values: list[int], bounds: tuple[int, int], people
     facts = {"v": {"type": "integer", "bounds": list(bounds)}}
     schema = {"table": "people", "individuals": people, "reviewed": True, "columns": facts}
     with Dataset.open(pa.table({"v": values}), table="people", schema=schema) as dataset:
-        epsilon = dataset.risk(query).find(_PREFERENCE).epsilon
-    assert epsilon is not None
-    return epsilon
+        return max(line.epsilon for line in dataset.risk(query).find(_PREFERENCE).candidates if line.satisfied)
 
 
 def _chance_beyond(reach: int, shift: int, scale: float) -> float:

@@ -321,10 +321,9 @@ def show_doubling() -> Demonstration:
         reading = reading.after(Charge(exact_decimal(min(left))))
         readings.append(reading.epsilon)
     growth = min(float(after / before) for before, after in pairwise(readings))
-    first = _largest_meeting(candidates, 0.95)
-    assert first is not None
+    first = max(_list_meeting(candidates, 0.95))
     once = Reading(delta_total=Decimal(1)).after(Charge(exact_decimal(first)))
-    second = _largest_meeting(_remaining(once, candidates), 0.95)
+    second = max(_list_meeting(_remaining(once, candidates), 0.95), default=None)
     return Demonstration(
         {"answers": len(readings), "least_growth": growth, "first": first, "second": second},
         f"Granting the smallest candidate each time gives {len(readings)} answers, the reading growing at least "
@@ -337,9 +336,9 @@ def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ..
     return remaining_candidates(Policy(None), reading, candidates, epsilon_svt=0, delta=0, max_epsilon=None)
 
 
-def _largest_meeting(candidates: Sequence[float], ratio: float) -> float | None:
-    """Return the largest candidate that meets a ratio for one COUNT, matching some people only: 1/(1 + ε) (R10)."""
-    return max((epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio), default=None)
+def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:
+    """Return the candidates that meet a ratio for one COUNT, matching some people only: 1/(1 + ε) (R10)."""
+    return [epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio]
 
 
 # ---------------------------------------------------------------- section 6: the experiments

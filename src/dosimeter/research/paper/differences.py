@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from dosimeter.json_values import JsonObject
 from dosimeter.research.paper import demonstrations as d
-from dosimeter.research.paper.attacks import attack_count, attack_sum
+from dosimeter.research.paper.attacks import Attack, attack_count, attack_sum
 from dosimeter.research.paper.demonstrations import Demonstration
 
 
@@ -33,7 +33,7 @@ class Shown:
     difference: Difference
     shown: Demonstration
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         point = self.difference
         return {
             "key": point.key,
@@ -47,19 +47,25 @@ class Shown:
 
 
 def _show_count_attack() -> Demonstration:
-    attack = attack_count()
-    return Demonstration(_attack_numbers(attack.document()), attack.words)
+    return _show_attack(attack_count())
 
 
 def _show_sum_attack() -> Demonstration:
-    attack = attack_sum()
-    return Demonstration(_attack_numbers(attack.document()), attack.words)
+    return _show_attack(attack_sum())
 
 
-def _attack_numbers(document: dict[str, Any]) -> dict[str, float | None]:
-    pairs = [(name, at, side) for name in ("epsilon", "hits") for at, side in enumerate(("with", "without"))]
-    numbers = {f"{name}_{side}": document[name][at] for name, at, side in pairs}
-    return numbers | {name: document[name] for name in ("releases", "exact_ratio", "proven_ratio", "allowed")}
+def _show_attack(attack: Attack) -> Demonstration:
+    numbers: dict[str, float | None] = {
+        "epsilon_with": attack.present.epsilon,
+        "epsilon_without": attack.absent.epsilon,
+        "hits_with": attack.present.hits,
+        "hits_without": attack.absent.hits,
+        "releases": attack.releases,
+        "exact_ratio": attack.exact,
+        "proven_ratio": attack.proven,
+        "allowed": attack.allowed,
+    }
+    return Demonstration(numbers, attack.words)
 
 
 DIFFERENCES = (

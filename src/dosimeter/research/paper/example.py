@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from dosimeter.dataset import Dataset
+from dosimeter.json_values import JsonObject
 from dosimeter.show import TextTable, format_epsilon, format_number
 
 SQL = "SELECT COUNT(*) FROM patients WHERE d = 1"
@@ -29,17 +29,18 @@ class Example:
     lines: tuple[Line, ...]
     epsilon: float | None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         """Return the example as a JSON object, in which ε = ∞ is null."""
         return {
             "query": SQL,
             "patients": [{"patient": p, "disease": d} for p, d in zip(PATIENTS, DISEASE, strict=True)],
-            "lines": [
-                {"epsilon": _or_null(line.epsilon), "rdr": list(line.rdr), "ratio": line.ratio} for line in self.lines
-            ],
+            "lines": self.list_lines(),
             "preference": "MIN(rdr) / MAX(rdr) >= 0.9",
             "epsilon": self.epsilon,
         }
+
+    def list_lines(self) -> list[JsonObject]:
+        return [{"epsilon": _or_null(line.epsilon), "rdr": list(line.rdr), "ratio": line.ratio} for line in self.lines]
 
     def text_table(self) -> TextTable:
         """Return the figure as a table: patients down, ε across."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
+from dosimeter.json_values import JsonObject
 from dosimeter.research.paper.queries import AVERAGE, MECHANISMS, QUERIES, RATIOS, VARIANCES, MechanismName
 from dosimeter.research.paper.scalability import ALGORITHMS, Algorithm, Scalability
 from dosimeter.research.paper.thresholds import Thresholds
@@ -49,17 +50,18 @@ def draw_thresholds(study: Thresholds) -> Figure:
     """Draw ε against τ_p in two rows of five panels. A dot inside a ring is a cell that came out the same."""
     import altair as alt
 
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
+    low = math.inf
     for cell in study.cells:
         for series, epsilon in zip(_SERIES, (cell.published, cell.authors, cell.product), strict=True):
             if epsilon is not None:
-                place = {"mechanism": cell.mechanism, "query": cell.query, "ratio": f"{cell.ratio:g}"}
+                low = min(low, epsilon / 2)
+                place: JsonObject = {"mechanism": cell.mechanism, "query": cell.query, "ratio": f"{cell.ratio:g}"}
                 shift = 0  # this package's own ε is written above its diamond, or below where that is free
                 if series == _SERIES[2] and cell.differs:
                     shift = -12 if epsilon > cell.published else 13
-                text = {"text": format_epsilon(epsilon), "shift": shift}
+                text: JsonObject = {"text": format_epsilon(epsilon), "shift": shift}
                 rows.append(place | {"series": series, "epsilon": epsilon} | text)
-    low = min(row["epsilon"] for row in rows) / 2
     names = list(_SERIES)
     stroke = alt.Stroke("series:N", scale=alt.Scale(domain=names, range=[INK, MEETS, FAILS]), legend=_legend())
     fill = alt.Fill(
@@ -197,7 +199,7 @@ def _height(epsilon: float | None) -> float:
     return _LOWEST if epsilon is None else float(paper_candidates().index(epsilon))
 
 
-def _bars(trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
+def _bars(trials: Sequence[Trial]) -> Iterable[JsonObject]:
     """Yield bars as wide as a probability, centred in their column; the largest of a column fills it."""
     for at, trial in enumerate(trials):
         for column, outcomes in ((1, trial.paper), (2, trial.sharp)):
@@ -218,7 +220,7 @@ def _chances(outcomes: Outcomes) -> Iterable[tuple[float | None, float]]:
     yield None, outcomes.denial
 
 
-def _box(trial: Trial, at: int) -> dict[str, Any]:
+def _box(trial: Trial, at: int) -> JsonObject:
     heights = sorted(_height(epsilon) for epsilon in trial.found)
     middle = _GAP * at - _WIDTH - 0.12
     quarter, median, three = (heights[math.ceil(share * len(heights)) - 1] for share in (0.25, 0.5, 0.75))
@@ -230,7 +232,7 @@ def _box(trial: Trial, at: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dots(trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
+def _dots(trials: Sequence[Trial]) -> Iterable[JsonObject]:
     """Yield a dot for every run, spread over its column in the order of the runs."""
     for at, trial in enumerate(trials):
         middle = _GAP * at - _WIDTH - 0.12
@@ -239,7 +241,7 @@ def _dots(trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
             yield {"x": middle + shift, "y": _height(epsilon), "column": _COLUMNS[0]}
 
 
-def _limits(trials: Sequence[Trial]) -> Iterable[dict[str, Any]]:
+def _limits(trials: Sequence[Trial]) -> Iterable[JsonObject]:
     for at, trial in enumerate(trials):
         for met, left, right in ((trial.paper.met, -1.65, 0.56), (trial.sharp.met, 0.6, 1.68)):
             if met is not None:
@@ -255,17 +257,20 @@ def draw_scalability(study: Scalability) -> Figure:
     """Draw seconds against records, both logarithmic, in two rows of five panels, with a band of ± 1 deviation."""
     import altair as alt
 
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
+    ends: list[float] = []
     for timing in study.timings:
-        place = {"algorithm": timing.algorithm, "query": timing.query, "rows": timing.rows}
+        place: JsonObject = {"algorithm": timing.algorithm, "query": timing.query, "rows": timing.rows}
         low, high = max(timing.mean - timing.deviation, timing.mean / 10), timing.mean + timing.deviation
         way = _WAYS[2] if timing.way == "closed form" else _WAYS[1]
         rows.append(place | {"way": way, "seconds": timing.mean, "low": low, "high": high})
+        ends += [low, high]
         if timing.way == "closed form" and timing.published is not None:
             seconds = timing.published
             rows.append(place | {"way": _WAYS[0], "seconds": seconds, "low": seconds, "high": seconds})
+            ends.append(seconds)
     sizes = sorted({timing.rows for timing in study.timings})
-    floor, top = min(row["low"] for row in rows) / 1.5, max(row["high"] for row in rows) * 1.5
+    floor, top = min(ends) / 1.5, max(ends) * 1.5
     names = list(_WAYS)
     tints = (INK, FAILS, MEETS)
     colour = alt.Color("way:N", scale=alt.Scale(domain=names, range=list(tints)), legend=_legend())
@@ -330,7 +335,7 @@ def _assemble(
     import altair as alt
     import vl_convert
 
-    datasets: dict[str, Any] = {}
+    datasets: JsonObject = {}
     rows = []
     for line in lines:
         row = []

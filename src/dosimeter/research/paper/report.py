@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.research.paper.data import CITATION
 from dosimeter.research.paper.figures import Figure, save_figure, write_file
 from dosimeter.research.paper.queries import MECHANISMS, QUERIES
 from dosimeter.research.paper.scalability import ALGORITHMS
+from dosimeter.risk import paper_candidates
 from dosimeter.show import TextTable
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Everything:
     begun: datetime
     ended: datetime
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         return {
             "begun": self.begun.isoformat(timespec="seconds"),
             "ended": self.ended.isoformat(timespec="seconds"),
@@ -96,7 +98,7 @@ def _name_processor() -> str:
 # ---------------------------------------------------------------- files
 
 
-def write_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
+def write_csv(rows: Iterable[Mapping[str, JsonValue]]) -> bytes:
     """Return records as CSV; a list in a cell is joined by spaces."""
     listed = list(rows)
     text = io.StringIO()
@@ -109,12 +111,11 @@ def write_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def list_outcomes(study: VarianceStudy) -> Iterable[dict[str, Any]]:
+def list_outcomes(study: VarianceStudy) -> Iterable[JsonObject]:
     """Yield the probability of every outcome as a record; ε is empty for a denial. ``runs``: how often it came out."""
     for trial in study.trials:
         for selection, outcomes in (("paper", trial.paper), ("sharp", trial.sharp)):
-            candidates = study.document()["candidates"]
-            for epsilon, chance in [*zip(candidates, outcomes.chances, strict=True), (None, outcomes.denial)]:
+            for epsilon, chance in [*zip(paper_candidates(), outcomes.chances, strict=True), (None, outcomes.denial)]:
                 yield {
                     "mechanism": trial.mechanism,
                     "query": trial.query,
@@ -128,7 +129,7 @@ def list_outcomes(study: VarianceStudy) -> Iterable[dict[str, Any]]:
 
 
 def save_thresholds(study: Thresholds, figure: Figure, folder: Path) -> list[Path]:
-    table = write_file(folder / "thresholds.csv", write_csv(study.document()["cells"]))
+    table = write_file(folder / "thresholds.csv", write_csv(study.list_cells()))
     return [table, *save_figure(figure, folder, "thresholds")]
 
 
@@ -138,7 +139,7 @@ def save_variance(study: VarianceStudy, figure: Figure, folder: Path) -> list[Pa
 
 
 def save_scalability(study: Scalability, figure: Figure, folder: Path) -> list[Path]:
-    table = write_file(folder / "scalability.csv", write_csv(study.document()["timings"]))
+    table = write_file(folder / "scalability.csv", write_csv(study.list_timings()))
     return [table, *save_figure(figure, folder, "scalability")]
 
 

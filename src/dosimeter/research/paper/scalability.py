@@ -13,10 +13,11 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
+from dosimeter.json_values import JsonObject
 from dosimeter.release import select_epsilon
 from dosimeter.research.paper.data import adult_schema
 from dosimeter.research.paper.generate import generate_adult
@@ -94,24 +95,24 @@ class Scalability:
         )
         return tuple(told)
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "processors": self.processors,
-            "timings": [
-                {
-                    "method": timing.way,
-                    "algorithm": timing.algorithm,
-                    "query": timing.query,
-                    "rows": timing.rows,
-                    "runs": len(timing.seconds),
-                    "mean": timing.mean,
-                    "deviation": timing.deviation,
-                    "published": timing.published,
-                    "ratio": timing.ratio,
-                }
-                for timing in self.timings
-            ],
-        }
+    def document(self) -> JsonObject:
+        return {"processors": self.processors, "timings": self.list_timings()}
+
+    def list_timings(self) -> list[JsonObject]:
+        return [
+            {
+                "method": timing.way,
+                "algorithm": timing.algorithm,
+                "query": timing.query,
+                "rows": timing.rows,
+                "runs": len(timing.seconds),
+                "mean": timing.mean,
+                "deviation": timing.deviation,
+                "published": timing.published,
+                "ratio": timing.ratio,
+            }
+            for timing in self.timings
+        ]
 
     def text_table(self, algorithm: Algorithm) -> TextTable:
         columns = ["records", "query", "published, s", "recompute, s", "× faster", "closed form, s", "× faster"]

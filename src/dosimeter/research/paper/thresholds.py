@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dosimeter.json_values import JsonObject
 from dosimeter.research.paper.queries import (
     AUTHORS_EPSILON,
     AVERAGE,
@@ -88,12 +89,15 @@ class Thresholds:
         ]
         return tuple(told)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         return {
             "rows": self.rows,
             "reproduced": self.reproduced,
-            "cells": [describe_cell(cell, self.reasons) for cell in self.cells],
+            "cells": self.list_cells(),
         }
+
+    def list_cells(self) -> list[JsonObject]:
+        return [describe_cell(cell, self.reasons) for cell in self.cells]
 
     def text_table(self, mechanism: MechanismName) -> TextTable:
         """Return a table, τ down and queries across: the authors' ε, and ours in brackets where it differs."""
@@ -115,7 +119,7 @@ def _write(epsilon: float | None) -> str:
     return "none" if epsilon is None else format_epsilon(epsilon)
 
 
-def describe_cell(cell: Cell, reasons: Mapping[tuple[MechanismName, str], tuple[str, ...]]) -> dict[str, Any]:
+def describe_cell(cell: Cell, reasons: Mapping[tuple[MechanismName, str], tuple[str, ...]]) -> JsonObject:
     return {
         "mechanism": cell.mechanism,
         "ratio": cell.ratio,

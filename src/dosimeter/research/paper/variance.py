@@ -12,11 +12,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray
+from dosimeter.json_values import JsonObject
 from dosimeter.release import (
     SelectionProblem,
     draw_discrete_laplace,
@@ -112,7 +113,7 @@ class VarianceStudy:
             )
         return (*told, NOT_FOR_RELEASE)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         return {
             "rows": self.rows,
             "epsilon_svt": EPSILON_SVT,
@@ -155,7 +156,7 @@ def _span(outcomes: Sequence[Outcomes]) -> str:
     return f"{format_percent(min(shares))} to {format_percent(max(shares))}"
 
 
-def _describe(outcomes: Outcomes) -> dict[str, Any]:
+def _describe(outcomes: Outcomes) -> JsonObject:
     return {
         "probabilities": list(outcomes.chances),
         "denial": outcomes.denial,

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 
 from dosimeter.errors import DataError
+from dosimeter.json_values import JsonObject
 from dosimeter.research.study.answers import CONTROL, EPSILONS, GROUPS, Answer
 from dosimeter.research.study.generate import QUERY_NAMES
 from dosimeter.show import TextTable, format_epsilon, format_number
@@ -130,7 +130,7 @@ class Analysis:
     summaries: tuple[Summary, ...]
     comparisons: tuple[Comparison, ...]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         return {
             "texts_versions": list(self.texts_versions),
             "participants": {
@@ -274,7 +274,7 @@ def _compare(answers: Sequence[Answer], query: str, knowledge: str, pair: tuple[
 # ---------------------------------------------------------------- output for people and for programs
 
 
-def _describe_summary(summary: Summary) -> dict[str, Any]:
+def _describe_summary(summary: Summary) -> JsonObject:
     return {
         "query": summary.query,
         "prior_knowledge": summary.knowledge,
@@ -286,16 +286,19 @@ def _describe_summary(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _describe_comparison(compared: Comparison) -> dict[str, Any]:
+def _describe_comparison(compared: Comparison) -> JsonObject:
     location, spread = compared.location, compared.spread
     return {
         "query": compared.query,
         "prior_knowledge": compared.knowledge,
         "groups": list(compared.groups),
         "n": list(compared.n),
-        "mann_whitney": location
-        and {"u": location.u, "share": location.share, "p": location.p, "exact": location.exact},
-        "brown_forsythe": spread and {"f": spread.f if math.isfinite(spread.f) else None, "p": spread.p},
+        "mann_whitney": None
+        if location is None
+        else {"u": location.u, "share": location.share, "p": location.p, "exact": location.exact},
+        "brown_forsythe": None
+        if spread is None
+        else {"f": spread.f if math.isfinite(spread.f) else None, "p": spread.p},
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError
@@ -127,17 +127,26 @@ def _histogram_row(rdrs: RDRs) -> tuple[str, ...]:
     return f"{rdrs.epsilon:.1f}", "; ".join(f"{people} at {format_times(times)} ×" for times, people in held)
 
 
-def describe_group(group: str, stimulus: Stimulus) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What a treatment group is shown beside the accuracy table: pictures by their titles, and the same as numbers."""
+
+    kind: str
+    reading: str
+    titles: tuple[str, ...]
+    table: Table
+
+
+def describe_group(group: str, stimulus: Stimulus) -> Exposure | None:
     """Return what a participant of this group is shown beside the accuracy table. Nothing for the control group."""
     match group:
         case "range":
-            titles, reading, table = [texts.RANGE_TITLE], texts.RANGE_READING, stimulus.range_table
+            return Exposure(group, texts.RANGE_READING, (texts.RANGE_TITLE,), stimulus.range_table)
         case "histogram":
-            titles = [texts.HISTOGRAM_TITLE.format(epsilon=format_epsilon(epsilon)) for epsilon in ORDER]
-            reading, table = texts.HISTOGRAM_READING, stimulus.histogram_table
+            titles = tuple(texts.HISTOGRAM_TITLE.format(epsilon=format_epsilon(epsilon)) for epsilon in ORDER)
+            return Exposure(group, texts.HISTOGRAM_READING, titles, stimulus.histogram_table)
         case _:
-            return {}
-    return {"kind": group, "reading": reading, "titles": titles, "table": table}
+            return None
 
 
 def find_picture(group: str | None, stimulus: Stimulus, number: int) -> str | None:

@@ -8,12 +8,12 @@ histogram.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from dosimeter.json_values import JsonObject, JsonValue, read_list, read_object
 from dosimeter.research.study import texts
 from dosimeter.risk import Candidate, RDRs
-from dosimeter.show import even_axis, format_epsilon
+from dosimeter.show import Axis, even_axis, format_epsilon
 from dosimeter.show.charts import histogram_chart, range_chart
 
 BINS = 30  # over the whole axis that the histograms share
@@ -37,35 +37,37 @@ def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tu
         bins = max(2, round((high - low) / width))  # two kinds of people never share the only bin
         chart = histogram_chart(held, log_counts=False, bins=bins).to_dict()
         spec = _strip(chart, texts.HISTOGRAM_TITLE.format(epsilon=format_epsilon(held.epsilon)), rules=False)
-        for layer in spec["layer"]:
-            encoding = layer["encoding"]
-            if "scale" in encoding.get("x", {}):
-                encoding["x"]["scale"] = {
-                    "type": "linear",
-                    "domain": [axis.low, axis.high],
-                    "nice": False,
-                    "zero": False,
-                }
-                encoding["x"]["axis"] |= {"values": list(axis.ticks), "title": "× the average person"}
-            if "scale" in encoding.get("y", {}):
-                encoding["y"]["scale"] = {"domain": [0, held.n], "nice": False}
-        drawn.append(_render(spec | {"width": _PANEL_WIDTH, "height": _PANEL_HEIGHT}))
+        layers = [_share_axes(read_object(layer), axis, held.n) for layer in read_list(spec["layer"])]
+        drawn.append(_render(spec | {"layer": layers, "width": _PANEL_WIDTH, "height": _PANEL_HEIGHT}))
     return tuple(drawn)
 
 
-def _strip(spec: dict[str, Any], title: str, *, rules: bool) -> dict[str, Any]:
+def _share_axes(layer: Mapping[str, JsonValue], axis: Axis, people: int) -> JsonObject:
+    """Return the layer on the axes that all histograms share, where it says how its own are scaled."""
+    encoding = dict(read_object(layer["encoding"]))
+    x, y = (read_object(encoding.get(name, {})) for name in ("x", "y"))
+    if "scale" in x:
+        scale: JsonObject = {"type": "linear", "domain": [axis.low, axis.high], "nice": False, "zero": False}
+        ticks: JsonObject = {**read_object(x["axis"]), "values": list(axis.ticks), "title": "× the average person"}
+        encoding["x"] = {**x, "scale": scale, "axis": ticks}
+    if "scale" in y:
+        encoding["y"] = {**y, "scale": {"domain": [0, people], "nice": False}}
+    return {**layer, "encoding": encoding}
+
+
+def _strip(spec: JsonObject, title: str, *, rules: bool) -> JsonObject:
     """Return the chart without words beside the marks, lines that cross or lead to the bars, and the headline."""
-    kept = [layer for layer in spec["layer"] if _is_mark(layer, rules=rules)]
-    heading = {name: value for name, value in spec["title"].items() if not name.startswith("subtitle")}
+    kept = [layer for layer in read_list(spec["layer"]) if _is_mark(read_object(layer), rules=rules)]
+    heading = {name: value for name, value in read_object(spec["title"]).items() if not name.startswith("subtitle")}
     return spec | {"layer": kept, "title": heading | {"text": title}}
 
 
-def _is_mark(layer: dict[str, Any], *, rules: bool) -> bool:
-    kind: str = layer["mark"]["type"]
+def _is_mark(layer: Mapping[str, JsonValue], *, rules: bool) -> bool:
+    kind = read_object(layer["mark"])["type"]
     return kind != "text" and (rules or kind != "rule")
 
 
-def _render(spec: dict[str, Any]) -> str:
+def _render(spec: JsonObject) -> str:
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(spec)

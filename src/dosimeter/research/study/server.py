@@ -21,6 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from dosimeter.errors import OptionError
+from dosimeter.json_values import JsonScalar
 from dosimeter.research.study import texts
 from dosimeter.research.study.answers import EPSILONS
 from dosimeter.research.study.instrument import ROWS, Instrument, Stimulus, describe_group, find_picture
@@ -128,7 +129,7 @@ def show_page(request: Request, site: At) -> Response:
         return _render(site, "consent.html")
     progress = site.store.find_progress(token)
     if progress is None:
-        return _render(site, "message.html", title=texts.OVER_TITLE, paragraphs=texts.OVER)
+        return _render(site, "message.html", {"title": texts.OVER_TITLE, "paragraphs": texts.OVER})
     return _show_step(site, progress)
 
 
@@ -171,7 +172,7 @@ def show_ending(ending: str, site: At) -> Response:
     if ending not in _ENDINGS:
         raise HTTPException(404)
     title, paragraphs = _ENDINGS[ending]
-    return _render(site, "message.html", title=title, paragraphs=paragraphs)
+    return _render(site, "message.html", {"title": title, "paragraphs": paragraphs})
 
 
 def show_picture(request: Request, query: str, number: int, site: At) -> Response:
@@ -190,7 +191,7 @@ class _Missing(Exception):
     """A form came without an answer that can be used."""
 
 
-def _read_answer(step: str, form: Mapping[str, str]) -> Any:
+def _read_answer(step: str, form: Mapping[str, str]) -> JsonScalar:
     match step:
         case "knowledge":
             return _choose(form, "knowledge", texts.KNOWLEDGE_OPTIONS)
@@ -223,7 +224,7 @@ def _show_step(
     site: Site, progress: Progress, *, problem: str = "", given: Mapping[str, str] | None = None
 ) -> Response:
     """Render the template of this kind of page. ``given``: what was entered, kept when something is missing."""
-    values: dict[str, Any] = {"step": progress.step, "given": given or {}}
+    values: dict[str, object] = {"step": progress.step, "given": given or {}}
     template = f"{progress.step}.html"
     query = _find_query(progress)
     if progress.step == "briefing":
@@ -232,10 +233,10 @@ def _show_step(
         stimulus = site.instrument.stimuli[query]
         values |= _describe_task(progress, stimulus)
         template = "task.html"
-    return _render(site, template, problem=problem, status=422 if problem else 200, **values)
+    return _render(site, template, values, problem=problem, status=422 if problem else 200)
 
 
-def _describe_task(progress: Progress, stimulus: Stimulus) -> dict[str, Any]:
+def _describe_task(progress: Progress, stimulus: Stimulus) -> dict[str, object]:
     return {
         "place": 1 if progress.step == "first" else 2,
         "stimulus": stimulus,
@@ -251,21 +252,23 @@ def _find_query(progress: Progress) -> str | None:
     return progress.queries[progress.step == "second"]
 
 
-def _render(site: Site, template: str, *, status: int = 200, problem: str = "", **values: Any) -> Response:
+def _render(
+    site: Site, template: str, values: Mapping[str, object] | None = None, *, status: int = 200, problem: str = ""
+) -> Response:
     shared = {
         "approval": site.approval,
         "problem": problem,
         "step": "",
         "limits": {"rows": ROWS, "smallest": f"{EPSILONS[0]:.1f}", "largest": f"{EPSILONS[-1]:.1f}"},
     }
-    page = site.templates.get_template(template).render(shared | values)
+    page = site.templates.get_template(template).render({**shared, **(values or {})})
     return Response(page, status_code=status, media_type="text/html; charset=utf-8")
 
 
 async def _show_problem(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     site: Site = request.app.state.site
-    return _render(site, "message.html", status=status, title="There is no such page", paragraphs=())
+    return _render(site, "message.html", {"title": "There is no such page", "paragraphs": ()}, status=status)
 
 
 def _go(place: str) -> Response:

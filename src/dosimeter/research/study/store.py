@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -21,6 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
+from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.research.study import texts
 from dosimeter.research.study.answers import CONTROL, Answer
 from dosimeter.research.study.generate import (
@@ -168,13 +169,14 @@ class Store:
             row = _find(connection, token)
         if row is None:
             return None
-        return Progress(row["step"], row["group"], _order_queries(row["first_query"]))
+        first = row["first_query"]
+        return Progress(row["step"], row["group"], None if first is None else _order_queries(first))
 
     def withdraw(self, token: str) -> None:
         with self._transaction() as connection:
             connection.execute(_PARTICIPANTS.delete().where(_PARTICIPANTS.c.token == digest_token(token)))
 
-    def record(self, token: str, step: str, value: Any = None) -> str | None:
+    def record(self, token: str, step: str, value: JsonScalar = None) -> str | None:
         """Store the answer to this step, and go on. Returns the step that follows.
 
         None if the participant is not at this step: nothing is stored, so nothing can be answered twice.
@@ -191,19 +193,18 @@ class Store:
             )
             return str(changes["step"])
 
-    def _decide(self, connection: sa.Connection, row: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    def _decide(self, connection: sa.Connection, row: sa.RowMapping, value: JsonScalar) -> JsonRow:
         match row["step"]:
             case "knowledge":
                 return {"prior_knowledge": value, "step": "tutorial"}
             case "tutorial":
                 return {"step": "quiz"}
             case "quiz":
-                return self._grade(connection, value)
+                return self._grade(connection, str(value))
             case "briefing":
                 return {"step": "first"}
             case "first" | "second" as step:
                 queries = _order_queries(row["first_query"])
-                assert queries is not None
                 following = "done" if row["group"] == CONTROL else "follow-up"
                 return {
                     f"epsilon_{queries[step == 'second']}": value,
@@ -214,10 +215,10 @@ class Store:
             case other:
                 raise AssertionError(f"a participant stands at {other}")
 
-    def _grade(self, connection: sa.Connection, letters: str) -> dict[str, Any]:
+    def _grade(self, connection: sa.Connection, letters: str) -> JsonRow:
         """Return the quiz's result. Draws groups only for those who pass, so that the groups analysed are balanced."""
         score = sum(given == question.right for given, question in zip(letters, texts.QUIZ, strict=True))
-        graded = {"quiz": letters, "quiz_score": score, "passed": score >= texts.PASS_MARK}
+        graded: JsonRow = {"quiz": letters, "quiz_score": score, "passed": score >= texts.PASS_MARK}
         if not graded["passed"]:
             return graded | {"step": "failed"}
         study = connection.execute(sa.select(_STUDY)).mappings().one()
@@ -239,13 +240,10 @@ class Store:
         )
 
 
-def _find(connection: sa.Connection, token: str) -> Mapping[str, Any] | None:
+def _find(connection: sa.Connection, token: str) -> sa.RowMapping | None:
     query = sa.select(_PARTICIPANTS).where(_PARTICIPANTS.c.token == digest_token(token))
-    found = connection.execute(query).mappings().first()
-    return None if found is None else {str(name): value for name, value in found.items()}
+    return connection.execute(query).mappings().first()
 
 
-def _order_queries(first: str | None) -> tuple[str, str] | None:
-    if first is None:
-        return None
+def _order_queries(first: str) -> tuple[str, str]:
     return ("q1", "q2") if first == "q1" else ("q2", "q1")

@@ -220,7 +220,7 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
     plain = replace(risk.plan, having=None, order=(), limit=None)
     rows = assemble_answer(plain, measured.keys, measured.values)
     names = [output.name for output in plan_outputs(risk)]
-    exact = {name: tuple(float(row[name]) for row in rows if isinstance(row[name], (int, float))) for name in names}
+    exact = {name: tuple(float(cell) for row in rows if isinstance(cell := row[name], int | float)) for name in names}
     return exact, tuple(rows) if risk.plan.groups else ()
 
 
