@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from dosimeter.assessment import Risk, study_as_plan
+from dosimeter.assessment import DataReader, Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
@@ -270,8 +270,8 @@ class Dataset:
             contributions=contributions,
             candidates=epsilons,
             notes=tuple(notes),
-            engine=engine,
             profile=profile,
+            data=DataReader(plan, engine, n, mechanism.norm),
             odd_cells=odd_cells,
         )
 
@@ -288,9 +288,9 @@ class Dataset:
 
         study = plan_study(sql, self._schema_for(sql), sensitivity)
         n = self.n
-        mechanism = look.build_mechanism(n)
+        mechanism, plan = look.build_mechanism(n), study_as_plan(study)
         return Risk(
-            plan=study_as_plan(study),
+            plan=plan,
             mechanism=mechanism,
             indicator=look.indicator,
             n=n,
@@ -298,8 +298,8 @@ class Dataset:
             contributions=recompute_study(study, self.engine, self.slots, mechanism.norm, progress=progress),
             candidates=parse_candidates(look.candidates),
             notes=(*self._notes(), *study.notes),
-            engine=self.engine,
             profile=None,
+            data=DataReader(plan, self.engine, n, mechanism.norm),
         )
 
     # ------------------------------------------------------------ releasing

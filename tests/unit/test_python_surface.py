@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,26 @@ def test_a_closed_dataset_says_so_everywhere(tmp_path: Path) -> None:
         ):
             with pytest.raises(DatasetClosed, match="closed"):
                 act()
+
+
+def test_a_closed_dataset_leaves_the_numbers_of_a_risk() -> None:
+    """What is arithmetic answers as before; what reads the data again says that they are closed."""
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
+        risk = clinic.risk(SMOKERS)
+        before = risk.find("ratio:0.9")
+    assert risk.find("ratio:0.9") == before
+    assert risk.absolute(1.0).own_epsilon == 1.0
+    assert risk.distribution([1.0])["people"].to_pylist() == risk.sensitivities.counts.tolist()
+    read: tuple[Callable[[], object], ...] = (
+        risk.people,
+        lambda: risk.by("sex"),
+        lambda: risk.find("MEDIAN(rdr) FILTER (WHERE smoker) >= 0"),
+    )
+    for act in read:
+        with pytest.raises(DatasetClosed, match="closed"):
+            act()
+    with pytest.raises(FrozenInstanceError):
+        risk.n = 1  # type: ignore[misc]
 
 
 def test_values_show_themselves_in_a_notebook_offline(tmp_path: Path) -> None:

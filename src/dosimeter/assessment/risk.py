@@ -1,7 +1,7 @@
 """A Risk: everybody's exposure to one query, and all that is derived from it. Private to the controller.
 
 Calls the packages in order: profile → contributions → sensitivities → RDRs at each ε → the chosen ε. The profile is
-measured once; everything after it is arithmetic on distinct contributions.
+measured once; everything after it is arithmetic on distinct contributions. What needs the data again asks a DataReader.
 """
 
 from __future__ import annotations
@@ -12,18 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dosimeter.engines import Engine
+from dosimeter.assessment.reading import DataReader
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.influence import (
     AnyProfile,
     Contributions,
     Measured,
     Profile,
-    UnitProfile,
-    find_people,
-    find_units,
-    measure_exactly,
-    measure_influence,
     show_cell,
     take_row,
 )
@@ -114,9 +109,13 @@ def _refuse_names(column: str) -> OptionError:
     )
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Risk:
-    """Everybody's per-instance sensitivity and RDR for one query under one mechanism."""
+    """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
+
+    Holds numbers. ``people``, ``by`` and a preference with FILTER go back to the data through ``data``, and so does an
+    exact answer that the profile does not hold: these need the dataset open and unchanged.
+    """
 
     plan: QueryPlan
     mechanism: Mechanism
@@ -126,11 +125,10 @@ class Risk:
     contributions: Contributions
     candidates: tuple[float, ...]
     notes: tuple[str, ...]
-    engine: Engine
     profile: AnyProfile | None
+    data: DataReader
     odd_cells: Mapping[str, int] | None = None
-    _sensitivities: Sensitivities | None = field(default=None)
-    _measured: Measured | None = field(default=None)
+    _sensitivities: Sensitivities | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         return f"Risk(n={self.n}, redacted)"
@@ -140,9 +138,11 @@ class Risk:
     @property
     def sensitivities(self) -> Sensitivities:
         """Return the distinct per-instance sensitivities, ascending, and how many individuals have each."""
-        if self._sensitivities is None:
-            self._sensitivities = self._summarise(self.contributions)
-        return self._sensitivities
+        found = self._sensitivities
+        if found is None:  # computed when they are first asked for
+            found = self._summarise(self.contributions)
+            object.__setattr__(self, "_sensitivities", found)
+        return found
 
     @property
     def k(self) -> int:
@@ -183,7 +183,7 @@ class Risk:
             grids=self.plan.grids(self.mechanism.norm),
         )
 
-    def _candidate(self, rdrs: RDRs, verdict: Any = None) -> Candidate:
+    def _candidate(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
         scale = self.noise_scale(rdrs.epsilon)
         values = self.measured().values if needs_values(self.plan) else None
         errors = error_95(self.plan, self.mechanism, scale, values)
@@ -191,9 +191,7 @@ class Risk:
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""
-        if self._measured is None:
-            self._measured = measure_exactly(self.plan, self.engine, self.profile)
-        return self._measured
+        return self.data.answer(self.profile)
 
     # ------------------------------------------------------------ choosing
 
@@ -223,7 +221,9 @@ class Risk:
         preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
         epsilons = parse_candidates(candidates) if candidates is not None else self.candidates
         filters = self._check_filters(preference)
-        sensitivities = self._summarise(self._contributions_by(filters)) if filters else self.sensitivities
+        sensitivities = self.sensitivities
+        if filters:
+            sensitivities = self._summarise(self.data.contributions_by(filters)[1])
         tested: list[tuple[float, Verdict]] = []
         lines: list[Candidate] = []
         for epsilon in epsilons:
@@ -283,12 +283,10 @@ class Risk:
         """Return notes on values in the query or a FILTER that the schema does not list."""
         return note_unlisted((*list_conditions(self.plan), *filters), self.plan.schema)
 
-    def _contributions_by(self, attributes: Mapping[str, exp.Expression]) -> Contributions:
-        return measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attributes)[1]
-
-    def _require_profile(self, what: str) -> None:
+    def _require_profile(self, what: str) -> AnyProfile:
         if self.profile is None:
             raise OptionError(f"{what} needs the closed form. Leave --method recompute out.")
+        return self.profile
 
     def _write_notes(
         self,
@@ -355,21 +353,11 @@ class Risk:
         """Return the most exposed, as values; ``people`` gives the same as a table."""
         if count < 1:
             raise OptionError("--top must be at least 1.")
-        self._require_profile("Showing the most exposed")
-        assert self.profile is not None
+        profile = self._require_profile("Showing the most exposed")
         at = epsilon if epsilon is not None else self.candidates[0]
-        norm = self.mechanism.norm
-        if isinstance(self.profile, UnitProfile):
-            if columns:
-                raise OptionError("--columns is for one row per individual: of several rows none speaks for them.")
-            rows = find_units(
-                self.profile, self.contributions, self.measured(), self.engine, norm=norm, count=count, reveal=reveal
-            )
-        else:
-            rows = find_people(
-                self.profile, self.contributions, self.measured(), self.engine,
-                norm=norm, count=count, columns=columns, reveal=reveal,
-            )  # fmt: skip
+        rows = self.data.most_exposed(
+            profile, self.contributions, self.measured(), count=count, columns=columns, reveal=reveal
+        )
         mean = summarise_rdr(self.rdr(at)).mean or 1.0
         own = own_epsilon(
             np.array([row.sensitivity for row in rows]),
@@ -401,8 +389,7 @@ class Risk:
         if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):
             raise _refuse_names(facts.name)
         at = epsilon if epsilon is not None else self.candidates[0]
-        attribute = {"by": column_tree(facts.name)}
-        profile, contributions = measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attribute)
+        profile, contributions = self.data.contributions_by({"by": column_tree(facts.name)})
         if len(contributions.people) > len(profile.people):  # empty slots are in no group
             contributions = replace(contributions, people=np.append(profile.people, 0))
         rdrs = self._rdr(self._summarise(contributions), at)
