@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """An addition to the account before it is charged: it is opened, or continued, or its data are identified."""
+    """The account's terms, and an addition before it is charged: it is opened, or continued, or its data identified."""
 
+    terms: Account | AccountOpening
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
     identification: Identification | None = None
@@ -100,35 +101,32 @@ def agree_on_terms(
             source_digest=source,
             identities=identities,
         )
-        return Agreement(opening=opening)
+        return Agreement(opening, opening=opening)
     account.check_terms(algorithm=order.way.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
     if account.is_of(schema, source):
         if identities is None or (schema, source) in account.identified:
-            return Agreement()
+            return Agreement(account)
         found = Identification(schema_digest=schema, source_digest=source, identities=identities)
-        return Agreement(identification=found)
+        return Agreement(account, identification=found)
     if not order.continued:
         raise LedgerError(
             f"{account.tell_change(schema, source)} If the people are the same, give --continue: the account and its "
             "reading go on."
         )
     by = order.approved_by or order.analyst
-    return Agreement(
-        continuation=Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
-    )
+    continuation = Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
+    return Agreement(account, continuation=continuation)
 
 
-def open_books(account: Account | None, opening: AccountOpening | None, prepared: Prepared) -> Books:
+def open_books(terms: Account | AccountOpening, prepared: Prepared) -> Books:
     """Return how the account may be spent and what it has spent so far.
 
     For an account that is about to be opened: the terms it will have, and nothing spent.
     """
-    terms = opening if account is None else account
-    assert terms is not None
     return Books(
         policy=terms.policy,
         max_epsilon=terms.max_epsilon,
-        reading=Reading(delta_total=terms.delta_total) if account is None else account.reading,
+        reading=terms.reading if isinstance(terms, Account) else Reading(delta_total=terms.delta_total),
         epsilon_svt=prepared.epsilon_svt,
         delta=prepared.delta,
     )

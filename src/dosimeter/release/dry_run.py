@@ -84,7 +84,7 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     earlier = None
     if account is not None and not order.again:
         earlier = account.find_answer(digest_request(prepared, source))
-    books = open_books(account, agreement.opening, prepared)
+    books = open_books(agreement.terms, prepared)
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:

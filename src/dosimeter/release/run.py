@@ -75,7 +75,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
         opening = agreement.opening
         if opening is not None and entered.opening is not None:
             opening = replace(opening, apart=entered.opening.apart)
-        granted = grant(open_books(account, opening, prepared))
+        granted = grant(open_books(agreement.terms, prepared))
         return Reservation(
             request=request,
             charge=granted.charge,

@@ -190,7 +190,7 @@ class ServerState:
         """Return the account with what is left of it; if there is none yet, as it would be opened."""
         account = self.account(served.name, fresh=fresh)
         if account is not None:
-            return open_books(account, None, prepared)
+            return open_books(account, prepared)
         total, cap = served.settings.delta_total, served.settings.max_epsilon
         return Books(
             policy=Policy.parse(served.settings.policy),
