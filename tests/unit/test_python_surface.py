@@ -102,6 +102,7 @@ def test_a_dry_run_charges_nothing_and_says_what_the_command_says(
         assert not too_much.granted
         assert "2.5" in str(too_much.reason)
         assert repr(found) == "DryRun(redacted)"
+        assert repr(found.found) == "FixedPreview(redacted)"
 
 
 @pytest.mark.parametrize("method", ["release", "dry_run"])

@@ -39,9 +39,9 @@ class Cost:
         return {"charge": self.charge, "reading": self.reading, "reading_after": self.reading_after}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Preview:
-    """What a way to an ε shows before a release; a way that shows more than the ε has a class of its own.
+    """What a way to an ε shows before a release; a way that shows more than the ε has a class of its own. Private.
 
     ``reason``: why it would be denied for certain, or what would stop the dataset; None where neither. ``sees``: the
     shape of what the analyst would get. ``epsilon``: the ε, as far as it is known beforehand.
@@ -53,7 +53,12 @@ class Preview:
     sees: JsonObject
 
     def describe(self) -> JsonObject:
-        return {"reason": self.reason, **self.describe_way(), "cost": self.describe_cost(), "analyst_sees": self.sees}
+        return {
+            "reason": self.reason,
+            **self.describe_way(),
+            "cost": self.describe_cost(),
+            "analyst_sees": dict(self.sees),
+        }
 
     def describe_way(self) -> JsonObject:
         """Return what this way alone shows."""
@@ -61,6 +66,9 @@ class Preview:
 
     def describe_cost(self) -> JsonObject | None:
         return None if self.cost is None else self.cost.describe()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(redacted)"
 
 
 def explain_denial(books: Books, candidates: Sequence[float]) -> str:

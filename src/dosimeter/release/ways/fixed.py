@@ -82,7 +82,7 @@ class Fixed(Way):
         return FixedPreview(epsilon=self.epsilon, rdr=line.rdr, cost=Cost.of(books, self.epsilon), sees=seen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FixedPreview(Preview):
     """Beside the ε, how exposed everybody would be at it."""
 

@@ -100,7 +100,7 @@ class Found(Way):
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FoundPreview(Preview):
     """What the preference finds, and what the controller should know about it."""
 
@@ -109,7 +109,7 @@ class FoundPreview(Preview):
     def describe(self) -> JsonObject:
         reason: JsonObject = {"reason": self.reason}
         head = self.describe_way() | reason if self.choice.epsilon is not None else reason | self.describe_way()
-        return head | {"cost": self.describe_cost(), "analyst_sees": self.sees}
+        return head | {"cost": self.describe_cost(), "analyst_sees": dict(self.sees)}
 
     def describe_way(self) -> JsonObject:
         choice = self.choice

@@ -164,7 +164,7 @@ class Selected(Way):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PossibleEpsilon:
     """An ε that the noisy test may find: how likely, what it would mean for the preference, and what it would cost."""
 
@@ -183,8 +183,11 @@ class PossibleEpsilon:
             "cost": self.cost.describe(),
         }
 
+    def __repr__(self) -> str:
+        return "PossibleEpsilon(redacted)"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NoOutcome(Preview):
     """The account admits no candidate: the test would not run, and the denial is certain."""
 
@@ -192,7 +195,7 @@ class NoOutcome(Preview):
         return {"candidates": [], "denial": 1.0, "violation": 0.0}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcomes(Preview):
     """Everything the noisy test may do, with exact probabilities (V3). ``cost`` is that of a denial."""
 
