@@ -20,6 +20,8 @@ from sqlglot import exp
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.files import find_kind, list_files
 from dosimeter.errors import DataError, OptionError
+from dosimeter.options import check_option
+from dosimeter.problems import CHECK_SCHEMA, Option
 
 _LONGEST_HEADER = 1_000_000  # bytes
 # The encodings that DuckDB reads without an extension, by Python's name, which all aliases lead to.
@@ -143,8 +145,9 @@ def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
     if options.delimiter not in (None, delimiter) and len(names) > 1:
         shown = "tabs" if delimiter == "\t" else repr(delimiter)
         raise OptionError(
-            f"{path}, line 1: the columns are separated by {shown}, not by the --delimiter {options.delimiter!r} that "
-            "was given. Change it, or leave it out."
+            f"{path}, line 1: the columns are separated by {shown}, not by the ",
+            Option("delimiter"),
+            f" {options.delimiter!r} that was given. Change it, or leave it out.",
         )
     return CsvForm(delimiter, dict.fromkeys(names, "VARCHAR")) if len(names) > 1 else form
 
@@ -152,8 +155,7 @@ def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
 def _csv_settings(options: ReadOptions) -> dict[str, str]:
     settings = {"header": "true", "nullstr": quote_text(options.null or ""), "strict_mode": "true"}
     settings |= {"quote": quote_text('"'), "escape": quote_text('"'), "dateformat": quote_text("%Y-%m-%d")}
-    if options.delimiter is not None and len(options.delimiter) != 1:
-        raise OptionError("--delimiter must be one character.")
+    check_option("delimiter", options.delimiter)
     if options.encoding is not None:
         settings["encoding"] = quote_text(_read_encoding(options.encoding))
     return settings
@@ -167,8 +169,8 @@ def _read_encoding(name: str) -> str:
         known = ""
     if known not in _ENCODINGS:
         raise OptionError(
-            f"--encoding {name} is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for "
-            "example with iconv."
+            Option("encoding", name),
+            " is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for example with iconv.",
         )
     return _ENCODINGS[known]
 
@@ -181,6 +183,11 @@ def write_csv_reader(files: Files, options: ReadOptions, form: CsvForm, kinds: M
     }
     listed = ", ".join(quote_path(path) for path in files.paths)
     return f"read_csv([{listed}], {', '.join(f'{name} = {value}' for name, value in settings.items())})"
+
+
+_SAY_HOW = (
+    "say how it is written with ", Option("delimiter"), ", ", Option("encoding"), " and ", Option("null"), "."
+)  # fmt: skip
 
 
 def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
@@ -201,13 +208,12 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
         elif "unterminated quote" in text:
             what = "a quote is not closed"
         return DataError(
-            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema, or say how it is "
-            "written with --delimiter, --encoding and --null."
+            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema, or ", *_SAY_HOW
         )
     match error:
         case duckdb.ConversionException() | duckdb.OutOfRangeException():
             return DataError(
-                f"{path}: a value does not have its declared type or range. Check with: dosimeter schema --check."
+                f"{path}: a value does not have its declared type or range. Check with: ", CHECK_SCHEMA, "."
             )
         case duckdb.OutOfMemoryException():
             return DataError(
@@ -217,5 +223,5 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
             return DataError(f"{path} cannot be read. Does it exist, and may this user read it?")
         case _:
             named = {"csv": "CSV", "parquet": "Parquet"}.get(kind, "data")
-            options = " If so, say how it is written with --delimiter, --encoding and --null." if kind == "csv" else ""
-            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?{options}")
+            options = (" If so, ", *_SAY_HOW) if kind == "csv" else ()
+            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?", *options)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.ledger import Algorithm, Books, Entry, Incident, Ledger
 from dosimeter.planning import digest_measured
+from dosimeter.problems import Command, Problem, Surface
 from dosimeter.release.account_terms import digest_request, enter_books, open_books
 from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
@@ -42,13 +43,12 @@ class DryRun:
     @property
     def reason(self) -> str | None:
         """Return why it would be denied for certain, or what would stop the dataset; None where neither."""
-        reason: str | None = self.found["reason"]
-        return reason
+        return self._word_reason(Surface.PYTHON)
 
     @property
     def granted(self) -> bool:
         """Return whether an answer would follow, or could."""
-        return self.reason is None
+        return self.found["reason"] is None
 
     @property
     def analyst_sees(self) -> Mapping[str, Any]:
@@ -56,8 +56,16 @@ class DryRun:
         seen: Mapping[str, Any] = self.found["analyst_sees"]
         return seen
 
-    def describe(self) -> dict[str, Any]:
-        """Return the dry run as ``dosimeter release --dry-run --json`` prints it."""
+    def _word_reason(self, surface: Surface) -> str | None:
+        reason: Problem | None = self.found["reason"]
+        return None if reason is None else reason.word(surface)
+
+    def describe(self, surface: Surface = Surface.PYTHON) -> dict[str, Any]:
+        """Return the dry run as ``dosimeter release --dry-run --json`` prints it.
+
+        Args:
+            surface: for which surface the reason is worded.
+        """
         return {
             "dry_run": True,
             "query": self.query,
@@ -66,6 +74,7 @@ class DryRun:
             "granted": self.granted,
             "stopped": None if self.stopped is None else self.stopped.describe(),
             **self.found,
+            "reason": self._word_reason(surface),
         }
 
     def __repr__(self) -> str:
@@ -96,10 +105,11 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
 _STOPPED = {"status": "stopped"}
 
 
-def _explain_stop(incident: Incident) -> str:
-    return (
-        f"The dataset is stopped since {incident.at}: {incident.words}. Nothing fails now. When it may go on: "
-        "dosimeter ledger LEDGER clear."
+def _explain_stop(incident: Incident) -> Problem:
+    return Problem(
+        f"The dataset is stopped since {incident.at}: {incident.words}. Nothing fails now. When it may go on: ",
+        Command("ledger LEDGER clear", call="Ledger.clear"),
+        ".",
     )
 
 
@@ -118,5 +128,5 @@ def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> dict[
     except SourceUnreachable:
         raise
     except DataError as error:  # the release would stop the dataset without saying why
-        return deny_for(str(error), **prepared.order.way.name_epsilon()) | {"analyst_sees": _STOPPED}
+        return deny_for(*error.problem.pieces, **prepared.order.way.name_epsilon()) | {"analyst_sees": _STOPPED}
     return prepared.order.way.preview(prepared, risk, books)

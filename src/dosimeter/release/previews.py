@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.ledger import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
+from dosimeter.ledger import ZERO, Books, Reading, Refusal, write_decimal
+from dosimeter.problems import Piece, Problem
 
 if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
@@ -26,47 +25,36 @@ def describe_no_cost(books: Books) -> dict[str, Any]:
     return {"charge": 0.0, "reading": reading, "reading_after": reading}
 
 
-def explain_denial(books: Books, candidates: Sequence[float]) -> str:
-    """Say why the account admits none of these candidates: the rule that the closest one breaks (O1, O2)."""
-    reading, cap = books.reading, books.max_epsilon
-    fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
-    match books.find_obstacle(candidates):
+def word_refusal(refusal: Refusal) -> str:
+    """Say why the account admits none of the ε's that could be granted (O1, O2)."""
+    reading, epsilon = refusal.reading, write_decimal(refusal.charge.epsilon)
+    match refusal.rule:
         case "delta":
             return (
                 f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
-                f"{books.delta:g} more (--delta-total)."
+                f"{refusal.charge.delta:g} more."
             )
         case "cap":
-            least = write_decimal(exact_decimal(min(candidates)))
-            return (
-                f"ε = {least} is above the account's cap of {write_decimal(cap or ZERO)} for one query (--max-epsilon)."
-            )
+            return f"ε = {epsilon} is above the account's cap of {write_decimal(refusal.cap or ZERO)} for one query."
         case "reading":
-            spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
-            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
+            spent = write_decimal(reading.epsilon)
+            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {epsilon} is not."
         case "budget":
-            return _explain_budget(books, min(fitting))
-
-
-def _explain_budget(books: Books, epsilon: Decimal) -> str:
-    """Return what is spent of the budget, and what an answer at this ε would need."""
-    charge, reading = Charge(epsilon, books.epsilon_svt), books.reading
-    left = max((books.policy.budget or ZERO) - reading.epsilon, ZERO)
-    parts = ""
-    if books.epsilon_svt:
-        parts = f" (ε = {write_decimal(charge.epsilon)} and {write_decimal(books.epsilon_svt)} for finding it)"
-    return (
-        f"{write_decimal(reading.epsilon)} of {books.policy} is spent; this needs {write_decimal(charge.total)}"
-        f"{parts}, {write_decimal(left)} is left."
-    )
+            svt = refusal.charge.epsilon_svt
+            parts = f" (ε = {epsilon} and {write_decimal(svt)} for finding it)" if svt else ""
+            return (
+                f"{write_decimal(reading.epsilon)} of {refusal.policy} is spent; this needs "
+                f"{write_decimal(refusal.charge.total)}{parts}, {write_decimal(refusal.left)} is left."
+            )
 
 
 def _number(reading: Reading) -> float | None:
     return None if reading.infinite else float(reading.epsilon)
 
 
-def deny_for(reason: str, **found: Any) -> dict[str, Any]:
-    return {"reason": reason, **found, "cost": None, "analyst_sees": {"status": "denied"}}
+def deny_for(*reason: Piece, **found: Any) -> dict[str, Any]:
+    """Return what a dry run shows of a denial, for this reason."""
+    return {"reason": Problem(*reason), **found, "cost": None, "analyst_sees": {"status": "denied"}}
 
 
 def describe_released(plan: QueryPlan, *, epsilon: object, epsilon_svt: object, error_95: object) -> dict[str, Any]:

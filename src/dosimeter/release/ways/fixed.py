@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
+from dosimeter.options import check_option
 from dosimeter.postprocess import cap_errors
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_refusal
 from dosimeter.release.promises import promise_fixed
-from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, require_positive, write_number
+from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -33,7 +34,7 @@ class Fixed(Way):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_positive("--epsilon", self.epsilon)
+        check_option("epsilon", self.epsilon)
 
     def check(self, subject: Subject) -> None:
         """Refuse nothing more: any ε may be fixed that noise can be calibrated for."""
@@ -60,8 +61,9 @@ class Fixed(Way):
 
     def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
         def grant(books: Books) -> Granted:
-            if not books.remaining((self.epsilon,)):
-                return deny(books.find_obstacle((self.epsilon,)))
+            refusal = books.refuse((self.epsilon,))
+            if refusal is not None:
+                return deny(refusal.rule)
             return Granted(books.charge(self.epsilon))
 
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
@@ -71,8 +73,9 @@ class Fixed(Way):
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
         line = risk.candidate(self.epsilon)
-        if not books.remaining([self.epsilon]):
-            return deny_for(explain_denial(books, [self.epsilon]), epsilon=self.epsilon, rdr=line.rdr.describe())
+        refusal = books.refuse((self.epsilon,))
+        if refusal is not None:
+            return deny_for(word_refusal(refusal), epsilon=self.epsilon, rdr=line.rdr.describe())
         errors = cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95
         seen = describe_released(prepared.plan, epsilon=self.epsilon, epsilon_svt=None, error_95=list(errors))
         return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_refusal
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
 from dosimeter.show import format_number
@@ -73,14 +73,16 @@ class Found(Way):
         def grant(books: Books) -> Granted:
             if not meeting:
                 return deny("preference")
+            refusal = books.refuse(meeting)
+            if refusal is not None:
+                return deny(refusal.rule)
             remaining = books.remaining(meeting)
-            if not remaining:
-                return deny(books.find_obstacle(meeting))
             epsilon = max(remaining) if self.chosen is None else self.chosen
             if epsilon > max(remaining):
                 return deny("chosen")
-            if not books.remaining((epsilon,)):
-                return deny(books.find_obstacle((epsilon,)))
+            refusal = books.refuse((epsilon,))
+            if refusal is not None:
+                return deny(refusal.rule)
             return Granted(books.charge(epsilon))
 
         return risk.measured(), grant
@@ -99,7 +101,8 @@ class Found(Way):
         if choice.epsilon is None:
             every = risk.find(self.preference, candidates=prepared.candidates).candidates
             meeting = [line.epsilon for line in every if line.satisfied]
-            reason = _explain_unmet(choice) if not meeting else f"{_MET} {explain_denial(books, meeting)}"
+            refusal = books.refuse(meeting) if meeting else None
+            reason = _explain_unmet(choice) if refusal is None else f"{_MET} {word_refusal(refusal)}"
             return deny_for(reason, **found)
         seen = describe_released(prepared.plan, epsilon=None, epsilon_svt=None, error_95=None)
         return found | {"reason": None, "cost": describe_cost(books, choice.epsilon), "analyst_sees": seen}

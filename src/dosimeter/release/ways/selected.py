@@ -10,10 +10,11 @@ import numpy as np
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, explain_denial
+from dosimeter.options import Selection, check_option
+from dosimeter.problems import Option, leave_out
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_refusal
 from dosimeter.release.promises import promise_found
 from dosimeter.release.selection import (
-    Method,
     SelectionProblem,
     accuracy,
     normalised_variance,
@@ -30,7 +31,6 @@ from dosimeter.release.ways.base import (
     Subject,
     Way,
     deny,
-    require_positive,
     write_number,
     write_numbers,
 )
@@ -54,24 +54,23 @@ class Selected(Way):
 
     svt: float
     variance: float
-    method: Method = "sharp"
+    method: Selection = "sharp"
 
     def __post_init__(self) -> None:
-        require_positive("--svt", self.svt)
-        require_positive("--variance", self.variance)
-        if self.method not in ("sharp", "paper"):
-            raise OptionError("--selection must be sharp or paper.")
+        check_option("svt", self.svt)
+        check_option("variance", self.variance)
+        check_option("selection", self.method)
 
     @property
     def epsilon_svt(self) -> Decimal:
-        return exact_decimal(self.svt, name="--svt")
+        return exact_decimal(self.svt, name=Option("svt"))
 
     def check(self, subject: Subject) -> None:
         """Refuse measures and indicators that the test is not made for, and what is beyond its own limits."""
         plan, mechanism = subject.plan, subject.mechanism
         require_additive(plan)
         if subject.look.indicator != "bound":
-            raise OptionError("--svt tests the variance of the paper's bound. Leave --indicator out.")
+            raise OptionError(Option("svt"), " tests the variance of the paper's bound.", leave_out("indicator"))
         groups = 1 if plan.group_keys is None else len(plan.group_keys)
         SelectionProblem(  # checks its arguments, on a table whose people move nothing
             n=subject.n,
@@ -107,9 +106,10 @@ class Selected(Way):
         problem = self.state_problem(prepared, risk)
 
         def grant(books: Books) -> Granted:
+            refusal = books.refuse(prepared.candidates)
+            if refusal is not None:
+                return deny(refusal.rule)  # O2: no test, no charge
             remaining = books.remaining(prepared.candidates)
-            if not remaining:
-                return deny(books.find_obstacle(prepared.candidates))  # O2: no test, no charge
             epsilon = select_epsilon(replace(problem, candidates=remaining), method=self.method)
             if epsilon is None:
                 return Granted(books.charge(None), "noisy test")  # O1: the test is charged even for a denial
@@ -140,9 +140,10 @@ class Selected(Way):
         return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed)
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
+        refusal = books.refuse(prepared.candidates)
+        if refusal is not None:
+            return deny_for(word_refusal(refusal), candidates=[], denial=1.0, violation=0.0)
         remaining = books.remaining(prepared.candidates)
-        if not remaining:
-            return deny_for(explain_denial(books, prepared.candidates), candidates=[], denial=1.0, violation=0.0)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         outcome = outcome_distribution(problem, method=self.method)
         alpha = accuracy(problem, method=self.method)
