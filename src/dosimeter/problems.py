@@ -131,16 +131,15 @@ def for_controller(*pieces: Piece) -> Hint:
     return Hint(*pieces, audience=Audience.CONTROLLER)
 
 
-def leave_out(*names: str) -> Hint:
-    """Return the hint to leave options out. Only a controller chooses options."""
-    pieces: list[Piece] = ["Leave "]
-    for name in names:
-        pieces += [*([" and "] if len(pieces) > 1 else []), Option(name)]
-    return for_controller(*pieces, " out.")
+def leave_out(name: str) -> Hint:
+    """Return the hint to leave an option out. Only a controller chooses options."""
+    return for_controller("Leave ", Option(name), " out.")
 
 
 ASKING = (Surface.COMMAND_LINE, Surface.PYTHON)
 """Where somebody looks and releases by options of their own; for pages the settings decide."""
 
-CHECK_SCHEMA = Command("schema DATA", Option("check", text="FILE"), call="Dataset.check_schema()")
-"""Compare the schema with the data."""
+CHECK_SCHEMA = for_controller(
+    "Check with: ", Command("schema DATA", Option("check", text="FILE"), call="Dataset.check_schema()"), "."
+)
+"""The hint to compare the schema with the data."""

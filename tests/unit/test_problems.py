@@ -69,23 +69,17 @@ def find_flags(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("surface", "words"),
+    ("surface", "options", "command"),
     [
-        (
-            COMMAND_LINE,
-            "--min-rows 3 needs --policy paper. Leave --delta-total out. dosimeter schema DATA --check FILE.",
-        ),
-        (PYTHON, 'min_rows=3 needs policy="paper". Leave delta_total= out. Dataset.check_schema().'),
-        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave delta_total out. dosimeter schema DATA --check FILE.'),
-        (WEB, 'min_rows = 3 needs policy = "paper". Leave delta_total out. dosimeter schema DATA --check FILE.'),
+        (COMMAND_LINE, "--min-rows 3 needs --policy paper. Leave --method out.", "dosimeter schema DATA --check FILE"),
+        (PYTHON, 'min_rows=3 needs policy="paper". Leave method= out.', "Dataset.check_schema()"),
+        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
+        (WEB, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
     ],
 )
-def test_one_problem_on_every_surface(surface: Surface, words: str) -> None:
-    problem = Problem(
-        Option("min_rows", 3), " needs ", Option("policy", "paper"), ".", leave_out("delta_total"),
-        Hint(CHECK_SCHEMA, "."),
-    )  # fmt: skip
-    assert problem.word(surface) == words
+def test_one_problem_on_every_surface(surface: Surface, options: str, command: str) -> None:
+    needs = (Option("min_rows", 3), " needs ", Option("policy", "paper"), ".")
+    assert Problem(*needs, leave_out("method"), CHECK_SCHEMA).word(surface) == f"{options} Check with: {command}."
 
 
 def test_every_surface_words_every_kind_of_option() -> None:

@@ -138,9 +138,11 @@ def _note_for_controller(answer: Answer) -> str | None:
 
 
 def _print_dry_run(found: DryRun, *, json: bool) -> None:
+    reason = None if found.problem is None else found.problem.word(Surface.COMMAND_LINE)
+    document = found.describe() | {"reason": reason}
     if json:
-        o.print_json(found.describe(Surface.COMMAND_LINE))
+        o.print_json(document)
         return
     from dosimeter.cli.printing import print_dry_run
 
-    print_dry_run(found.describe(Surface.COMMAND_LINE))
+    print_dry_run(document)

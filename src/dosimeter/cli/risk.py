@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
 from dosimeter.cli.progress import Meter, run_with_progress
 from dosimeter.errors import OptionError
+from dosimeter.options import check_option
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -66,10 +66,9 @@ def risk(
 
     if epsilon and candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
-    if any(not 0.0 < value < math.inf for value in epsilon or ()):
-        raise OptionError("--epsilon must be a positive number.")
-    if top is not None and top < 1:
-        raise OptionError("--top must be at least 1.")
+    for value in epsilon or ():
+        check_option("epsilon", value)
+    check_option("top", top)
     if method == "recompute" and (top is not None or by is not None):
         raise OptionError("--top and --by need the closed form. Leave --method recompute out.")
     looks.check_books(

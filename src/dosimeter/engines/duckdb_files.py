@@ -18,7 +18,7 @@ import duckdb
 from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.files import find_kind, list_files
+from dosimeter.engines.files import find_kind, list_files, say_how
 from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import CHECK_SCHEMA, Option
@@ -185,11 +185,6 @@ def write_csv_reader(files: Files, options: ReadOptions, form: CsvForm, kinds: M
     return f"read_csv([{listed}], {', '.join(f'{name} = {value}' for name, value in settings.items())})"
 
 
-_SAY_HOW = (
-    "say how it is written with ", Option("delimiter"), ", ", Option("encoding"), " and ", Option("null"), "."
-)  # fmt: skip
-
-
 def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
     """Translate an error of DuckDB, by its kind and the line number alone: its text can quote cells."""
     text = str(error)
@@ -208,13 +203,11 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
         elif "unterminated quote" in text:
             what = "a quote is not closed"
         return DataError(
-            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema, or ", *_SAY_HOW
+            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema.", say_how("Or")
         )
     match error:
         case duckdb.ConversionException() | duckdb.OutOfRangeException():
-            return DataError(
-                f"{path}: a value does not have its declared type or range. Check with: ", CHECK_SCHEMA, "."
-            )
+            return DataError(f"{path}: a value does not have its declared type or range.", CHECK_SCHEMA)
         case duckdb.OutOfMemoryException():
             return DataError(
                 f"{path}: not enough memory for this query. Group by fewer values or use a larger machine."
@@ -223,5 +216,5 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
             return DataError(f"{path} cannot be read. Does it exist, and may this user read it?")
         case _:
             named = {"csv": "CSV", "parquet": "Parquet"}.get(kind, "data")
-            options = (" If so, ", *_SAY_HOW) if kind == "csv" else ()
-            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?", *options)
+            hints = [say_how("If so,")] if kind == "csv" else []
+            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?", *hints)

@@ -492,10 +492,8 @@ def _translate(error: Exception, label: str) -> DosimeterError:
             return SourceUnreachable(f"{label} was changed or dropped meanwhile. Open it again.")
         case "22003" | "22P02" | "22008" | "22007" | "22012" | "22023":
             return DataError(
-                f"{label}: a value does not have its declared type, or a number in the query went out of range. "
-                "Check with: ",
+                f"{label}: a value does not have its declared type, or a number in the query went out of range.",
                 CHECK_SCHEMA,
-                ".",
             )
         case "40001" | "40P01":
             return SourceUnreachable(

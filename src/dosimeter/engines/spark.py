@@ -29,6 +29,7 @@ from dosimeter.engines.base import (
     digest_files,
     joined_with_itself,
 )
+from dosimeter.engines.files import say_how
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.spark_files import (
     Files,
@@ -571,19 +572,11 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
     if condition.startswith("PATH_NOT_FOUND"):
         return SourceUnreachable(f"There is no file {label}.")
     if condition.startswith(("MALFORMED", "FAILED_READ_FILE")) or "MALFORMED" in str(error):
-        return DataError(
-            f"{label}: a row is malformed. Correct the file, or say how it is written with ",
-            Option("delimiter"),
-            " and ",
-            Option("encoding"),
-            ".",
-        )
+        return DataError(f"{label}: a row is malformed. Correct the file.", say_how("Or"))
     if condition.startswith(_OUT_OF_RANGE):
         return DataError(
-            f"{label}: a value does not have its declared type, or a number in the query went out of range. "
-            "Check with: ",
+            f"{label}: a value does not have its declared type, or a number in the query went out of range.",
             CHECK_SCHEMA,
-            ".",
         )
     return DataError(f"{label} cannot be read by Spark: {condition or type(error).__name__}.")
 

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.files import find_kind, list_files, name_table
+from dosimeter.engines.files import find_kind, list_files, name_table, say_how
 from dosimeter.engines.identities import identify_files, name_digests
 from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
@@ -154,13 +154,7 @@ def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
             delimiter = options.delimiter or _find_delimiter(first)
             names = next(csv.reader(itertools.chain([first], text), delimiter=delimiter), [])
     except (OSError, EOFError, UnicodeError, csv.Error):
-        raise DataError(
-            f"{path} cannot be read as CSV. Is it what its name says? Say how it is written with ",
-            Option("delimiter"),
-            " and ",
-            Option("encoding"),
-            ".",
-        ) from None
+        raise DataError(f"{path} cannot be read as CSV. Is it what its name says?", say_how("If so,")) from None
     lowered = [name.lower() for name in names]
     if not names or not all(lowered) or len(set(lowered)) != len(lowered):
         raise DataError(f"{path}: the first line must name every column, and no two alike.")

@@ -72,9 +72,8 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
     if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):
         raise DataError(
             "An individual moves the answer by more than the schema allows for. Check max_rows_per_unit, the row_key "
-            "and the keys of joined tables: ",
+            "and the keys of joined tables.",
             CHECK_SCHEMA,
-            ".",
         )
 
 

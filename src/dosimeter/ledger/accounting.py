@@ -148,11 +148,11 @@ class Reading:
         return Reading(epsilon, delta, delta_total=self.delta_total)
 
 
-Obstacle = Literal["delta", "cap", "reading", "budget"]
-"""What is in the way of a charge: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
+Rule = Literal["delta", "cap", "reading", "budget"]
+"""What a charge can break: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
 
 
-def find_obstacle(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> Obstacle | None:
+def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> Rule | None:
     """Return the rule that keeps this charge from being added to this reading; None where it may be added (O1, O2).
 
     ``max_epsilon`` caps the ε of one answer, without its ε_svt.
@@ -169,7 +169,7 @@ def find_obstacle(policy: Policy, reading: Reading, charge: Charge, *, max_epsil
 
 def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
     """Return whether this charge may be added to this reading (O2)."""
-    return find_obstacle(policy, reading, charge, max_epsilon=max_epsilon) is None
+    return find_broken_rule(policy, reading, charge, max_epsilon=max_epsilon) is None
 
 
 def remaining_candidates(
@@ -198,13 +198,13 @@ def remaining_candidates(
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why an account admits none of some ε's: the rule that the closest of them breaks, and its numbers (O1, O2).
+class Obstacle:
+    """What is in the way of some ε's: the rule that the closest of them breaks, and its numbers (O1, O2).
 
     ``charge``: what an answer at that ε costs. ``cap``: the largest ε of one answer, None without a cap.
     """
 
-    rule: Obstacle
+    rule: Rule
     charge: Charge
     reading: Reading
     policy: Policy
@@ -242,18 +242,18 @@ class Books:
     def after(self, epsilon: float | None) -> Reading:
         return self.reading.after(self.charge(epsilon))
 
-    def refuse(self, candidates: Sequence[float]) -> Refusal | None:
+    def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
         """Return why none of these candidates is admitted; None where one is.
 
         The closest is the largest under the paper's rule and the smallest in a budget, of those that the cap allows.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
-        refused = [
-            Refusal(rule, charge, self.reading, self.policy, self.max_epsilon)
+        found = [
+            Obstacle(rule, charge, self.reading, self.policy, self.max_epsilon)
             for charge in charges
-            if (rule := find_obstacle(self.policy, self.reading, charge, max_epsilon=self.max_epsilon)) is not None
+            if (rule := find_broken_rule(self.policy, self.reading, charge, max_epsilon=self.max_epsilon)) is not None
         ]
-        if len(refused) < len(charges):
+        if len(found) < len(charges):
             return None
-        below_cap = [refusal for refusal in refused if refusal.rule != "cap"]
-        return below_cap[-1] if below_cap and self.policy.budget is None else (below_cap or refused)[0]
+        below_cap = [obstacle for obstacle in found if obstacle.rule != "cap"]
+        return below_cap[-1] if below_cap and self.policy.budget is None else (below_cap or found)[0]

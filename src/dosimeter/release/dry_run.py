@@ -43,12 +43,18 @@ class DryRun:
     @property
     def reason(self) -> str | None:
         """Return why it would be denied for certain, or what would stop the dataset; None where neither."""
-        return self._word_reason(Surface.PYTHON)
+        return None if self.problem is None else self.problem.word(Surface.PYTHON)
+
+    @property
+    def problem(self) -> Problem | None:
+        """Return the reason for a surface to word."""
+        problem: Problem | None = self.found["reason"]
+        return problem
 
     @property
     def granted(self) -> bool:
         """Return whether an answer would follow, or could."""
-        return self.found["reason"] is None
+        return self.problem is None
 
     @property
     def analyst_sees(self) -> Mapping[str, Any]:
@@ -56,16 +62,8 @@ class DryRun:
         seen: Mapping[str, Any] = self.found["analyst_sees"]
         return seen
 
-    def _word_reason(self, surface: Surface) -> str | None:
-        reason: Problem | None = self.found["reason"]
-        return None if reason is None else reason.word(surface)
-
-    def describe(self, surface: Surface = Surface.PYTHON) -> dict[str, Any]:
-        """Return the dry run as ``dosimeter release --dry-run --json`` prints it.
-
-        Args:
-            surface: for which surface the reason is worded.
-        """
+    def describe(self) -> dict[str, Any]:
+        """Return the dry run as ``dosimeter release --dry-run --json`` prints it."""
         return {
             "dry_run": True,
             "query": self.query,
@@ -74,7 +72,7 @@ class DryRun:
             "granted": self.granted,
             "stopped": None if self.stopped is None else self.stopped.describe(),
             **self.found,
-            "reason": self._word_reason(surface),
+            "reason": self.reason,
         }
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.ledger import ZERO, Books, Reading, Refusal, write_decimal
+from dosimeter.ledger import ZERO, Books, Obstacle, Reading, write_decimal
 from dosimeter.problems import Piece, Problem
 
 if TYPE_CHECKING:
@@ -25,26 +25,26 @@ def describe_no_cost(books: Books) -> dict[str, Any]:
     return {"charge": 0.0, "reading": reading, "reading_after": reading}
 
 
-def word_refusal(refusal: Refusal) -> str:
+def word_obstacle(obstacle: Obstacle) -> str:
     """Say why the account admits none of the ε's that could be granted (O1, O2)."""
-    reading, epsilon = refusal.reading, write_decimal(refusal.charge.epsilon)
-    match refusal.rule:
+    reading, epsilon = obstacle.reading, write_decimal(obstacle.charge.epsilon)
+    match obstacle.rule:
         case "delta":
             return (
                 f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
-                f"{refusal.charge.delta:g} more."
+                f"{obstacle.charge.delta:g} more."
             )
         case "cap":
-            return f"ε = {epsilon} is above the account's cap of {write_decimal(refusal.cap or ZERO)} for one query."
+            return f"ε = {epsilon} is above the account's cap of {write_decimal(obstacle.cap or ZERO)} for one query."
         case "reading":
             spent = write_decimal(reading.epsilon)
             return f"Under the policy paper ε must be larger than the reading, which is {spent}; {epsilon} is not."
         case "budget":
-            svt = refusal.charge.epsilon_svt
+            svt = obstacle.charge.epsilon_svt
             parts = f" (ε = {epsilon} and {write_decimal(svt)} for finding it)" if svt else ""
             return (
-                f"{write_decimal(reading.epsilon)} of {refusal.policy} is spent; this needs "
-                f"{write_decimal(refusal.charge.total)}{parts}, {write_decimal(refusal.left)} is left."
+                f"{write_decimal(reading.epsilon)} of {obstacle.policy} is spent; this needs "
+                f"{write_decimal(obstacle.charge.total)}{parts}, {write_decimal(obstacle.left)} is left."
             )
 
 

@@ -9,7 +9,7 @@ from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
 from dosimeter.options import check_option
 from dosimeter.postprocess import cap_errors
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_refusal
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_obstacle
 from dosimeter.release.promises import promise_fixed
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number
 
@@ -61,9 +61,9 @@ class Fixed(Way):
 
     def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
         def grant(books: Books) -> Granted:
-            refusal = books.refuse((self.epsilon,))
-            if refusal is not None:
-                return deny(refusal.rule)
+            obstacle = books.find_obstacle((self.epsilon,))
+            if obstacle is not None:
+                return deny(obstacle.rule)
             return Granted(books.charge(self.epsilon))
 
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
@@ -73,9 +73,9 @@ class Fixed(Way):
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
         line = risk.candidate(self.epsilon)
-        refusal = books.refuse((self.epsilon,))
-        if refusal is not None:
-            return deny_for(word_refusal(refusal), epsilon=self.epsilon, rdr=line.rdr.describe())
+        obstacle = books.find_obstacle((self.epsilon,))
+        if obstacle is not None:
+            return deny_for(word_obstacle(obstacle), epsilon=self.epsilon, rdr=line.rdr.describe())
         errors = cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95
         seen = describe_released(prepared.plan, epsilon=self.epsilon, epsilon_svt=None, error_95=list(errors))
         return {

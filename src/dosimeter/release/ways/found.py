@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_refusal
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_obstacle
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
 from dosimeter.show import format_number
@@ -73,16 +73,16 @@ class Found(Way):
         def grant(books: Books) -> Granted:
             if not meeting:
                 return deny("preference")
-            refusal = books.refuse(meeting)
-            if refusal is not None:
-                return deny(refusal.rule)
+            obstacle = books.find_obstacle(meeting)
+            if obstacle is not None:
+                return deny(obstacle.rule)
             remaining = books.remaining(meeting)
             epsilon = max(remaining) if self.chosen is None else self.chosen
             if epsilon > max(remaining):
                 return deny("chosen")
-            refusal = books.refuse((epsilon,))
-            if refusal is not None:
-                return deny(refusal.rule)
+            obstacle = books.find_obstacle((epsilon,))
+            if obstacle is not None:
+                return deny(obstacle.rule)
             return Granted(books.charge(epsilon))
 
         return risk.measured(), grant
@@ -101,8 +101,8 @@ class Found(Way):
         if choice.epsilon is None:
             every = risk.find(self.preference, candidates=prepared.candidates).candidates
             meeting = [line.epsilon for line in every if line.satisfied]
-            refusal = books.refuse(meeting) if meeting else None
-            reason = _explain_unmet(choice) if refusal is None else f"{_MET} {word_refusal(refusal)}"
+            obstacle = books.find_obstacle(meeting) if meeting else None
+            reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
             return deny_for(reason, **found)
         seen = describe_released(prepared.plan, epsilon=None, epsilon_svt=None, error_95=None)
         return found | {"reason": None, "cost": describe_cost(books, choice.epsilon), "analyst_sees": seen}

@@ -12,7 +12,7 @@ from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
 from dosimeter.problems import Option, leave_out
-from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_refusal
+from dosimeter.release.previews import deny_for, describe_cost, describe_released, word_obstacle
 from dosimeter.release.promises import promise_found
 from dosimeter.release.selection import (
     SelectionProblem,
@@ -106,9 +106,9 @@ class Selected(Way):
         problem = self.state_problem(prepared, risk)
 
         def grant(books: Books) -> Granted:
-            refusal = books.refuse(prepared.candidates)
-            if refusal is not None:
-                return deny(refusal.rule)  # O2: no test, no charge
+            obstacle = books.find_obstacle(prepared.candidates)
+            if obstacle is not None:
+                return deny(obstacle.rule)  # O2: no test, no charge
             remaining = books.remaining(prepared.candidates)
             epsilon = select_epsilon(replace(problem, candidates=remaining), method=self.method)
             if epsilon is None:
@@ -140,9 +140,9 @@ class Selected(Way):
         return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed)
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> dict[str, Any]:
-        refusal = books.refuse(prepared.candidates)
-        if refusal is not None:
-            return deny_for(word_refusal(refusal), candidates=[], denial=1.0, violation=0.0)
+        obstacle = books.find_obstacle(prepared.candidates)
+        if obstacle is not None:
+            return deny_for(word_obstacle(obstacle), candidates=[], denial=1.0, violation=0.0)
         remaining = books.remaining(prepared.candidates)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         outcome = outcome_distribution(problem, method=self.method)

@@ -64,23 +64,23 @@ def find_worst(served: ServedDataset, books: Books) -> float:
 
 def explain_refusal(books: Books, epsilon: float) -> str:
     """Return why the account does not grant this ε, in words; empty where it does."""
-    refusal = books.refuse((epsilon,))
-    if refusal is None:
+    obstacle = books.find_obstacle((epsilon,))
+    if obstacle is None:
         return ""
-    reading = write_reading(refusal.reading.epsilon)
-    match refusal.rule:
+    reading = write_reading(obstacle.reading.epsilon)
+    match obstacle.rule:
         case "delta":
-            return f"the account's δ, {show_small(float(refusal.reading.delta_total))}, would be overspent"
+            return f"the account's δ, {show_small(float(obstacle.reading.delta_total))}, would be overspent"
         case "cap":
-            return f"the account caps one answer at ε = {format_epsilon(float(refusal.cap or 0))}"
+            return f"the account caps one answer at ε = {format_epsilon(float(obstacle.cap or 0))}"
         case "reading":
             return f"the reading is {reading}, and by the paper's rule only a larger ε may follow"
         case "budget":
-            svt, budget = float(refusal.charge.epsilon_svt), float(refusal.policy.budget or 0)
+            svt, budget = float(obstacle.charge.epsilon_svt), float(obstacle.policy.budget or 0)
             test = f", with {format_epsilon(svt)} for the test," if svt else ""
             return (
                 f"it{test} does not fit the budget of {format_epsilon(budget)}: the reading is {reading}, and "
-                f"{write_reading(refusal.left)} is left"
+                f"{write_reading(obstacle.left)} is left"
             )
 
 
