@@ -35,77 +35,75 @@ _WHOLE = Range("must be at least 1", lambda value: value >= 1)
 _CHARACTER = Range("must be one character", lambda value: len(value) == 1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """One option: its help in pieces, the kind of its values, and which of these it takes."""
+    """One option: its help, the kind of its values, and which of these it takes.
 
-    __slots__ = ("_help", "choices", "kind", "metavar", "range")
+    ``pieces``: the help, which each surface words. ``metavar``: what stands for a value in the help.
+    """
 
-    def __init__(
-        self,
-        *pieces: Piece,
-        metavar: str | None = None,
-        kind: type = str,
-        one_of: Any = None,
-        within: Range | None = None,
-    ) -> None:
-        self._help = Problem(*pieces)
-        self.metavar = metavar
-        self.kind = kind
-        self.choices: tuple[str, ...] = get_args(one_of)
-        self.range = within
+    pieces: tuple[Piece, ...]
+    metavar: str | None = None
+    kind: type = str
+    choices: tuple[str, ...] = ()
+    range: Range | None = None
 
     @property
     def help(self) -> str:
         """Return what the command line's help says of it."""
-        return self._help.word(Surface.COMMAND_LINE)
+        return Problem(*self.pieces).word(Surface.COMMAND_LINE)
+
+
+def _declare(*pieces: Piece, **facts: Any) -> Declared:
+    return Declared(pieces=pieces, **facts)
 
 
 OPTIONS: Mapping[str, Declared] = {
     # How the data are read.
-    "table": Declared("The table in a database, or what to call a file's table."),
-    "engine": Declared("The engine that reads DATA; default duckdb."),
-    "delimiter": Declared("CSV: the character between columns.", within=_CHARACTER),
-    "encoding": Declared("CSV: the encoding, such as latin-1."),
-    "null": Declared("CSV: how a missing value is written; default empty."),
+    "table": _declare("The table in a database, or what to call a file's table."),
+    "engine": _declare("The engine that reads DATA; default duckdb."),
+    "delimiter": _declare("CSV: the character between columns.", range=_CHARACTER),
+    "encoding": _declare("CSV: the encoding, such as latin-1."),
+    "null": _declare("CSV: how a missing value is written; default empty."),
     # What a look at the risk depends on, besides the SQL.
-    "mechanism": Declared("Which noise.", one_of=MechanismName),
-    "delta": Declared("δ of the Gaussian mechanism; default 1/n^2.", metavar="D"),
-    "calibration": Declared("Gaussian: zcdp (default), or classic as in the paper.", one_of=Calibration),
-    "indicator": Declared("RDR by the paper's bound, or its exact expectation.", one_of=Indicator),
-    "candidates": Declared("Candidate ε's: paper (37 values), or 1,0.5,0.1.", metavar="LIST"),
-    "groups": Declared("Declared groups, or observed ones (study only).", one_of=Groups),
-    "method": Declared("Closed form, or really leaving out each distinct record.", one_of=Method),
-    "sensitivity": Declared(
-        "A Δ given by hand (study only; never backs a release).", metavar="X", kind=float, within=_POSITIVE
+    "mechanism": _declare("Which noise.", choices=get_args(MechanismName)),
+    "delta": _declare("δ of the Gaussian mechanism; default 1/n^2.", metavar="D"),
+    "calibration": _declare("Gaussian: zcdp (default), or classic as in the paper.", choices=get_args(Calibration)),
+    "indicator": _declare("RDR by the paper's bound, or its exact expectation.", choices=get_args(Indicator)),
+    "candidates": _declare("Candidate ε's: paper (37 values), or 1,0.5,0.1.", metavar="LIST"),
+    "groups": _declare("Declared groups, or observed ones (study only).", choices=get_args(Groups)),
+    "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
+    "sensitivity": _declare(
+        "A Δ given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
     ),
-    "min_rows": Declared("A public lower bound on the rows an AVG matches.", metavar="R", kind=int, within=_WHOLE),
+    "min_rows": _declare("A public lower bound on the rows an AVG matches.", metavar="R", kind=int, range=_WHOLE),
     # What a look shows of single people and of groups.
-    "top": Declared("Also show the N most exposed records.", metavar="N", kind=int, within=_WHOLE),
-    "by": Declared("Also median and largest RDR per group.", metavar="COLUMN"),
-    "columns": Declared("Which columns ", Option("top"), " shows.", metavar="LIST"),
-    "reveal": Declared("Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", kind=bool),
+    "top": _declare("Also show the N most exposed records.", metavar="N", kind=int, range=_WHOLE),
+    "by": _declare("Also median and largest RDR per group.", metavar="COLUMN"),
+    "columns": _declare("Which columns ", Option("top"), " shows.", metavar="LIST"),
+    "reveal": _declare("Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", kind=bool),
     # How the ε of a release is set.
-    "epsilon": Declared("Release at this fixed ε.", metavar="E", kind=float, within=_POSITIVE),
-    "prefer": Declared("Find ε from a preference (algorithm 1); ε stays hidden.", metavar="P"),
-    "svt": Declared("Find and release ε: the budget of the noisy test.", metavar="EPS", kind=float, within=_POSITIVE),
-    "variance": Declared(
+    "epsilon": _declare("Release at this fixed ε.", metavar="E", kind=float, range=_POSITIVE),
+    "prefer": _declare("Find ε from a preference (algorithm 1); ε stays hidden.", metavar="P"),
+    "svt": _declare("Find and release ε: the budget of the noisy test.", metavar="EPS", kind=float, range=_POSITIVE),
+    "variance": _declare(
         "With ", Option("svt"), ": the threshold on the normalised RDR's variance.", metavar="TAU", kind=float,
-        within=_POSITIVE,
+        range=_POSITIVE,
     ),
-    "selection": Declared(
-        "With ", Option("svt"), ": one noisy number, or the paper's sparse vector.", one_of=Selection
+    "selection": _declare(
+        "With ", Option("svt"), ": one noisy number, or the paper's sparse vector.", choices=get_args(Selection)
     ),
     # The terms of a new account.
-    "policy": Declared("How a new account may be spent.", metavar="paper|budget:E"),
-    "delta_total": Declared("A new account's δ_g; default min(100/n², 1/n).", metavar="D", kind=float),
-    "max_epsilon": Declared("A new account's cap on the ε of one query.", metavar="E", kind=float),
+    "policy": _declare("How a new account may be spent.", metavar="paper|budget:E"),
+    "delta_total": _declare("A new account's δ_g; default min(100/n², 1/n).", metavar="D", kind=float),
+    "max_epsilon": _declare("A new account's cap on the ε of one query.", metavar="E", kind=float),
     # What else is said about a release.
-    "analyst": Declared("Who asks, for the record.", metavar="NAME"),
-    "purpose": Declared("What for, for the record.", metavar="TEXT"),
-    "again": Declared("Answer anew, and charge anew, what was answered before.", kind=bool),
-    "continued": Declared("The data changed, the people are the same: the account goes on.", kind=bool),
-    "other_people": Declared("A new account: those of version 0.1.0 not used since hold other people.", kind=bool),
-    "clamp": Declared("Post-processing: counts to 0 or more, AVG, MIN, MAX … to their bounds.", kind=bool),
+    "analyst": _declare("Who asks, for the record.", metavar="NAME"),
+    "purpose": _declare("What for, for the record.", metavar="TEXT"),
+    "again": _declare("Answer anew, and charge anew, what was answered before.", kind=bool),
+    "continued": _declare("The data changed, the people are the same: the account goes on.", kind=bool),
+    "other_people": _declare("A new account: those of version 0.1.0 not used since hold other people.", kind=bool),
+    "clamp": _declare("Post-processing: counts to 0 or more, AVG, MIN, MAX … to their bounds.", kind=bool),
 }  # fmt: skip
 
 

@@ -51,19 +51,21 @@ class Option:
                 value = self.text if self.value is None else f"{self.value}"
                 return self.flag if value is None or self.value is True else f"{self.flag} {value}"
             case Surface.PYTHON:
-                return f"{self.name}={'True' if self.value is True else given or ''}"
+                return f"{self.name}={self.value if isinstance(self.value, bool) else given or ''}"
             case Surface.SETTINGS | Surface.WEB:
                 return self.name if given is None else f"{self.name} = {given}"
 
 
+@dataclass(frozen=True, slots=True, init=False)
 class Command:
     """Something to run: ``dosimeter`` with these words, or in Python ``call``, where there is such a call."""
 
-    __slots__ = ("call", "words")
+    words: tuple[str | Option, ...]
+    call: str | None
 
     def __init__(self, *words: str | Option, call: str | None = None) -> None:
-        self.words = words
-        self.call = call
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "call", call)
 
     def word(self, surface: Surface) -> str:
         """Return what to run. Whoever reads settings or a page has a command line too."""
@@ -73,20 +75,20 @@ class Command:
         return " ".join(["dosimeter", *words])
 
 
+@dataclass(frozen=True, slots=True, init=False)
 class Hint:
     """Words that only some can act on: those of this audience, who read it on one of these surfaces."""
 
-    __slots__ = ("audience", "pieces", "surfaces")
+    pieces: tuple[Piece, ...]
+    audience: Audience
+    surfaces: frozenset[Surface]
 
     def __init__(
-        self,
-        *pieces: Piece,
-        audience: Audience = Audience.ANALYST,
-        surfaces: Collection[Surface] = tuple(Surface),
+        self, *pieces: Piece, audience: Audience = Audience.ANALYST, surfaces: Collection[Surface] = tuple(Surface)
     ) -> None:
-        self.pieces = pieces
-        self.audience = audience
-        self.surfaces = frozenset(surfaces)
+        object.__setattr__(self, "pieces", pieces)
+        object.__setattr__(self, "audience", audience)
+        object.__setattr__(self, "surfaces", frozenset(surfaces))
 
     def is_for(self, audience: Audience) -> bool:
         """Return whether this audience can act on it."""
@@ -96,13 +98,14 @@ class Hint:
 Piece = str | Option | Command | Hint
 
 
+@dataclass(frozen=True, slots=True, init=False)
 class Problem:
     """What is wrong, and hints how to go on, in the order in which they are read."""
 
-    __slots__ = ("pieces",)
+    pieces: tuple[Piece, ...]
 
     def __init__(self, *pieces: Piece) -> None:
-        self.pieces = pieces
+        object.__setattr__(self, "pieces", pieces)
 
     def word(self, surface: Surface, audience: Audience = Audience.CONTROLLER) -> str:
         """Return the problem in the words of a surface, with the hints that are for this audience."""

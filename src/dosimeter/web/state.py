@@ -151,15 +151,16 @@ class ServerState:
             )
         with _named_as_settings(name):
             served.check_settings()
-            account = self.database.ledger.account(schema.account_name)
-            if account is not None:
-                terms = served.terms
-                account.check_terms(
-                    algorithm=settings.algorithm,
-                    policy=Policy.parse(settings.policy),
-                    delta_total=None if terms.delta_total is None else exact_decimal(terms.delta_total),
-                    max_epsilon=None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon),
-                )
+        account = self.database.ledger.account(schema.account_name)
+        if account is None:
+            return
+        with _named_as_settings(name):
+            account.check_terms(
+                algorithm=settings.algorithm,
+                policy=Policy.parse(settings.policy),
+                delta_total=None if settings.delta_total is None else exact_decimal(settings.delta_total),
+                max_epsilon=None if settings.max_epsilon is None else exact_decimal(settings.max_epsilon),
+            )
 
     def signer(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
