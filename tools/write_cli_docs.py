@@ -107,12 +107,16 @@ def _meaning(command: Any, param: Any) -> str:
 
 
 def _choices(command: Any, param: Any) -> list[str]:
-    """Return the values of an enumeration, read off the annotation of the command's function."""
+    """Return the values of an enumeration or of literals, read off the annotation of the command's function."""
     if command.callback is None:
         return []
     hint = typing.get_type_hints(inspect.unwrap(command.callback)).get(param.name)
     kinds = [kind for kind in (hint, *typing.get_args(hint)) if isinstance(kind, type) and issubclass(kind, Enum)]
-    return [str(member.value) for kind in kinds for member in kind]
+    literals = [kind for kind in (hint, *typing.get_args(hint)) if typing.get_origin(kind) is typing.Literal]
+    return [
+        *(str(member.value) for kind in kinds for member in kind),
+        *(str(value) for kind in literals for value in typing.get_args(kind)),
+    ]
 
 
 def _is_option(param: Any) -> bool:

@@ -9,14 +9,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dosimeter.assessment import DataReader, Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
-from dosimeter.mechanisms import Calibration, Indicator, Mechanism
-from dosimeter.planning import Groups, Look, Method, PlanOptions, QueryPlan, plan_query
+from dosimeter.mechanisms import Mechanism
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method
+from dosimeter.planning import Look, PlanOptions, QueryPlan, plan_query
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -191,7 +192,7 @@ class Dataset:
         self,
         sql: str,
         *,
-        mechanism: Literal["laplace", "gaussian"] = "laplace",
+        mechanism: MechanismName = "laplace",
         delta: float | str | None = None,
         calibration: Calibration | None = None,
         indicator: Indicator = "bound",

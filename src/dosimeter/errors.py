@@ -15,17 +15,29 @@
     ├── DatasetStopped        exit 1: an incident stopped the dataset until a controller clears it
     └── Interrupted           exit 130: the user pressed Ctrl-C
 
+What is wrong is a ``Problem``. ``str(error)`` words it for Python, ``error.word(surface, audience)`` for others.
+
 Messages never quote a cell of the data. A ``DataError`` that an engine raises while a release is measured stops the
 dataset for everybody (N4), because its *occurrence* could depend on private data; ``SourceUnreachable`` does not.
 """
 
 from __future__ import annotations
 
+from dosimeter.problems import Audience, Piece, Problem, Surface
+
 
 class DosimeterError(Exception):
-    """The root of every error this package raises on purpose."""
+    """The root of every error this package raises on purpose. Made of the pieces of its ``problem``."""
 
     exit_code = 3
+
+    def __init__(self, *pieces: Piece) -> None:
+        self.problem = Problem(*pieces)
+        super().__init__(self.word(Surface.PYTHON))
+
+    def word(self, surface: Surface, audience: Audience = Audience.CONTROLLER) -> str:
+        """Return the message in the words of a surface, with the hints that are for this audience."""
+        return self.problem.word(surface, audience)
 
 
 class InputError(DosimeterError):
@@ -45,8 +57,8 @@ class SchemaError(InputError):
 class QueryError(InputError):
     """The SQL cannot be analysed. ``clause`` is the offending text, so that a screen can underline it."""
 
-    def __init__(self, message: str, *, clause: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, *pieces: Piece, clause: str | None = None) -> None:
+        super().__init__(*pieces)
         self.clause = clause
 
 

@@ -37,7 +37,7 @@ BAD: list[tuple[str, tuple[str, ...], str]] = [
     ("epsilon 0", ("--epsilon", "0", "--policy", "paper"), "--epsilon must be a positive number"),
     ("a negative epsilon", ("--epsilon=-1", "--policy", "paper"), "--epsilon must be a positive number"),
     ("epsilon nan", ("--epsilon", "nan", "--policy", "paper"), "--epsilon must be a positive number"),
-    ("an epsilon without finite noise", ("--epsilon", "1e-40", "--policy", "paper"), "larger epsilon"),
+    ("an epsilon without finite noise", ("--epsilon", "1e-40", "--policy", "paper"), "larger ε"),
     ("no way to an epsilon", ("--policy", "paper"), "exactly one way"),
     ("two ways to an epsilon", (*FIXED, "--prefer", "ratio:0.5"), "exactly one way"),
     ("svt without variance", ("--svt", "1", "--policy", "paper"), "go together"),

@@ -54,7 +54,7 @@ def test_paths(tmp_path: Path) -> None:
         ("duckdb:t.db", "spark", "read by duckdb, not by spark"),
         ("spark:t", "duckdb", "read by spark, not by duckdb"),
         (f"mysql://ada:{SECRET}@host/db", None, "mysql:// is not supported"),
-        (f"s3://ada:{SECRET}@bucket/t.csv", None, "--engine spark reads what Spark can reach"),
+        (f"s3://ada:{SECRET}@bucket/t.csv", None, 'engine="spark" reads what Spark can reach'),
         (pa.table({"n": [1]}), "spark", "its own DataFrames. Leave it out here"),
         (pa.table({"n": [1]}), "postgres", "needs a URL"),
         (object(), None, "A builtins.object cannot be read"),

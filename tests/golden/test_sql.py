@@ -266,7 +266,7 @@ REFUSED = [
     ("SELECT QUANTILE_CONT(age) FROM people", "between 0 and 1"),
     ("SELECT QUANTILE_DISC(age, 0.5) FROM people", "not supported"),
     ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY age DESC) FROM people", "QUANTILE_CONT(column, fraction)"),
-    ("SELECT COUNT(*) + country FROM people GROUP BY country", "--groups observed"),
+    ("SELECT COUNT(*) + country FROM people GROUP BY country", 'groups="observed"'),
     ("SELECT COUNT(*) + city FROM people GROUP BY city", "needs numbers, and city is text"),
     ("SELECT UPPER(COUNT(*)) FROM people", "not supported over aggregates"),
     ("SELECT ROUND(COUNT(*), 400) FROM people", "ROUND takes"),

@@ -313,7 +313,7 @@ def test_schemas_with_one_account_share_one_budget(world: Path) -> None:
             with Dataset.open(source, schema=facts, **how) as dataset:
                 sql = f"SELECT COUNT(*) FROM {facts['table']}"
                 if number:
-                    with pytest.raises(LedgerError, match="--continue"):
+                    with pytest.raises(LedgerError, match="continued=True"):
                         dataset.release(sql, ledger=ledger, epsilon=0.25)
                 dataset.release(
                     sql, ledger=ledger, epsilon=0.25, policy="budget:1", continued=bool(number), analyst=f"anna{number}"

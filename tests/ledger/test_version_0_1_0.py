@@ -128,7 +128,7 @@ def test_two_old_accounts_of_one_file_go_on_and_say_so(
 def test_no_account_is_opened_beside_one_that_might_hold_the_same_people(old: Ledger) -> None:
     facts = (FOLDER / "visits.toml").read_text().replace('"visits"', '"third"')
     with Dataset.open(FOLDER / "visits.csv", schema=parse_schema(facts), null="NA") as third:
-        with pytest.raises(LedgerError, match=r"'visits' was opened by an earlier version.*--other-people"):
+        with pytest.raises(LedgerError, match=r"'visits' was opened by an earlier version.*other_people=True"):
             third.release("SELECT COUNT(*) FROM third", ledger=old, epsilon=0.5, policy="budget:1")
         with open_data("visits") as dataset:
             dataset.release("SELECT COUNT(*) FROM visits", ledger=old, epsilon=0.01)
@@ -146,12 +146,12 @@ def test_other_people_can_be_said_to_be_others(old: Ledger, tmp_path: Path) -> N
     columns = {"x": {"type": "integer", "bounds": [0, 3]}}
     facts = {"table": "new", "individuals": 5, "reviewed": True, "columns": columns}
     with Dataset.open(tmp_path / "new.csv", schema=facts) as dataset:
-        with pytest.raises(LedgerError, match="--other-people"):
+        with pytest.raises(LedgerError, match="other_people=True"):
             dataset.release("SELECT COUNT(*) FROM new", ledger=old, epsilon=0.5, policy="budget:1")
         dataset.release("SELECT COUNT(*) FROM new", ledger=old, epsilon=0.5, policy="budget:1", other_people=True)
     charge, opening = Charge(Decimal("0.1")), make_opening(source_digest="more", identities=frozenset())
     request = make_request(schema_digest=SCHEMA, source_digest="more")
-    with pytest.raises(LedgerError, match="--other-people"):  # the ledger looks for itself
+    with pytest.raises(LedgerError, match="other_people=True"):  # the ledger looks for itself
         old.reserve("more", lambda _: Reservation(request=request, charge=charge, opening=opening))
     said = replace(opening, apart=old.unidentified())
     old.reserve("more", lambda _: Reservation(request=request, charge=charge, opening=said))

@@ -11,13 +11,14 @@ import numpy as np
 
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
 from dosimeter.mechanisms.base import Mechanism
-from dosimeter.release.selection import Method, SelectionProblem
+from dosimeter.options import Selection
+from dosimeter.release.selection import SelectionProblem
 from dosimeter.risk.choose import paper_candidates
 
 LAPLACE = Laplace()
 ZCDP = Gaussian(1e-6)
 CLASSIC = ClassicGaussian(1e-6)
-METHODS: tuple[Method, ...] = ("sharp", "paper")
+METHODS: tuple[Selection, ...] = ("sharp", "paper")
 
 
 def make_problem(slots: Sequence[float], mechanism: Mechanism = LAPLACE, **changes: object) -> SelectionProblem:

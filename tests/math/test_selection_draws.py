@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.mechanisms.base import Mechanism
+from dosimeter.options import Selection
 from dosimeter.release import selection
 from dosimeter.release.noise import certified_epsilon
-from dosimeter.release.selection import Method, prepare_test, select_epsilon, split_budget, svt_sensitivity
+from dosimeter.release.selection import prepare_test, select_epsilon, split_budget, svt_sensitivity
 from dosimeter.risk.choose import paper_candidates
 from tests.math.selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
@@ -47,7 +48,7 @@ class Recorder:
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
 @pytest.mark.parametrize("method", METHODS)
 def test_scales_in_use_are_certified_within_the_budget(
-    monkeypatch: pytest.MonkeyPatch, epsilon_svt: float, mechanism: Mechanism, method: Method
+    monkeypatch: pytest.MonkeyPatch, epsilon_svt: float, mechanism: Mechanism, method: Selection
 ) -> None:
     recorder = Recorder()
     monkeypatch.setattr(selection, "draw_discrete_laplace", recorder)
@@ -68,7 +69,7 @@ def test_scales_in_use_are_certified_within_the_budget(
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
 @pytest.mark.parametrize("method", METHODS)
 def test_without_noise_it_is_the_largest_epsilon_that_meets_the_threshold(
-    monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism, method: Method
+    monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism, method: Selection
 ) -> None:
     monkeypatch.setattr(selection, "draw_discrete_laplace", Recorder())
     slots = [0.0] * 300 + [0.4] * 30 + [1.0] * 20

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.mechanisms.base import Mechanism
+from dosimeter.options import Selection
 from dosimeter.release.selection import (
-    Method,
     SelectionProblem,
     normalised_variance,
     prepare_test,
@@ -58,7 +58,7 @@ def test_variance_moves_by_at_most_the_bound_and_reaches_it(n: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("method", METHODS)
-def test_more_people_than_declared_keep_the_bound(n: int, method: Method) -> None:
+def test_more_people_than_declared_keep_the_bound(n: int, method: Selection) -> None:
     """N4: with people beyond the declared n each is a slot, and somebody who goes takes theirs along, down to n."""
     bound = svt_sensitivity(n)
     for people in range(n + 1, n + 4):
@@ -84,7 +84,7 @@ def test_variance_of_n_from_the_other_slots(n: int) -> None:
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP, CLASSIC], ids=["laplace", "zcdp", "classic"])
 @pytest.mark.parametrize("method", METHODS)
-def test_levels_of_neighbours_differ_by_at_most_the_certified_steps(mechanism: Mechanism, method: Method) -> None:
+def test_levels_of_neighbours_differ_by_at_most_the_certified_steps(mechanism: Mechanism, method: Selection) -> None:
     """What is computed, not what is meant: over all multisets of up to 4 slots, thirds included (inexact floats)."""
     thirds = (0.0, 1 / 3, 2 / 3, 1.0)
     reached = 0

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dosimeter.mechanisms.base import Mechanism
+from dosimeter.options import Selection
 from dosimeter.release import selection
 from dosimeter.release.selection import (
-    Method,
     SelectionProblem,
     accuracy,
     difference_tail,
@@ -36,7 +36,7 @@ from tests.math.selection_problems import (
 # ---------------------------------------------------------------- V3: the outcome's distribution
 
 
-def precise_outcome(problem: SelectionProblem, method: Method) -> list[mpmath.mpf]:
+def precise_outcome(problem: SelectionProblem, method: Selection) -> list[mpmath.mpf]:
     """V3's integral in mpmath, from the definitions; the last entry is the denial."""
     n = problem.n
     unit = mpmath.mpf(n - 1) / n**2
@@ -77,7 +77,7 @@ def replace_values(problem: SelectionProblem) -> SelectionProblem:
     [(LAPLACE, "paper", 0.03, 1.0), (ZCDP, "paper", 0.03, 1.0), (ZCDP, "sharp", 0.003, 0.1)],
 )
 def test_outcome_of_the_sparse_vector_in_high_precision(
-    mechanism: Mechanism, method: Method, threshold: float, epsilon_svt: float
+    mechanism: Mechanism, method: Selection, threshold: float, epsilon_svt: float
 ) -> None:
     problem = make_problem(
         [0.0] * 150 + [0.5] * 20 + [1.0] * 30,
@@ -111,7 +111,7 @@ def test_outcome_of_one_number_is_the_laplace_distribution() -> None:
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("count", [1, 2, 37, 120])
-def test_probabilities_add_up(mechanism: Mechanism, method: Method, count: int) -> None:
+def test_probabilities_add_up(mechanism: Mechanism, method: Selection, count: int) -> None:
     """Chances and denial are integrated separately; at |E| = 120 the product of factors is at its steepest."""
     candidates = tuple(float(x) for x in np.geomspace(10.0, 0.001, count))
     for threshold, epsilon_svt in product((1e-7, 1e-3, 0.3), (0.01, 1.0, 50.0)):
@@ -207,7 +207,7 @@ def test_accuracy_of_the_sharp_method() -> None:
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("matching", [1, 20, 60, 100])
-def test_accuracy_holds_in_the_exact_distribution(mechanism: Mechanism, method: Method, matching: int) -> None:
+def test_accuracy_holds_in_the_exact_distribution(mechanism: Mechanism, method: Selection, matching: int) -> None:
     """V4's two promises, checked with V3's probabilities."""
     beta = 0.1
     for threshold in (1e-4, 0.01, 0.05):

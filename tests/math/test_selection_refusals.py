@@ -70,8 +70,8 @@ def test_only_additive_queries_pass(kind: type[Measure]) -> None:
     with pytest.raises(QueryError, match=r"M1\(x\)") as caught:
         require_additive(plan)
     assert caught.value.clause == "M1(x)"
-    assert "--epsilon" in str(caught.value)
-    advice = "GROUP BY CASE" if kind in (Quantile, CountDistinct) else "--min-rows"
+    assert "epsilon=E" in str(caught.value)
+    advice = "GROUP BY CASE" if kind in (Quantile, CountDistinct) else "min_rows="
     assert advice in str(caught.value)
 
 
@@ -100,7 +100,7 @@ def test_an_unknown_method_is_refused() -> None:
     problem = make_problem([0.0, 1.0])
     unknown: Any = "blunt"
     for function in (select_epsilon, outcome_distribution, accuracy):
-        with pytest.raises(OptionError, match="sharp or paper"):
+        with pytest.raises(OptionError, match="must be one of sharp, paper"):
             function(problem, method=unknown)
 
 

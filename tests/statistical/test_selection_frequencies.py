@@ -18,9 +18,9 @@ from scipy import stats
 
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.mechanisms.base import Mechanism
+from dosimeter.options import Selection
 from dosimeter.release.noise import draw_discrete_laplace
 from dosimeter.release.selection import (
-    Method,
     Outcome,
     SelectionProblem,
     accuracy,
@@ -36,7 +36,7 @@ ADULT = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "adult-
 ALPHA = 5e-8
 LAPLACE = Laplace()
 GAUSSIAN = Gaussian(1e-6)
-CASES: list[tuple[Mechanism, Method]] = [
+CASES: list[tuple[Mechanism, Selection]] = [
     (LAPLACE, "paper"),
     (LAPLACE, "sharp"),
     (GAUSSIAN, "paper"),
@@ -45,7 +45,7 @@ CASES: list[tuple[Mechanism, Method]] = [
 IDS = ["laplace-paper", "laplace-sharp", "gaussian-paper", "gaussian-sharp"]
 
 
-def make_problem(mechanism: Mechanism, method: Method) -> SelectionProblem:
+def make_problem(mechanism: Mechanism, method: Selection) -> SelectionProblem:
     """400 slots, eight candidates; thresholds at which several candidates and a denial all happen."""
     threshold, epsilon_svt = {
         ("laplace", "paper"): (0.02, 1.0),
@@ -78,7 +78,7 @@ def fit(counts: Sequence[int], outcome: Outcome) -> float:
     return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1))
 
 
-def run_integers(problem: SelectionProblem, method: Method, runs: int) -> list[int]:
+def run_integers(problem: SelectionProblem, method: Selection, runs: int) -> list[int]:
     """How often each outcome came, by the integer test itself and OpenDP's noise, drawn in bulk."""
     test, size = prepare_test(problem, method=method), len(problem.candidates)
     counts = [0] * (size + 1)
@@ -90,7 +90,7 @@ def run_integers(problem: SelectionProblem, method: Method, runs: int) -> list[i
     return counts
 
 
-def simulate_floats(problem: SelectionProblem, method: Method, runs: int, seed: int) -> list[int]:
+def simulate_floats(problem: SelectionProblem, method: Selection, runs: int, seed: int) -> list[int]:
     """V1 and V5 as written, on n slots one by one, with NumPy's Laplace noise: another road than the integers."""
     generator = np.random.default_rng(seed)
     slots = np.repeat(problem.values, problem.counts)
@@ -124,7 +124,7 @@ def simulate_floats(problem: SelectionProblem, method: Method, runs: int, seed: 
 
 
 @pytest.mark.parametrize(("mechanism", "method"), CASES, ids=IDS)
-def test_floats_follow_the_distribution(mechanism: Mechanism, method: Method) -> None:
+def test_floats_follow_the_distribution(mechanism: Mechanism, method: Selection) -> None:
     """n = 200,000, α = 1e-3, seeded."""
     problem = make_problem(mechanism, method)
     counts = simulate_floats(problem, method, 200_000, seed=5)
@@ -132,7 +132,7 @@ def test_floats_follow_the_distribution(mechanism: Mechanism, method: Method) ->
 
 
 @pytest.mark.parametrize(("mechanism", "method"), CASES[:2], ids=IDS[:2])
-def test_integers_follow_the_distribution(mechanism: Mechanism, method: Method) -> None:
+def test_integers_follow_the_distribution(mechanism: Mechanism, method: Selection) -> None:
     """n = 20,000, α = 5e-8. The same counts do not fit a budget half as large again: the test has power."""
     problem = make_problem(mechanism, method)
     counts = run_integers(problem, method, 20_000)
@@ -143,7 +143,7 @@ def test_integers_follow_the_distribution(mechanism: Mechanism, method: Method) 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("mechanism", "method"), CASES[2:], ids=IDS[2:])
-def test_integers_follow_the_distribution_gaussian(mechanism: Mechanism, method: Method) -> None:
+def test_integers_follow_the_distribution_gaussian(mechanism: Mechanism, method: Selection) -> None:
     """n = 50,000, α = 5e-8."""
     problem = make_problem(mechanism, method)
     counts = run_integers(problem, method, 50_000)
@@ -152,7 +152,7 @@ def test_integers_follow_the_distribution_gaussian(mechanism: Mechanism, method:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("mechanism", "method"), CASES, ids=IDS)
-def test_the_real_thing_follows_the_distribution(mechanism: Mechanism, method: Method) -> None:
+def test_the_real_thing_follows_the_distribution(mechanism: Mechanism, method: Selection) -> None:
     """``select_epsilon`` itself, certification included. n = 20,000, α = 5e-8."""
     problem = make_problem(mechanism, method)
     index = {epsilon: j for j, epsilon in enumerate(problem.candidates)}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger.accounting import (
+    Books,
     Charge,
     Policy,
     Reading,
@@ -235,3 +236,39 @@ def test_zero_is_no_epsilon() -> None:
     reading = read_odometer([], 0)
     with pytest.raises(OptionError):
         remaining_candidates(PAPER, reading, [1.0, 0.0], epsilon_svt=0, delta=0, max_epsilon=None)
+
+
+@given(
+    policy=st.sampled_from(["paper", "budget:0.5", "budget:2"]),
+    cap=st.sampled_from([None, "0.05", "1"]),
+    spent=st.sampled_from(["0", "0.3", "1.5", "20"]),
+    delta=st.sampled_from(["0", "1e-4", "1"]),
+    svt=st.sampled_from(["0", "0.1"]),
+    asked=st.lists(st.sampled_from(CANDIDATES), min_size=1, max_size=5, unique=True),
+)
+def test_an_obstacle_is_what_would_have_to_go(
+    policy: str, cap: str | None, spent: str, delta: str, svt: str, asked: list[float]
+) -> None:
+    """By the rules one at a time: the rule that is named is broken by every ε that no rule before it has ruled out."""
+    reading = Reading(Decimal(spent), delta_total=Decimal("1e-3"))
+    limit = None if cap is None else Decimal(cap)
+    books = Books(Policy.parse(policy), limit, reading, Decimal(svt), Decimal(delta))
+    obstacle = books.find_obstacle(asked)
+    assert (obstacle is None) == bool(books.remaining(asked))
+    if obstacle is None:
+        return
+    exact = sorted(Fraction(str(epsilon)) for epsilon in asked)
+    allowed = [epsilon for epsilon in exact if limit is None or epsilon <= Fraction(limit)]
+    closest = Fraction(obstacle.charge.epsilon)
+    if Fraction(delta) > Fraction("1e-3"):
+        assert obstacle.rule == "delta"
+    elif not allowed:
+        assert (obstacle.rule, closest) == ("cap", exact[0])
+    elif policy == "paper":
+        assert (obstacle.rule, closest) == ("reading", allowed[-1])
+        assert closest <= Fraction(spent)
+    else:
+        assert (obstacle.rule, closest) == ("budget", allowed[0])
+        budget = Fraction(policy.removeprefix("budget:"))
+        assert Fraction(spent) + closest + Fraction(svt) > budget
+        assert Fraction(obstacle.left) == max(budget - Fraction(spent), 0)

@@ -129,7 +129,7 @@ def test_changed_data_need_to_be_said_to_go_on(tmp_path: Path, ledger: Ledger) -
     with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
         release(dataset, ledger)
         write(path, FIFTY[:-1])
-        with pytest.raises(LedgerError, match="--continue"):
+        with pytest.raises(LedgerError, match="continued=True"):
             release(dataset, ledger)
 
 

@@ -120,7 +120,7 @@ def test_changed_data_never_open_a_fresh_account(stays: Dataset, ledger: Ledger)
     ):
         with Dataset.open(table, schema=schema) as changed:
             for policy in (None, "budget:1"):
-                with pytest.raises(LedgerError, match=f"{what}.*--continue"):
+                with pytest.raises(LedgerError, match=f"{what}.*continued=True"):
                     changed.release(sql, ledger=ledger, epsilon=0.1, policy=policy)
             assert account_of(ledger).reading.epsilon == Decimal("0.6")
     with Dataset.open(make_table(nights=nights), schema=schema_of()) as changed:
@@ -136,7 +136,7 @@ def test_changed_data_never_open_a_fresh_account(stays: Dataset, ledger: Ledger)
 
 def test_an_account_keeps_its_terms(stays: Dataset, ledger: Ledger) -> None:
     sql = "SELECT COUNT(*) FROM stays"
-    with pytest.raises(OptionError, match="--policy paper, or --policy budget:E"):
+    with pytest.raises(OptionError, match='policy="paper", or policy="budget:E"'):
         stays.release(sql, ledger=ledger, epsilon=0.1)
     stays.release(sql, ledger=ledger, epsilon=0.1, policy="budget:1", max_epsilon=0.5)
     for options in ({"policy": "paper"}, {"policy": "budget:2"}, {"max_epsilon": 0.6}, {"delta_total": 0.1}):

@@ -36,13 +36,13 @@ def test_a_dry_run_charges_nothing_and_is_recorded(stays: Dataset, ledger: Ledge
 
 def test_a_dry_run_refuses_what_the_release_would_refuse(stays: Dataset, ledger: Ledger) -> None:
     sql = "SELECT COUNT(*) FROM stays"
-    with pytest.raises(OptionError, match="--policy"):
+    with pytest.raises(OptionError, match="policy="):
         preview(stays, ledger, sql, epsilon=0.1)
     stays.release(sql, ledger=ledger, epsilon=0.1, policy="budget:1")
     with pytest.raises(LedgerError, match="cannot be changed"):
         preview(stays, ledger, sql, epsilon=0.1, policy="paper")
     with Dataset.open(make_table(nights=[1] * ROWS), schema=schema_of()) as changed:
-        with pytest.raises(LedgerError, match="--continue"):
+        with pytest.raises(LedgerError, match="continued=True"):
             preview(changed, ledger, sql, epsilon=0.1)
         assert preview(changed, ledger, sql, epsilon=0.1, continued=True)["granted"]
 
@@ -124,7 +124,7 @@ def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, t
         stays.release(sql, ledger=ledger, epsilon=epsilon, policy="budget:1", max_epsilon=0.8)
     for epsilon, reason in (
         (0.3, "0.9 of budget:1 is spent; this needs 0.3, 0.1 is left."),
-        (10.0, "ε = 10 is above the account's cap of 0.8 for one query (--max-epsilon)."),
+        (10.0, "ε = 10 is above the account's cap of 0.8 for one query."),
     ):
         document = preview(stays, ledger, other, epsilon=epsilon)
         assert (document["reason"], document["granted"]) == (reason, False)

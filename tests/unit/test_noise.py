@@ -160,9 +160,9 @@ def test_other_options_out_of_range_are_refused(mechanism: Mechanism) -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-18, 5e-324])
 def test_noise_beyond_64_bits_is_refused(epsilon: float) -> None:
-    with pytest.raises(OptionError, match="larger epsilon"):
+    with pytest.raises(OptionError, match="larger ε"):
         calibrate(LAPLACE, sensitivity=1, epsilon=epsilon)
-    with pytest.raises(OptionError, match="larger epsilon"):
+    with pytest.raises(OptionError, match="larger ε"):
         calibrate(Gaussian(1e-25), sensitivity=1, epsilon=epsilon)
     # With a large delta even no epsilon at all needs finite noise.
     assert calibrate(GAUSSIAN, sensitivity=1, epsilon=epsilon).scale == pytest.approx(6.07e5, rel=0.01)

@@ -84,7 +84,7 @@ def test_promises_say_what_is_true() -> None:
 def test_only_additive_queries_find_and_release(
     stays: Dataset, ledger: Ledger, sql: str, options: dict[str, Any]
 ) -> None:
-    with pytest.raises(QueryError, match=r"own rows.*fixed --epsilon") as refused:
+    with pytest.raises(QueryError, match=r"own rows.*fixed ε: epsilon=E") as refused:
         stays.release(sql, ledger=ledger, svt=1.0, variance=0.1, policy="paper", **options)
     assert refused.value.clause
     assert ledger.account("stays") is None

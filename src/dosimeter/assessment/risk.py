@@ -24,7 +24,8 @@ from dosimeter.influence import (
 )
 from dosimeter.json_values import JsonObject
 from dosimeter.measures import Argument, Mean
-from dosimeter.mechanisms import Indicator, Mechanism
+from dosimeter.mechanisms import Mechanism
+from dosimeter.options import Indicator, check_option
 from dosimeter.planning import (
     Estimate,
     EstimateKind,
@@ -36,6 +37,7 @@ from dosimeter.planning import (
     scope_of,
 )
 from dosimeter.postprocess import error_95, needs_values
+from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
     Candidate,
@@ -52,6 +54,7 @@ from dosimeter.risk import (
     build_candidate,
     compute_rdr,
     exact_limit,
+    find_empty_filters,
     find_largest,
     largest_difference,
     lee_clifton,
@@ -104,8 +107,11 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
 
 def _refuse_names(column: str) -> OptionError:
     return OptionError(
-        f"{column} identifies people, and --by would list its values. Choose a column that many people share, or say "
-        "--reveal if that is meant."
+        f"{column} identifies people, and ",
+        Option("by"),
+        " would list its values. Choose a column that many people share, or say ",
+        Option("reveal"),
+        " if that is meant.",
     )
 
 
@@ -253,6 +259,7 @@ class Risk:
             limit=limit.value,
             candidates=lines,
             notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes))),
+            empty_filters=find_empty_filters(preference, classes, found),
         )
 
     def _limit(self, preference: Preference, sensitivities: Sensitivities) -> Limit:
@@ -277,15 +284,15 @@ class Risk:
         try:
             return {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
         except QueryError as error:
-            raise PreferenceError(f"In the preference's FILTER: {error}") from None
+            raise PreferenceError("In the preference's FILTER: ", *error.problem.pieces) from None
 
     def _literal_notes(self, filters: Iterable[exp.Expression] = ()) -> tuple[str, ...]:
         """Return notes on values in the query or a FILTER that the schema does not list."""
         return note_unlisted((*list_conditions(self.plan), *filters), self.plan.schema)
 
-    def _require_profile(self, what: str) -> AnyProfile:
+    def _require_profile(self, what: str | Option) -> AnyProfile:
         if self.profile is None:
-            raise OptionError(f"{what} needs the closed form. Leave --method recompute out.")
+            raise OptionError(what, " needs the closed form. Leave ", Option("method", "recompute"), " out.")
         return self.profile
 
     def _write_notes(
@@ -351,8 +358,7 @@ class Risk:
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
     ) -> list[ExposedPerson]:
         """Return the most exposed, as values; ``people`` gives the same as a table."""
-        if count < 1:
-            raise OptionError("--top must be at least 1.")
+        check_option("top", count)
         profile = self._require_profile("Showing the most exposed")
         at = epsilon if epsilon is not None else self.candidates[0]
         rows = self.data.most_exposed(
@@ -384,7 +390,7 @@ class Risk:
         """
         from dosimeter.inspection import tells_apart
 
-        self._require_profile("--by")
+        self._require_profile(Option("by"))
         facts = find_column(self.plan, column)
         if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):
             raise _refuse_names(facts.name)

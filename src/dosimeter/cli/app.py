@@ -28,6 +28,7 @@ from dosimeter.cli.schema import schema
 from dosimeter.cli.serve import serve
 from dosimeter.cli.users import users
 from dosimeter.errors import DosimeterError, Interrupted
+from dosimeter.problems import Surface
 
 app = typer.Typer(
     name="dosimeter",
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _fail("dosimeter: stopped.", result)
         return result if isinstance(result, int) else 0
     except DosimeterError as error:
-        return _fail(f"dosimeter: {error}", error.exit_code)
+        return _fail(f"dosimeter: {error.word(Surface.COMMAND_LINE)}", error.exit_code)
     except TyperException as error:
         return _fail(_describe_misuse(error), 2)
     except (KeyboardInterrupt, Abort):

@@ -13,7 +13,7 @@ from dosimeter.cli import options as o
 def explain(
     sql: o.Sql,
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")],
-    groups: o.Groups = o.GroupsName.DECLARED,
+    groups: o.Groups = "declared",
     min_rows: o.MinRows = None,
     json: o.Json = False,
 ) -> int:
@@ -22,7 +22,7 @@ def explain(
     from dosimeter.planning import PlanOptions, explain_plan, plan_query
     from dosimeter.schema import load_schema
 
-    plan = plan_query(o.read_sql(sql), load_schema(schema), PlanOptions(groups=groups.value, min_rows=min_rows))
+    plan = plan_query(o.read_sql(sql), load_schema(schema), PlanOptions(groups=groups, min_rows=min_rows))
     explanation = explain_plan(plan)
     if json:
         o.print_json(explanation.describe())

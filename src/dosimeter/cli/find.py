@@ -25,13 +25,13 @@ def find(
     show_all: o.All = False,
     ledger: looks.LedgerTarget = None,
     schema: o.SchemaFile = None,
-    mechanism: o.Mechanism = o.MechanismName.LAPLACE,
+    mechanism: o.Mechanism = "laplace",
     delta: o.Delta = None,
     calibration: o.Calibration = None,
-    indicator: o.Indicator = o.IndicatorName.BOUND,
+    indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
-    groups: o.Groups = o.GroupsName.DECLARED,
-    method: o.Method = o.MethodName.CLOSED_FORM,
+    groups: o.Groups = "declared",
+    method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     table: o.Table = None,
@@ -47,13 +47,13 @@ def find(
     from dosimeter.risk import parse_preference
 
     preference = parse_preference(prefer)
-    if method is o.MethodName.RECOMPUTE and preference.filters:
+    if method == "recompute" and preference.filters:
         raise OptionError("A preference with FILTER needs the closed form. Leave --method recompute out.")
     looks.check_books(ledger, None, schema)
     check_picture(plot)
     look = Look(
-        mechanism.value, delta, calibration.value if calibration else None, indicator.value, candidates,
-        groups.value, method.value, sensitivity, min_rows,
+        mechanism, delta, calibration, indicator, candidates,
+        groups, method, sensitivity, min_rows,
     )  # fmt: skip
     query = o.read_sql(sql)
     opened = Dataset.open(

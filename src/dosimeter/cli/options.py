@@ -11,35 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dosimeter import options as declared
 from dosimeter.errors import OptionError
+from dosimeter.options import OPTIONS
+from dosimeter.problems import Option
 
 if TYPE_CHECKING:
     from dosimeter.ledger import Verification
-
-
-class MechanismName(StrEnum):
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
-
-
-class CalibrationName(StrEnum):
-    ZCDP = "zcdp"
-    CLASSIC = "classic"
-
-
-class IndicatorName(StrEnum):
-    BOUND = "bound"
-    EXACT = "exact"
-
-
-class GroupsName(StrEnum):
-    DECLARED = "declared"
-    OBSERVED = "observed"
-
-
-class SelectionName(StrEnum):
-    SHARP = "sharp"
-    PAPER = "paper"
 
 
 class LedgerAction(StrEnum):
@@ -50,9 +28,10 @@ class LedgerAction(StrEnum):
     CLEAR = "clear"
 
 
-class MethodName(StrEnum):
-    CLOSED_FORM = "closed-form"
-    RECOMPUTE = "recompute"
+def declare(name: str, *, wanted: str | None = None) -> Any:
+    """Return an option as ``dosimeter.options`` declares it; ``wanted`` is what this command says of it instead."""
+    option = OPTIONS[name]
+    return typer.Option(Option(name).flag, metavar=option.metavar, help=wanted or option.help)
 
 
 Data = Annotated[
@@ -66,37 +45,22 @@ Sql = Annotated[
     str, typer.Argument(metavar="SQL", help="The analyst's query: text, @query.sql, or - for standard input.")
 ]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")]
-Mechanism = Annotated[MechanismName, typer.Option("--mechanism", help="Which noise.")]
-Delta = Annotated[str | None, typer.Option("--delta", metavar="D", help="δ of the Gaussian mechanism; default 1/n^2.")]
-Calibration = Annotated[
-    CalibrationName | None, typer.Option("--calibration", help="Gaussian: zcdp (default), or classic as in the paper.")
-]
-Indicator = Annotated[
-    IndicatorName, typer.Option("--indicator", help="RDR by the paper's bound, or its exact expectation.")
-]
-Candidates = Annotated[
-    str | None, typer.Option("--candidates", metavar="LIST", help="Candidate ε's: paper (37 values), or 1,0.5,0.1.")
-]
-Groups = Annotated[GroupsName, typer.Option("--groups", help="Declared groups, or observed ones (study only).")]
-Method = Annotated[
-    MethodName, typer.Option("--method", help="Closed form, or really leaving out each distinct record.")
-]
-Sensitivity = Annotated[
-    float | None,
-    typer.Option("--sensitivity", metavar="X", help="A Δ given by hand (study only; never backs a release)."),
-]
-MinRows = Annotated[
-    int | None, typer.Option("--min-rows", metavar="R", help="A public lower bound on the rows an AVG matches.")
-]
-EngineName = Annotated[str | None, typer.Option("--engine", help="The engine that reads DATA; default duckdb.")]
-Table = Annotated[str | None, typer.Option("--table", help="The table in a database, or what to call a file's table.")]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="CSV: the character between columns.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="CSV: the encoding, such as latin-1.")]
-Null = Annotated[str | None, typer.Option("--null", help="CSV: how a missing value is written; default empty.")]
+Mechanism = Annotated[declared.MechanismName, declare("mechanism")]
+Delta = Annotated[str | None, declare("delta")]
+Calibration = Annotated[declared.Calibration | None, declare("calibration")]
+Indicator = Annotated[declared.Indicator, declare("indicator")]
+Candidates = Annotated[str | None, declare("candidates")]
+Groups = Annotated[declared.Groups, declare("groups")]
+Method = Annotated[declared.Method, declare("method")]
+Sensitivity = Annotated[float | None, declare("sensitivity")]
+MinRows = Annotated[int | None, declare("min_rows")]
+EngineName = Annotated[str | None, declare("engine")]
+Table = Annotated[str | None, declare("table")]
+Delimiter = Annotated[str | None, declare("delimiter")]
+Encoding = Annotated[str | None, declare("encoding")]
+Null = Annotated[str | None, declare("null")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Save the picture: .svg, .png or .html.")]
-Prefer = Annotated[
-    str, typer.Option("--prefer", metavar="P", help="The preference: ratio:0.95, or a condition on rdr.")
-]
+Prefer = Annotated[str, declare("prefer", wanted="The preference: ratio:0.95, or a condition on rdr.")]
 All = Annotated[bool, typer.Option("--all", help="Show every candidate, not a selection.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 

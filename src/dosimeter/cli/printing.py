@@ -75,10 +75,10 @@ def print_risk(
 
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading: float | None = None) -> None:
-    from dosimeter.risk import pick_headline
+    from dosimeter.risk import note_empty_filter
 
     console = make_console()
-    headline = pick_headline(choice.notes) if choice.epsilon is None else None
+    headline = note_empty_filter(choice.empty_filters[0]) if choice.empty_filters and choice.epsilon is None else None
     _print_question(console, found)
     console.print(candidate_table(choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all))
     console.print()

@@ -11,6 +11,8 @@ import typer
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import DatasetStopped, OptionError
+from dosimeter.options import Selection
+from dosimeter.problems import Surface
 
 if TYPE_CHECKING:
     from dosimeter.release import Answer, DryRun
@@ -22,56 +24,31 @@ def release(
     data: o.Data,
     sql: o.Sql,
     ledger: LedgerTarget,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", metavar="E", help="Release at this fixed ε.")] = None,
-    prefer: Annotated[
-        str | None,
-        typer.Option("--prefer", metavar="P", help="Find ε from a preference (algorithm 1); ε stays hidden."),
-    ] = None,
-    svt: Annotated[
-        float | None, typer.Option("--svt", metavar="EPS", help="Find and release ε: the budget of the noisy test.")
-    ] = None,
-    variance: Annotated[
-        float | None,
-        typer.Option("--variance", metavar="TAU", help="With --svt: the threshold on the normalised RDR's variance."),
-    ] = None,
-    selection: Annotated[
-        o.SelectionName, typer.Option("--selection", help="With --svt: one noisy number, or the paper's sparse vector.")
-    ] = o.SelectionName.SHARP,
-    policy: Annotated[
-        str | None, typer.Option("--policy", metavar="paper|budget:E", help="How a new account may be spent.")
-    ] = None,
-    delta_total: Annotated[
-        float | None, typer.Option("--delta-total", metavar="D", help="A new account's δ_g; default min(100/n², 1/n).")
-    ] = None,
-    max_epsilon: Annotated[
-        float | None, typer.Option("--max-epsilon", metavar="E", help="A new account's cap on the ε of one query.")
-    ] = None,
-    analyst: Annotated[str | None, typer.Option("--analyst", metavar="NAME", help="Who asks, for the record.")] = None,
-    purpose: Annotated[str | None, typer.Option("--purpose", metavar="TEXT", help="What for, for the record.")] = None,
+    epsilon: Annotated[float | None, o.declare("epsilon")] = None,
+    prefer: Annotated[str | None, o.declare("prefer")] = None,
+    svt: Annotated[float | None, o.declare("svt")] = None,
+    variance: Annotated[float | None, o.declare("variance")] = None,
+    selection: Annotated[Selection, o.declare("selection")] = "sharp",
+    policy: Annotated[str | None, o.declare("policy")] = None,
+    delta_total: Annotated[float | None, o.declare("delta_total")] = None,
+    max_epsilon: Annotated[float | None, o.declare("max_epsilon")] = None,
+    analyst: Annotated[str | None, o.declare("analyst")] = None,
+    purpose: Annotated[str | None, o.declare("purpose")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Controller only: what would happen. Charges and releases nothing.")
     ] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Answer anew, and charge anew, what was answered before.")
-    ] = False,
-    continued: Annotated[
-        bool, typer.Option("--continue", help="The data changed, the people are the same: the account goes on.")
-    ] = False,
-    other_people: Annotated[
-        bool,
-        typer.Option("--other-people", help="A new account: those of version 0.1.0 not used since hold other people."),
-    ] = False,
-    clamp: Annotated[
-        bool, typer.Option("--clamp", help="Post-processing: counts to 0 or more, AVG, MIN, MAX … to their bounds.")
-    ] = False,
+    again: Annotated[bool, o.declare("again")] = False,
+    continued: Annotated[bool, o.declare("continued")] = False,
+    other_people: Annotated[bool, o.declare("other_people")] = False,
+    clamp: Annotated[bool, o.declare("clamp")] = False,
     schema: o.SchemaFile = None,
-    mechanism: o.Mechanism = o.MechanismName.LAPLACE,
+    mechanism: o.Mechanism = "laplace",
     delta: o.Delta = None,
     calibration: o.Calibration = None,
-    indicator: o.Indicator = o.IndicatorName.BOUND,
+    indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
-    groups: o.Groups = o.GroupsName.DECLARED,
-    method: o.Method = o.MethodName.CLOSED_FORM,
+    groups: o.Groups = "declared",
+    method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     table: o.Table = None,
@@ -89,11 +66,11 @@ def release(
     from dosimeter.release import release as release_answer
 
     look = Look(
-        mechanism.value, delta, calibration.value if calibration else None, indicator.value, candidates,
-        groups.value, method.value, sensitivity, min_rows,
+        mechanism, delta, calibration, indicator, candidates,
+        groups, method, sensitivity, min_rows,
     )  # fmt: skip
     order = ReleaseOrder(
-        read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection.value),
+        read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection),
         terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
         again=again, continued=continued, other_people=other_people, clamp=clamp,
     )  # fmt: skip
@@ -132,7 +109,8 @@ def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
         o.print_json({"status": "stopped"})
     else:
         typer.echo("Stopped.")
-        sys.stderr.write(f"For the controller: {stopped}. --dry-run shows whether it still fails, and why.\n")
+        words = stopped.word(Surface.COMMAND_LINE)
+        sys.stderr.write(f"For the controller: {words}. --dry-run shows whether it still fails, and why.\n")
     return stopped.exit_code
 
 
@@ -160,8 +138,10 @@ def _note_for_controller(answer: Answer) -> str | None:
 
 
 def _print_dry_run(found: DryRun, *, json: bool) -> None:
+    reason = None if found.problem is None else found.problem.word(Surface.COMMAND_LINE)
+    document = found.describe() | {"reason": reason}
     if json:
-        o.print_json(found.describe())
+        o.print_json(document)
         return
     from dosimeter.cli.printing import print_dry_run
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
 from dosimeter.cli.progress import Meter, run_with_progress
 from dosimeter.errors import OptionError
+from dosimeter.options import check_option
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
 
 Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
-Top = Annotated[int | None, typer.Option("--top", metavar="N", help="Also show the N most exposed records.")]
-By = Annotated[str | None, typer.Option("--by", metavar="COLUMN", help="Also median and largest RDR per group.")]
-Columns = Annotated[str | None, typer.Option("--columns", metavar="LIST", help="Which columns --top shows.")]
-Reveal = Annotated[bool, typer.Option("--reveal", help="Show identifying columns, in --top and --by.")]
+Top = Annotated[int | None, o.declare("top")]
+By = Annotated[str | None, o.declare("by")]
+Columns = Annotated[str | None, o.declare("columns")]
+Reveal = Annotated[bool, o.declare("reveal")]
 Out = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the distribution: .csv or .parquet.")
 ]
@@ -44,13 +44,13 @@ def risk(
     ledger: looks.LedgerTarget = None,
     release: looks.ReleaseId = None,
     schema: o.SchemaFile = None,
-    mechanism: o.Mechanism = o.MechanismName.LAPLACE,
+    mechanism: o.Mechanism = "laplace",
     delta: o.Delta = None,
     calibration: o.Calibration = None,
-    indicator: o.Indicator = o.IndicatorName.BOUND,
+    indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
-    groups: o.Groups = o.GroupsName.DECLARED,
-    method: o.Method = o.MethodName.CLOSED_FORM,
+    groups: o.Groups = "declared",
+    method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     table: o.Table = None,
@@ -66,11 +66,10 @@ def risk(
 
     if epsilon and candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
-    if any(not 0.0 < value < math.inf for value in epsilon or ()):
-        raise OptionError("--epsilon must be a positive number.")
-    if top is not None and top < 1:
-        raise OptionError("--top must be at least 1.")
-    if method is o.MethodName.RECOMPUTE and (top is not None or by is not None):
+    for value in epsilon or ():
+        check_option("epsilon", value)
+    check_option("top", top)
+    if method == "recompute" and (top is not None or by is not None):
         raise OptionError("--top and --by need the closed form. Leave --method recompute out.")
     looks.check_books(
         ledger, release, schema, epsilon=epsilon, candidates=candidates, top=top, by=by, plot=plot, output=output
@@ -78,8 +77,8 @@ def risk(
     check_output(output)
     check_picture(plot)
     look = Look(
-        mechanism.value, delta, calibration.value if calibration else None, indicator.value, epsilon or candidates,
-        groups.value, method.value, sensitivity, min_rows,
+        mechanism, delta, calibration, indicator, epsilon or candidates,
+        groups, method, sensitivity, min_rows,
     )  # fmt: skip
     shown_columns = o.split_list(columns)
     query = o.read_sql(sql)

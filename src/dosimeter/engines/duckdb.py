@@ -43,6 +43,7 @@ from dosimeter.engines.duckdb_identities import identify_relation, identify_stor
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
+from dosimeter.problems import Option
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class DuckDBEngine:
             connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT {columns} FROM {'.'.join(parts)}")
         except duckdb.Error:
             connection.close()
-            raise DataError(f"{path} has no table {table}. Name one with --table.") from None
+            raise DataError(f"{path} has no table {table}. Name one with ", Option("table"), ".") from None
         _lock(connection)
         return cls(connection, table, native, Files("duckdb", (path,)), options, None)
 
@@ -439,7 +440,8 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
     names = [str(table) if schema == "main" else f"{schema}.{table}" for schema, table in rows]
     if len(names) != 1:
         connection.close()
-        raise OptionError(f"{path} has {len(names)} tables ({', '.join(names[:20]) or 'none'}). Name one with --table.")
+        listed = ", ".join(names[:20]) or "none"
+        raise OptionError(f"{path} has {len(names)} tables ({listed}). Name one with ", Option("table"), ".")
     return names[0]
 
 

@@ -18,8 +18,10 @@ import duckdb
 from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.files import find_kind, list_files
+from dosimeter.engines.files import find_kind, list_files, say_how
 from dosimeter.errors import DataError, OptionError
+from dosimeter.options import check_option
+from dosimeter.problems import CHECK_SCHEMA, Option
 
 _LONGEST_HEADER = 1_000_000  # bytes
 # The encodings that DuckDB reads without an extension, by Python's name, which all aliases lead to.
@@ -143,8 +145,9 @@ def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
     if options.delimiter not in (None, delimiter) and len(names) > 1:
         shown = "tabs" if delimiter == "\t" else repr(delimiter)
         raise OptionError(
-            f"{path}, line 1: the columns are separated by {shown}, not by the --delimiter {options.delimiter!r} that "
-            "was given. Change it, or leave it out."
+            f"{path}, line 1: the columns are separated by {shown}, not by the ",
+            Option("delimiter"),
+            f" {options.delimiter!r} that was given. Change it, or leave it out.",
         )
     return CsvForm(delimiter, dict.fromkeys(names, "VARCHAR")) if len(names) > 1 else form
 
@@ -152,8 +155,7 @@ def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
 def _csv_settings(options: ReadOptions) -> dict[str, str]:
     settings = {"header": "true", "nullstr": quote_text(options.null or ""), "strict_mode": "true"}
     settings |= {"quote": quote_text('"'), "escape": quote_text('"'), "dateformat": quote_text("%Y-%m-%d")}
-    if options.delimiter is not None and len(options.delimiter) != 1:
-        raise OptionError("--delimiter must be one character.")
+    check_option("delimiter", options.delimiter)
     if options.encoding is not None:
         settings["encoding"] = quote_text(_read_encoding(options.encoding))
     return settings
@@ -167,8 +169,8 @@ def _read_encoding(name: str) -> str:
         known = ""
     if known not in _ENCODINGS:
         raise OptionError(
-            f"--encoding {name} is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for "
-            "example with iconv."
+            Option("encoding", name),
+            " is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for example with iconv.",
         )
     return _ENCODINGS[known]
 
@@ -201,14 +203,11 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
         elif "unterminated quote" in text:
             what = "a quote is not closed"
         return DataError(
-            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema, or say how it is "
-            "written with --delimiter, --encoding and --null."
+            f"{path}, line {line.group(1)}: {what}. Correct the file, or the type in the schema.", say_how("Or")
         )
     match error:
         case duckdb.ConversionException() | duckdb.OutOfRangeException():
-            return DataError(
-                f"{path}: a value does not have its declared type or range. Check with: dosimeter schema --check."
-            )
+            return DataError(f"{path}: a value does not have its declared type or range.", CHECK_SCHEMA)
         case duckdb.OutOfMemoryException():
             return DataError(
                 f"{path}: not enough memory for this query. Group by fewer values or use a larger machine."
@@ -217,5 +216,5 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
             return DataError(f"{path} cannot be read. Does it exist, and may this user read it?")
         case _:
             named = {"csv": "CSV", "parquet": "Parquet"}.get(kind, "data")
-            options = " If so, say how it is written with --delimiter, --encoding and --null." if kind == "csv" else ""
-            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?{options}")
+            hints = [say_how("If so,")] if kind == "csv" else []
+            return DataError(f"{path} cannot be read as {named}. Is the file what its name says?", *hints)

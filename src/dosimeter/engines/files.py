@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from dosimeter.errors import OptionError
+from dosimeter.problems import Hint, Option, for_controller
 
 _CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _PARQUET_ENDINGS = (".parquet", ".pq")
@@ -60,3 +61,9 @@ def name_table(path: str) -> str:
     """Return what the table of a file is called: the file's name without its ending."""
     stem = re.split(r"[/\\]", path.rstrip("/"))[-1]
     return re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)
+
+
+def say_how(start: str) -> Hint:
+    """Return the hint to say how a CSV file is written; ``start`` is its first word."""
+    options = (Option("delimiter"), ", ", Option("encoding"), " and ", Option("null"))
+    return for_controller(f"{start} say how it is written with ", *options, ".")

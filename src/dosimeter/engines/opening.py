@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.errors import DataError, OptionError
+from dosimeter.problems import Option, leave_out
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,7 @@ def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine
         raise OptionError(f"There is no engine {engine}. Available: {', '.join(ENGINES)}.")
     wanted = _engine_of(source)
     if wanted is not None and engine not in (None, wanted):
-        raise OptionError(f"This source is read by {wanted}, not by {engine}. Leave --engine out.")
+        raise OptionError(f"This source is read by {wanted}, not by {engine}.", leave_out("engine"))
     chosen = engine or wanted or "duckdb"
     given = str(source) if isinstance(source, (str, Path)) else source
     match chosen:
@@ -47,7 +48,9 @@ def _engine_of(source: Any) -> str | None:
 
 def _open_postgres(source: Any, options: ReadOptions) -> Engine:
     if _engine_of(source) != "postgres":
-        raise OptionError("--engine postgres needs a URL: postgresql://user@host/database, and --table.")
+        raise OptionError(
+            Option("engine", "postgres"), " needs a URL: postgresql://user@host/database, and ", Option("table"), "."
+        )
     from dosimeter.engines.postgres import open_postgres
 
     return open_postgres(source.replace("postgresql+psycopg://", "postgresql://", 1), options)
@@ -56,7 +59,8 @@ def _open_postgres(source: Any, options: ReadOptions) -> Engine:
 def _open_spark(source: Any, options: ReadOptions) -> Engine:
     if not isinstance(source, str) and _engine_of(source) != "spark":
         raise OptionError(
-            "--engine spark reads files, tables of its catalogue and its own DataFrames. Leave it out here."
+            Option("engine", "spark"),
+            " reads files, tables of its catalogue and its own DataFrames. Leave it out here.",
         )
     from dosimeter.engines.spark import open_spark
 
@@ -70,8 +74,9 @@ def _open_duckdb(source: Any, options: ReadOptions) -> Engine:
         return open_duckdb(_as_arrow(source), options)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", source):
         raise OptionError(
-            f"{source.split('://')[0]}:// is not supported. Use a file, a glob, duckdb:PATH or postgresql://…; "
-            "--engine spark reads what Spark can reach."
+            f"{source.split('://')[0]}:// is not supported. Use a file, a glob, duckdb:PATH or postgresql://…; ",
+            Option("engine", "spark"),
+            " reads what Spark can reach.",
         )
     return open_duckdb(source, options)
 

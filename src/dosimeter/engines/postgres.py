@@ -33,6 +33,7 @@ from dosimeter.engines.postgres_catalogue import (
 )
 from dosimeter.engines.postgres_identities import identify_relation, name_address, name_system
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
+from dosimeter.problems import CHECK_SCHEMA
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -491,8 +492,8 @@ def _translate(error: Exception, label: str) -> DosimeterError:
             return SourceUnreachable(f"{label} was changed or dropped meanwhile. Open it again.")
         case "22003" | "22P02" | "22008" | "22007" | "22012" | "22023":
             return DataError(
-                f"{label}: a value does not have its declared type, or a number in the query went out of range. "
-                "Check with: dosimeter schema --check."
+                f"{label}: a value does not have its declared type, or a number in the query went out of range.",
+                CHECK_SCHEMA,
             )
         case "40001" | "40P01":
             return SourceUnreachable(

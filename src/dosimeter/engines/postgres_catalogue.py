@@ -24,6 +24,7 @@ from dosimeter.engines.cells import (
 )
 from dosimeter.engines.files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
+from dosimeter.problems import Option
 from dosimeter.schema import Column, ColumnType
 
 if TYPE_CHECKING:
@@ -139,12 +140,16 @@ def find_relation(connection: psycopg.Connection[Any], table: str | None, server
         names = [str(row[0]) for row in connection.execute(_LIST_RELATIONS)]
         if len(names) != 1:
             listed = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
-            raise OptionError(f"{server} has {len(names)} tables ({listed or 'none'}). Name one with --table.")
+            raise OptionError(
+                f"{server} has {len(names)} tables ({listed or 'none'}). Name one with ", Option("table"), "."
+            )
         table = names[0]
     refuse_database_url(table)
     parts = split_name(table)
     if not parts:
-        raise OptionError(f'--table {table} is not the name of a table. Write table, schema.table or "Schema"."Table".')
+        raise OptionError(
+            Option("table", table), ' is not the name of a table. Write table, schema.table or "Schema"."Table".'
+        )
     # First as it was typed; then as SQL reads it: in lower case where it is not quoted.
     for fold in (False, True):
         written = ".".join(quote_identifier(name.lower() if fold and not quoted else name) for name, quoted in parts)
@@ -158,7 +163,9 @@ def find_relation(connection: psycopg.Connection[Any], table: str | None, server
                 "other data. Connect as a user that sees every row (BYPASSRLS)."
             )
         return relation
-    raise OptionError(f"{server} has no table {table}. Name one with --table, as schema.table if need be.")
+    raise OptionError(
+        f"{server} has no table {table}. Name one with ", Option("table"), ", as schema.table if need be."
+    )
 
 
 def describe_relation(connection: psycopg.Connection[Any], relation: Relation) -> dict[str, Attribute]:

@@ -29,6 +29,7 @@ from dosimeter.engines.base import (
     digest_files,
     joined_with_itself,
 )
+from dosimeter.engines.files import say_how
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.spark_files import (
     Files,
@@ -42,6 +43,7 @@ from dosimeter.engines.spark_files import (
 from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, held_cells, inference_query, read_column
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
 from dosimeter.json_values import JsonScalar
+from dosimeter.problems import CHECK_SCHEMA, Option
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
 
 def _open_table(session: SparkSession, table: str | None, options: ReadOptions) -> SparkEngine:
     if not table:
-        raise OptionError("Which table of Spark's catalogue? Name it with --table, or as spark:TABLE.")
+        raise OptionError("Which table of Spark's catalogue? Name it with ", Option("table"), ", or as spark:TABLE.")
     with _translated(table), _prepared(session):
         return SparkEngine(session, lambda: session.table(table), options.table or table, table, options, None)
 
@@ -440,7 +442,7 @@ def find_session() -> SparkSession:
             from pyspark.errors import PySparkException
             from pyspark.sql import SparkSession
     except ImportError:
-        raise OptionError("--engine spark needs PySpark: pip install 'dosimeter[spark]'.") from None
+        raise OptionError(Option("engine", "spark"), " needs PySpark: pip install 'dosimeter[spark]'.") from None
     try:
         return SparkSession.active()
     except (PySparkException, ImportError, RuntimeError):
@@ -564,18 +566,18 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
     condition = _condition(error)
     if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "PARSE_SYNTAX_ERROR", "INVALID_IDENTIFIER")):
         return OptionError(
-            f"Spark's catalogue has no table {label}. Name one with --table, as database.table if need be."
+            f"Spark's catalogue has no table {label}. Name one with ",
+            Option("table"),
+            ", as database.table if need be.",
         )
     if condition.startswith("PATH_NOT_FOUND"):
         return SourceUnreachable(f"There is no file {label}.")
     if condition.startswith(("MALFORMED", "FAILED_READ_FILE")) or "MALFORMED" in str(error):
-        return DataError(
-            f"{label}: a row is malformed. Correct the file, or say how it is written with --delimiter and --encoding."
-        )
+        return DataError(f"{label}: a row is malformed. Correct the file.", say_how("Or"))
     if condition.startswith(_OUT_OF_RANGE):
         return DataError(
-            f"{label}: a value does not have its declared type, or a number in the query went out of range. "
-            "Check with: dosimeter schema --check."
+            f"{label}: a value does not have its declared type, or a number in the query went out of range.",
+            CHECK_SCHEMA,
         )
     return DataError(f"{label} cannot be read by Spark: {condition or type(error).__name__}.")
 

@@ -18,9 +18,11 @@ from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.files import find_kind, list_files, name_table
+from dosimeter.engines.files import find_kind, list_files, name_table, say_how
 from dosimeter.engines.identities import identify_files, name_digests
 from dosimeter.errors import DataError, OptionError
+from dosimeter.options import check_option
+from dosimeter.problems import Option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,8 +73,7 @@ def read_parquet(session: SparkSession, files: Files) -> DataFrame:
 
 def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataFrame:
     """Read every cell as text. An empty cell is NULL here, quoted or not."""
-    if options.delimiter is not None and len(options.delimiter) != 1:
-        raise OptionError("--delimiter must be one character.")
+    check_option("delimiter", options.delimiter)
     paths = _spark_paths(session, files)
     settings: dict[str, bool | str] = {
         "header": True,
@@ -136,7 +137,9 @@ def _spark_encoding(encoding: str | None) -> str:
     except (LookupError, ValueError):  # not a name, or one with a NUL
         raise OptionError(f"There is no encoding {encoding}. Common ones: utf-8, latin-1, utf-16.") from None
     if known not in _ENCODINGS:
-        raise OptionError(f"Spark does not read {encoding}. Convert the file to UTF-8, or leave --engine spark out.")
+        raise OptionError(
+            f"Spark does not read {encoding}. Convert the file to UTF-8, or leave ", Option("engine", "spark"), " out."
+        )
     return _ENCODINGS[known]
 
 
@@ -151,10 +154,7 @@ def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
             delimiter = options.delimiter or _find_delimiter(first)
             names = next(csv.reader(itertools.chain([first], text), delimiter=delimiter), [])
     except (OSError, EOFError, UnicodeError, csv.Error):
-        raise DataError(
-            f"{path} cannot be read as CSV. Is it what its name says? Say how it is written with --delimiter and "
-            "--encoding."
-        ) from None
+        raise DataError(f"{path} cannot be read as CSV. Is it what its name says?", say_how("If so,")) from None
     lowered = [name.lower() for name in names]
     if not names or not all(lowered) or len(set(lowered)) != len(lowered):
         raise DataError(f"{path}: the first line must name every column, and no two alike.")

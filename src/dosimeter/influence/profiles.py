@@ -21,6 +21,7 @@ from dosimeter.influence.rows.profile import (
 from dosimeter.influence.units.profile import UnitProfile, find_unit_contributions, measure_unit_profile
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
+from dosimeter.problems import CHECK_SCHEMA
 from dosimeter.schema import Schema
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
     if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):
         raise DataError(
             "An individual moves the answer by more than the schema allows for. Check max_rows_per_unit, the row_key "
-            "and the keys of joined tables: dosimeter schema --check."
+            "and the keys of joined tables.",
+            CHECK_SCHEMA,
         )
 
 

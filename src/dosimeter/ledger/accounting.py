@@ -12,6 +12,7 @@ from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation,
 from typing import Literal
 
 from dosimeter.errors import OptionError
+from dosimeter.problems import Option
 
 Number = Decimal | float | int | str
 
@@ -30,20 +31,20 @@ def _exact_context() -> Context:
     return Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
 
 
-def exact_decimal(value: Number, *, name: str = "the number") -> Decimal:
+def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decimal:
     """Return the decimal that ``value`` prints as, without trailing zeros. Refuse what is not finite or is negative."""
     text = str(value).strip()
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise OptionError(f"{name} must be a number, not {text!r}.") from None
+        raise OptionError(name, f" must be a number, not {text!r}.") from None
     if not number.is_finite() or number < 0:
-        raise OptionError(f"{name} must be finite and not negative, not {text}.")
+        raise OptionError(name, f" must be finite and not negative, not {text}.")
     if number == 0:
         return ZERO
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int) or exponent < _SMALLEST_EXPONENT or number.adjusted() > _LARGEST_MAGNITUDE:
-        raise OptionError(f"{name} is out of range: use a number that a double can hold.")
+        raise OptionError(name, " is out of range: use a number that a double can hold.")
     return _exact_context().normalize(number)
 
 
@@ -74,8 +75,8 @@ def warn_of_delta(delta_total: Decimal) -> str | None:
         return None
     return (
         f"δ_g = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance of "
-        f"{float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one "
-        "(--delta-total), or use Laplace noise, which needs none."
+        f"{float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one, or use "
+        "Laplace noise, which needs none."
     )
 
 
@@ -147,19 +148,28 @@ class Reading:
         return Reading(epsilon, delta, delta_total=self.delta_total)
 
 
-def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
-    """Return whether this charge may be added to this reading (O2).
+Rule = Literal["delta", "cap", "reading", "budget"]
+"""What a charge can break: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
+
+
+def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> Rule | None:
+    """Return the rule that keeps this charge from being added to this reading; None where it may be added (O1, O2).
 
     ``max_epsilon`` caps the ε of one answer, without its ε_svt.
     """
     after = reading.after(charge)
     if after.infinite:
-        return False  # δ does not fit, or was overspent before
-    if max_epsilon is not None and charge.epsilon > exact_decimal(max_epsilon, name="max_epsilon"):
-        return False
+        return "delta"  # δ does not fit, or was overspent before
+    if max_epsilon is not None and charge.epsilon > exact_decimal(max_epsilon, name=Option("max_epsilon")):
+        return "cap"
     if policy.budget is None:
-        return charge.epsilon == 0 or charge.epsilon > reading.epsilon
-    return after.epsilon <= policy.budget
+        return None if charge.epsilon == 0 or charge.epsilon > reading.epsilon else "reading"
+    return None if after.epsilon <= policy.budget else "budget"
+
+
+def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
+    """Return whether this charge may be added to this reading (O2)."""
+    return find_broken_rule(policy, reading, charge, max_epsilon=max_epsilon) is None
 
 
 def remaining_candidates(
@@ -187,8 +197,23 @@ def remaining_candidates(
     return tuple(remaining)
 
 
-Obstacle = Literal["delta", "cap", "reading", "budget"]
-"""What is in the way of a charge: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What is in the way of some ε's: the rule that the closest of them breaks, and its numbers (O1, O2).
+
+    ``charge``: what an answer at that ε costs. ``cap``: the largest ε of one answer, None without a cap.
+    """
+
+    rule: Rule
+    charge: Charge
+    reading: Reading
+    policy: Policy
+    cap: Decimal | None
+
+    @property
+    def left(self) -> Decimal:
+        """Return what the budget still allows; nothing where there is none."""
+        return ZERO if self.policy.budget is None else max(self.policy.budget - self.reading.epsilon, ZERO)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -217,14 +242,18 @@ class Books:
     def after(self, epsilon: float | None) -> Reading:
         return self.reading.after(self.charge(epsilon))
 
-    def find_obstacle(self, candidates: Sequence[float]) -> Obstacle:
-        """Return why none of these candidates is admitted: the rule that the closest one breaks (O1, O2).
+    def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
+        """Return why none of these candidates is admitted; None where one is.
 
-        Where one of them is admitted, the result means nothing.
+        The closest is the largest under the paper's rule and the smallest in a budget, of those that the cap allows.
         """
-        if self.reading.after(Charge(ZERO, delta=self.delta)).infinite:
-            return "delta"
-        cap = self.max_epsilon
-        if cap is not None and all(exact_decimal(epsilon) > cap for epsilon in candidates):
-            return "cap"
-        return "reading" if self.policy.budget is None else "budget"
+        charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
+        found = [
+            Obstacle(rule, charge, self.reading, self.policy, self.max_epsilon)
+            for charge in charges
+            if (rule := find_broken_rule(self.policy, self.reading, charge, max_epsilon=self.max_epsilon)) is not None
+        ]
+        if len(found) < len(charges):
+            return None
+        below_cap = [obstacle for obstacle in found if obstacle.rule != "cap"]
+        return below_cap[-1] if below_cap and self.policy.budget is None else (below_cap or found)[0]

@@ -30,6 +30,7 @@ from dosimeter.ledger.values import (
     describe_without_account,
     write_decision,
 )
+from dosimeter.problems import Command, Option
 
 if TYPE_CHECKING:
     from dosimeter.ledger.store import Store, Transaction
@@ -426,8 +427,9 @@ def _refusing_bad_records() -> Iterator[None]:
         yield
     except BadRecord as bad:
         raise LedgerError(
-            f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. "
-            "Run `dosimeter ledger LEDGER verify`, and restore a backup."
+            f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. Run ",
+            Command("ledger LEDGER verify", call="Ledger.verify()"),
+            ", and restore a backup.",
         ) from None
 
 
@@ -501,21 +503,22 @@ def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
         raise LedgerError(
             f"The account {unknown[0]!r} was opened by an earlier version, and the ledger does not know yet which data "
             "it is of: they might be these. Release from it once, which writes that down (an answer that is repeated "
-            "is enough, and costs nothing); or, if it holds other people, say so: --other-people."
+            "is enough, and costs nothing); or, if it holds other people, say so: ",
+            Option("other_people", True),
+            ".",
         )
 
 
 def _check_reservation(dataset: str, account: Account | None, reservation: Reservation) -> None:
     """Refuse what the terms of the account do not allow, whatever the caller decided (O2, O3)."""
     if account is None:
-        raise LedgerError(f"The dataset {dataset!r} has no account yet. Say with --policy on which terms to open one.")
+        raise LedgerError(
+            f"The dataset {dataset!r} has no account yet. Say with ", Option("policy"), " on which terms to open one."
+        )
     request = reservation.request
     account.check_terms(algorithm=request.algorithm)
     if not account.is_of(request.schema_digest, request.source_digest):
-        raise LedgerError(
-            f"{account.tell_change(request.schema_digest, request.source_digest)} If the people are the same, give "
-            "--continue: the account and its reading go on. If they are others, give the dataset another name."
-        )
+        raise account.refuse_change(request.schema_digest, request.source_digest)
     charged = reservation.charge != Charge(ZERO)
     if charged and not admits_charge(
         account.policy, account.reading, reservation.charge, max_epsilon=account.max_epsilon

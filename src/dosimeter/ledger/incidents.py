@@ -15,6 +15,7 @@ from typing import Literal, get_args
 from dosimeter.errors import DatasetStopped, LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.records import check_text
+from dosimeter.problems import Command, Option
 
 IncidentKind = Literal["measuring", "noise", "unexpected"]
 INCIDENT_KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
@@ -76,6 +77,9 @@ def write_incident(
 def refuse_stopped(dataset: str) -> DatasetStopped:
     """Return the error of every release from a stopped dataset. It names the fix, and does not say what happened."""
     return DatasetStopped(
-        f"{dataset} is stopped: no release is answered until a controller has looked at it and clears it: "
-        f"dosimeter ledger LEDGER clear {shlex.quote(dataset)} --by NAME --reason TEXT"
-    )
+        f"{dataset} is stopped: no release is answered until a controller has looked at it and clears it: ",
+        Command(
+            "ledger LEDGER clear", shlex.quote(dataset), Option("by", text="NAME"), Option("reason", text="TEXT"),
+            call=f"Ledger.clear({dataset!r}, by=…, reason=…)",
+        ),
+    )  # fmt: skip

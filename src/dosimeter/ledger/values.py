@@ -27,6 +27,7 @@ from dosimeter.ledger.entries import (
 )
 from dosimeter.ledger.incidents import Incident
 from dosimeter.ledger.records import check_text
+from dosimeter.problems import ASKING, Hint, Option, Piece, Surface
 
 Pair = tuple[str, str]
 """The digests of a schema and of a source: what an account agrees to be of."""
@@ -63,13 +64,13 @@ class AccountOpening:
         check_choice(self.algorithm, ALGORITHMS, "The algorithm")
         check_text(self.schema_digest, "The schema's digest")
         check_text(self.source_digest, "The source's digest")
-        object.__setattr__(self, "delta_total", exact_decimal(self.delta_total, name="delta_total"))
+        object.__setattr__(self, "delta_total", exact_decimal(self.delta_total, name=Option("delta_total")))
         if self.delta_total > 1:
-            raise LedgerError("delta_total must not be larger than 1.")
+            raise LedgerError(Option("delta_total"), " must not be larger than 1.")
         if self.max_epsilon is not None:
-            object.__setattr__(self, "max_epsilon", exact_decimal(self.max_epsilon, name="max_epsilon"))
+            object.__setattr__(self, "max_epsilon", exact_decimal(self.max_epsilon, name=Option("max_epsilon")))
         if self.max_epsilon == 0:
-            raise LedgerError("max_epsilon must be larger than 0.")
+            raise LedgerError(Option("max_epsilon"), " must be larger than 0.")
         if type(self.individuals) is not int or self.individuals < 1:
             raise LedgerError("The number of individuals must be a whole number of at least 1.")
 
@@ -257,22 +258,26 @@ class Account:
     ) -> None:
         """Refuse what contradicts the terms of the account. What is left out (None) contradicts nothing."""
         asked_and_agreed = (
-            ("--policy", policy, self.policy),
-            ("--delta-total", delta_total, self.delta_total),
-            ("--max-epsilon", max_epsilon, self.max_epsilon),
+            ("policy", policy, self.policy),
+            ("delta_total", delta_total, self.delta_total),
+            ("max_epsilon", max_epsilon, self.max_epsilon),
         )
         for option, asked, agreed in asked_and_agreed:
             if asked is not None and asked != agreed:
                 raise LedgerError(
-                    f"The account of {self.dataset!r} was opened with {_name_term(option, agreed)}, which cannot be "
-                    f"changed. Leave {option} out."
-                )
+                    f"The account of {self.dataset!r} was opened with ", *_name_term(option, agreed),
+                    ", which cannot be changed.",
+                    Hint("Leave ", Option(option), " out.", surfaces=ASKING), _SET_BACK,
+                )  # fmt: skip
         if algorithm != self.algorithm:  # O3
             raise LedgerError(
-                f"An account uses one algorithm. That of {self.dataset!r} was opened for {_name_way(self.algorithm)}; "
-                f"this release asks for {_name_way(algorithm)}. Ask as the account was opened, or keep releases by the "
-                "other algorithm in a ledger of their own: --ledger with another file."
-            )
+                f"An account uses one algorithm. That of {self.dataset!r} was opened for ", *_name_way(self.algorithm),
+                "; this release asks for ", *_name_way(algorithm), ".",
+                Hint(
+                    "Ask as the account was opened, or keep releases by the other algorithm in a ledger of their own: ",
+                    Option("ledger"), " with another file.", surfaces=ASKING,
+                ), _SET_BACK,
+            )  # fmt: skip
 
     def is_of(self, schema_digest: str, source_digest: str) -> bool:
         """Return whether this pair of schema and source was ever agreed to; if not, the account must be continued."""
@@ -282,7 +287,21 @@ class Account:
         """Return the digest of the data that were last agreed to under this schema."""
         return next((source for schema, source in reversed(self.agreed) if schema == schema_digest), None)
 
-    def tell_change(self, schema_digest: str, source_digest: str) -> str:
+    def refuse_change(self, schema_digest: str, source_digest: str) -> LedgerError:
+        """Return the error of a release from data, or by a schema, that the account has not agreed to."""
+        return LedgerError(
+            self._tell_change(schema_digest, source_digest),
+            Hint(
+                "If the people are the same, give ", Option("continued", True), ": the account and its reading go on. "
+                "If they are others, give the dataset another name.", surfaces=ASKING,
+            ),
+            Hint(
+                "If the people are the same, say so when you confirm: the account and its reading go on.",
+                surfaces=[Surface.WEB],
+            ),
+        )  # fmt: skip
+
+    def _tell_change(self, schema_digest: str, source_digest: str) -> str:
         """Return a sentence that says whether the data, the schema or both are new to the account."""
         head = f"The account of {self.dataset!r} belongs to"
         if any(schema_digest == schema for schema, _ in self.agreed):
@@ -347,21 +366,29 @@ def describe_without_account(incident: Incident) -> JsonObject:
     }
 
 
-def _name_way(algorithm: Algorithm) -> str:
-    """Return the algorithm in words, and the option that asks for it."""
+def _name_way(algorithm: Algorithm) -> tuple[Piece, ...]:
+    """Return the algorithm in words, and the option that asks for it where there is one."""
     match algorithm:
         case "fixed":
-            return "a fixed ε (--epsilon)"
+            return "a fixed ε", Hint("(", Option("epsilon"), ")", surfaces=ASKING)
         case "find":
-            return "find, algorithm 1 (--prefer)"
+            return "find, algorithm 1", Hint("(", Option("prefer"), ")", surfaces=ASKING)
+        case "find-and-release":
+            asked = Hint("(", Option("svt"), " with ", Option("variance"), ")", surfaces=ASKING)
+            return "find-and-release, the noisy test", asked
+
+
+def _name_term(option: str, agreed: Policy | Decimal | None) -> tuple[Piece, ...]:
+    match agreed:
+        case None:
+            return "no ", Option(option)
+        case Policy():
+            return (Option(option, str(agreed)),)
         case _:
-            return "find-and-release, the noisy test (--svt with --variance)"
+            return (Option(option, text=write_decimal(agreed)),)
 
 
-def _name_term(option: str, agreed: Policy | Decimal | None) -> str:
-    if agreed is None:
-        return f"no {option}"
-    return f"{option} {agreed if isinstance(agreed, Policy) else write_decimal(agreed)}"
+_SET_BACK = Hint("Set the configuration back to the terms of the account.", surfaces=[Surface.SETTINGS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees data.
 """
 
-from dosimeter.mechanisms.base import Calibration, Incaution, Indicator, Mechanism, Norm
+from dosimeter.mechanisms.base import Incaution, Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
 from dosimeter.mechanisms.table import MECHANISMS, make_pure, make_with_delta
@@ -11,11 +11,9 @@ from dosimeter.mechanisms.zcdp import default_delta
 
 __all__ = [
     "MECHANISMS",
-    "Calibration",
     "ClassicGaussian",
     "Gaussian",
     "Incaution",
-    "Indicator",
     "Laplace",
     "Mechanism",
     "Norm",

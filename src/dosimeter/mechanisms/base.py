@@ -19,10 +19,9 @@ from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.options import Calibration, MechanismName
 
 Norm = Literal[1, 2]
-Indicator = Literal["bound", "exact"]
-Calibration = Literal["zcdp", "classic"]
 
 
 class SparseRows(Protocol):
@@ -55,7 +54,7 @@ class Mechanism(ABC):
 
     __slots__ = ()
 
-    name: ClassVar[Literal["laplace", "gaussian"]]
+    name: ClassVar[MechanismName]
     calibration: ClassVar[Calibration | None]
     norm: ClassVar[Norm]
     pure: ClassVar[bool]

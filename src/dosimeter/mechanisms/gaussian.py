@@ -16,7 +16,8 @@ from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_rho
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
-    from dosimeter.mechanisms.base import Calibration, Norm, SparseRows
+    from dosimeter.mechanisms.base import Norm, SparseRows
+    from dosimeter.options import Calibration
 
 _CONTINUOUS_FROM = 64.0
 """Steps per σ from which the discrete Gaussian's quantile is read off the normal one: they agree to 1e-8 steps."""

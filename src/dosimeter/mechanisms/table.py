@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.base import Calibration, Mechanism
+from dosimeter.mechanisms.base import Mechanism
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
+from dosimeter.options import Calibration
+from dosimeter.problems import Option
 
 PURE: Mapping[str, Callable[[], Mechanism]] = {"laplace": Laplace}
 WITH_DELTA: Mapping[str, Mapping[Calibration, Callable[[float], Mechanism]]] = {
@@ -28,10 +30,10 @@ def make_with_delta(name: str, delta: float, calibration: Calibration | None = N
     ways = WITH_DELTA[name]
     chosen = next(iter(ways)) if calibration is None else calibration
     if chosen not in ways:
-        raise OptionError(f"calibration must be one of {', '.join(ways)}.")
+        raise OptionError(Option("calibration"), f" must be one of {', '.join(ways)}.")
     return ways[chosen](delta)
 
 
 def _require_known(name: str) -> None:
     if name not in MECHANISMS:
-        raise OptionError(f"mechanism must be one of {', '.join(MECHANISMS)}.")
+        raise OptionError(Option("mechanism"), f" must be one of {', '.join(MECHANISMS)}.")

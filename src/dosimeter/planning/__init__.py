@@ -14,8 +14,8 @@ from dosimeter.planning.joins import (
     scope_of,
 )
 from dosimeter.planning.native import StudyPlan, plan_study
-from dosimeter.planning.options import Look, Method
-from dosimeter.planning.planner import Groups, PlanOptions, plan_query, write_plainly
+from dosimeter.planning.options import Look
+from dosimeter.planning.planner import PlanOptions, plan_query, write_plainly
 from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output, QueryPlan
 
 __all__ = [
@@ -23,9 +23,7 @@ __all__ = [
     "EstimateKind",
     "Explanation",
     "Group",
-    "Groups",
     "Look",
-    "Method",
     "Output",
     "PlanOptions",
     "QueryPlan",

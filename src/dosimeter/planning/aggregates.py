@@ -32,6 +32,7 @@ from dosimeter.measures import (
 )
 from dosimeter.planning.grid import Gridded, put_on_grid
 from dosimeter.planning.query_plan import Estimate, EstimateKind
+from dosimeter.problems import for_controller
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     Scope,
@@ -192,14 +193,14 @@ class Aggregates:
                 raise refusal(node, f"{label}: COUNT(DISTINCT) takes one column.")
             source = self._source(argument.expressions[0], condition, label, distinct=True)
             found = CountDistinct.over(self._present(source), label, self.facts)
-            return _identity(self._measure(found, source), label, integer=True)
+            return _count(self._measure(found, source), label)
         if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
             expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
             if condition is None:
-                return _identity(self._measure(CountRows.of_rows(label, self.facts)), label, integer=True)
+                return _count(self._measure(CountRows.of_rows(label, self.facts)), label)
             argument = exp.Literal.number(1)
         source = self._source(argument, condition, label)
-        return _identity(self._count_present(source, label), label, integer=True)
+        return _count(self._count_present(source, label), label)
 
     def read_total(
         self,
@@ -284,8 +285,8 @@ class Aggregates:
                 positions.append(self._measure(each.over(argument, self.facts), source))
             except OverflowError:
                 raise QueryError(
-                    f"{each.name} of {argument.label} is too large to count exactly. Narrow the bounds or coarsen the "
-                    "resolution in the schema.",
+                    f"{each.name} of {argument.label} is too large to count exactly.",
+                    for_controller("Narrow the bounds or coarsen the resolution in the schema."),
                     clause=argument.label,
                 ) from None
         lower, upper = argument.lower * argument.unit, argument.upper * argument.unit
@@ -298,6 +299,11 @@ def _identity(position: int, label: str, *, integer: bool) -> Read:
     return ("identity", position), Estimate(EstimateKind.IDENTITY, (position,), label, integer=integer)
 
 
+def _count(position: int, label: str) -> Read:
+    """Return the estimate that is a measure itself and counts, so that it is never below 0."""
+    return ("identity", position), Estimate(EstimateKind.IDENTITY, (position,), label, integer=True, lower=Fraction(0))
+
+
 def _within_bounds(position: int, label: str, argument: Argument) -> Read:
     """Return the estimate that is a measure itself and cannot leave the argument's bounds."""
     lower, upper = argument.lower * argument.unit, argument.upper * argument.unit
@@ -307,7 +313,8 @@ def _within_bounds(position: int, label: str, argument: Argument) -> Read:
 
 def _refuse_constant(label: str) -> QueryError:
     return QueryError(
-        f"{label} cannot change: its bounds leave it no room. Correct the bounds of its columns in the schema.",
+        f"{label} cannot change: its bounds leave it no room.",
+        for_controller("Correct the bounds of its columns in the schema."),
         clause=label,
     )
 

@@ -12,8 +12,9 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
+from dosimeter.problems import ASKING, Audience, Hint, Option, for_controller
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
-from dosimeter.sql import Checked, Type, clause_of, compile_tree, evaluate
+from dosimeter.sql import Checked, Type, clause_of, compile_tree, evaluate, refusal
 
 MAX_POINTS = 1_000_000
 
@@ -118,15 +119,14 @@ def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> tup
         ColumnType.CATEGORY: "values = […]",
         ColumnType.TEXT: 'type = "category" and values = […]',
     }.get(column.type)
-    remedy = (
-        f"Add {wanted} to [columns.{column.name}] in the schema"
+    observed = Hint("Or look with ", Option("groups", "observed"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
+    raise refusal(
+        source,
+        f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values.",
+        for_controller(f"Add {wanted} to [columns.{column.name}] in the schema.")
         if wanted
-        else "Group by a condition, a CASE or a date part"
-    )
-    raise QueryError(
-        f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values. {remedy}, "
-        "or look with --groups observed.",
-        clause=clause_of(source),
+        else Hint("Group by a condition, a CASE or a date part."),
+        observed,
     )
 
 

@@ -17,6 +17,7 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
+from dosimeter.problems import for_controller
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import DATE_PARTS, as_bigint, as_double, clause_of, column_tree, refusal, wrap
 
@@ -45,8 +46,8 @@ def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded
         return _compile(tree, schema, aggregate)
     except OverflowError:
         raise QueryError(
-            f"{aggregate} can reach values too large to count exactly. Narrow the bounds or coarsen the resolution "
-            "of its columns in the schema.",
+            f"{aggregate} can reach values too large to count exactly.",
+            for_controller("Narrow the bounds or coarsen the resolution of its columns in the schema."),
             clause=aggregate,
         ) from None
 
@@ -106,7 +107,8 @@ def _column(column: Column, aggregate: str) -> Gridded:
         )
     if column.bounds is None:
         raise QueryError(
-            f"{aggregate} has no bounds. Add [columns.{column.name}] bounds = [low, high] to the schema.",
+            f"{aggregate} has no bounds.",
+            for_controller(f"Add [columns.{column.name}] bounds = [low, high] to the schema."),
             clause=aggregate,
         )
     lower, upper = cast(tuple[Decimal, Decimal], column.bounds)
@@ -115,8 +117,8 @@ def _column(column: Column, aggregate: str) -> Gridded:
         return _clamped(raw, (_number(lower), _number(upper)), as_bigint(raw.copy()), (int(lower), int(upper)))
     if column.resolution is None:
         raise QueryError(
-            f"{aggregate} has no resolution. Add [columns.{column.name}] resolution = 0.01 (or what fits) "
-            "to the schema.",
+            f"{aggregate} has no resolution.",
+            for_controller(f"Add [columns.{column.name}] resolution = 0.01 (or what fits) to the schema."),
             clause=aggregate,
         )
     step = Fraction(column.resolution)
@@ -217,7 +219,9 @@ def _date_part(tree: exp.Cast, schema: Schema, aggregate: str) -> Gridded:
     column = schema.columns.get(subject.name) if isinstance(subject, exp.Column) else None
     if column is None or column.bounds is None:
         raise refusal(
-            tree, f"{aggregate}: the year has no bounds. Add bounds = [first day, last day] to its date column."
+            tree,
+            f"{aggregate}: the year has no bounds.",
+            for_controller("Add bounds = [first day, last day] to its date column in the schema."),
         )
     first, last = (cast(date, bound).year for bound in column.bounds)
     return _clamped(tree, (_whole(first), _whole(last)), tree.copy(), (first, last))

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.query_plan import Join, QueryPlan
+from dosimeter.problems import Hint, for_controller
 from dosimeter.schema import Column, JoinTable, Schema
 from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
 
@@ -171,8 +172,9 @@ def _join_table(node: exp.Expression, schema: Schema) -> tuple[JoinTable, list[s
         )
     raise refusal(
         node,
-        f'{written} is not declared. Add [tables.{written}] public = true, key = "…" and its columns to the schema, '
-        "or ask one table.",
+        f"{written} is not declared.",
+        Hint("Ask one table."),
+        for_controller(f'Or add [tables.{written}] public = true, key = "…" and its columns to the schema.'),
     )
 
 

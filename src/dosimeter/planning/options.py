@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import (
-    MECHANISMS,
-    Calibration,
-    Indicator,
     Mechanism,
     default_delta,
     make_pure,
     make_with_delta,
 )
-from dosimeter.planning.planner import Groups, PlanOptions
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, check_option
+from dosimeter.planning.planner import PlanOptions
+from dosimeter.problems import Option
 
-Method = Literal["closed-form", "recompute"]
+_GAUSSIAN = Option("mechanism", "gaussian")
+_BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """The options of looking at a risk: everything beside the SQL that decides it."""
 
-    mechanism: Literal["laplace", "gaussian"] = "laplace"
+    mechanism: MechanismName = "laplace"
     delta: float | str | None = None
     calibration: Calibration | None = None
     indicator: Indicator = "bound"
@@ -36,12 +35,8 @@ class Look:
     min_rows: int | None = None
 
     def __post_init__(self) -> None:
-        _expect("mechanism", self.mechanism, MECHANISMS)
-        _expect("indicator", self.indicator, ("bound", "exact"))
-        _expect("groups", self.groups, ("declared", "observed"))
-        _expect("method", self.method, ("closed-form", "recompute"))
-        if self.calibration is not None:
-            _expect("calibration", self.calibration, ("zcdp", "classic"))
+        for name in ("mechanism", "calibration", "indicator", "groups", "method"):
+            check_option(name, getattr(self, name))
 
     def plan_options(self) -> PlanOptions:
         return PlanOptions(groups=self.groups, min_rows=self.min_rows, sensitivity=self.sensitivity)
@@ -50,9 +45,9 @@ class Look:
         pure = make_pure(self.mechanism)
         if pure is not None:
             if self.delta is not None and not _is_zero(self.delta):
-                raise OptionError("--delta goes with --mechanism gaussian: the Laplace mechanism has no delta.")
+                raise OptionError(Option("delta"), " goes with ", _GAUSSIAN, ": the Laplace mechanism has no delta.")
             if self.calibration is not None:
-                raise OptionError("--calibration goes with --mechanism gaussian.")
+                raise OptionError(Option("calibration"), " goes with ", _GAUSSIAN, ".")
             return pure
         delta = default_delta(n) if self.delta is None else read_delta(self.delta, n)
         return make_with_delta(self.mechanism, delta, self.calibration)
@@ -63,11 +58,6 @@ def _is_zero(delta: float | str) -> bool:
         return float(delta) == 0.0
     except ValueError:
         return False
-
-
-def _expect(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise OptionError(f"{name} must be one of {', '.join(allowed)}.")
 
 
 def read_delta(value: float | str, n: int) -> float:
@@ -81,7 +71,7 @@ def read_delta(value: float | str, n: int) -> float:
         try:
             value = float(text)
         except ValueError:
-            raise OptionError("--delta must be a number strictly between 0 and 1, or 1/n^2.") from None
+            raise OptionError(Option("delta"), _BETWEEN) from None
     if not 0.0 < value < 1.0:
-        raise OptionError("delta must lie strictly between 0 and 1.")
+        raise OptionError(Option("delta"), _BETWEEN)
     return value

@@ -13,13 +13,14 @@ import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import cast
 
 import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from dosimeter.errors import OptionError, QueryError
+from dosimeter.options import Groups, check_option
 from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
 from dosimeter.planning.declared_groups import declared_values
 from dosimeter.planning.joins import list_identifying, resolve_joins
@@ -45,7 +46,6 @@ from dosimeter.sql import (
     wrap,
 )
 
-Groups = Literal["declared", "observed"]
 MAX_SQL = 100_000
 MAX_DEPTH = 50
 MAX_GROUPS = 10_000
@@ -86,10 +86,8 @@ class PlanOptions:
     sensitivity: float | None = None
 
     def __post_init__(self) -> None:
-        if self.min_rows is not None and self.min_rows < 1:
-            raise OptionError("--min-rows must be at least 1.")
-        if self.sensitivity is not None and not 0.0 < self.sensitivity < float("inf"):
-            raise OptionError("--sensitivity must be a positive number.")
+        for name in ("groups", "min_rows", "sensitivity"):
+            check_option(name, getattr(self, name))
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
@@ -210,12 +208,12 @@ def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
         return QueryError(
             f'The SQL does not parse: {word} is a reserved word. If it is a column, write "{word}".', clause=word
         )
-    where = f"near '{_shorten(word + rest)}'"
+    where, separator = f"near '{_shorten(word + rest)}'", ""
     if not rest.strip() and not reason.startswith("Invalid expression"):
-        where = f"it ends too early, after '{_shorten(str(found.get('start_context') or '') + word, from_end=True)}'"
+        before = _shorten(str(found.get("start_context") or "") + word, from_end=True)
+        where, separator = f"it ends too early, after '{before}'", ":"
     if reason == "Expecting )":
         return QueryError(f"The SQL does not parse: a parenthesis is not closed, {where}.", clause=word or None)
-    separator = ":" if where.startswith("it") else ""
     return QueryError(f"The SQL does not parse{separator} {where}.", clause=word or None)
 
 

@@ -29,7 +29,7 @@ class EstimateKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One aggregate as the analyst wrote it. ``centre`` is the middle of the bounds (S2)."""
+    """An aggregate as the analyst wrote it. ``centre`` is the middle of the bounds (S2). Counts have only ``lower``."""
 
     kind: EstimateKind
     measures: tuple[int, ...]

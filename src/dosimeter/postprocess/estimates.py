@@ -103,9 +103,8 @@ def _estimate(estimate: Estimate, inputs: Sequence[Fraction], clamp: bool) -> in
 
 
 def _clipped(value: Fraction, estimate: Estimate) -> Fraction:
-    if estimate.lower is not None and estimate.upper is not None:
-        return min(max(value, estimate.lower), estimate.upper)
-    return max(value, Fraction(0)) if estimate.integer and estimate.label.upper().startswith("COUNT") else value
+    raised = value if estimate.lower is None else max(value, estimate.lower)
+    return raised if estimate.upper is None else min(raised, estimate.upper)
 
 
 def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> FloatArray:

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dosimeter.errors import LedgerError, OptionError
+from dosimeter.errors import OptionError
 from dosimeter.ledger import (
     Account,
     AccountOpening,
@@ -28,6 +28,7 @@ from dosimeter.ledger import (
     write_decimal,
 )
 from dosimeter.planning import digest_measured
+from dosimeter.problems import Option
 from dosimeter.schema import Schema
 from dosimeter.version import __version__
 
@@ -83,13 +84,16 @@ def agree_on_terms(
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
     policy = Policy.parse(terms.policy) if terms.policy is not None else None
-    total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name="--delta-total")
-    cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name="--max-epsilon")
+    total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name=Option("delta_total"))
+    cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name=Option("max_epsilon"))
     if account is None:
         if policy is None:
             raise OptionError(
-                f"{prepared.dataset} has no account in this ledger yet. Choose how it may be spent: --policy paper, or "
-                "--policy budget:E."
+                f"{prepared.dataset} has no account in this ledger yet. Choose how it may be spent: ",
+                Option("policy", "paper"),
+                ", or ",
+                Option("policy", "budget:E"),
+                ".",
             )
         opening = AccountOpening(
             policy=policy,
@@ -109,10 +113,7 @@ def agree_on_terms(
         found = Identification(schema_digest=schema, source_digest=source, identities=identities)
         return Agreement(account, identification=found)
     if not order.continued:
-        raise LedgerError(
-            f"{account.tell_change(schema, source)} If the people are the same, give --continue: the account and its "
-            "reading go on."
-        )
+        raise account.refuse_change(schema, source)
     by = order.approved_by or order.analyst
     continuation = Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
     return Agreement(account, continuation=continuation)

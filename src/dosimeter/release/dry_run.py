@@ -14,6 +14,7 @@ from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Algorithm, Books, Entry, Incident, Ledger
 from dosimeter.planning import digest_measured
+from dosimeter.problems import Command, Problem, Surface
 from dosimeter.release.account_terms import digest_request, enter_books, open_books
 from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
@@ -43,12 +44,17 @@ class DryRun:
     @property
     def reason(self) -> str | None:
         """Return why it would be denied for certain, or what would stop the dataset; None where neither."""
+        return None if self.problem is None else self.problem.word(Surface.PYTHON)
+
+    @property
+    def problem(self) -> Problem | None:
+        """Return the reason for a surface to word."""
         return self.found.reason
 
     @property
     def granted(self) -> bool:
         """Return whether an answer would follow, or could."""
-        return self.reason is None
+        return self.problem is None
 
     @property
     def analyst_sees(self) -> Mapping[str, JsonValue]:
@@ -92,10 +98,11 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found)
 
 
-def _explain_stop(incident: Incident) -> str:
-    return (
-        f"The dataset is stopped since {incident.at}: {incident.words}. Nothing fails now. When it may go on: "
-        "dosimeter ledger LEDGER clear."
+def _explain_stop(incident: Incident) -> Problem:
+    return Problem(
+        f"The dataset is stopped since {incident.at}: {incident.words}. Nothing fails now. When it may go on: ",
+        Command("ledger LEDGER clear", call="Ledger.clear"),
+        ".",
     )
 
 
@@ -113,5 +120,5 @@ def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> Previ
     except SourceUnreachable:
         raise
     except DataError as error:  # the release would stop the dataset without saying why
-        return Preview(reason=str(error), epsilon=prepared.order.way.named_epsilon, sees=STOPPED)
+        return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED)
     return prepared.order.way.preview(prepared, risk, books)

@@ -17,6 +17,7 @@ from typing import Any
 
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanisms import Gaussian, Laplace, Mechanism
+from dosimeter.problems import for_controller
 
 _LIMIT = 2**62
 """Totals and noise together stay below this: half of what OpenDP's 64-bit integers hold."""
@@ -24,7 +25,7 @@ _LIMIT = 2**62
 _REACH = 64
 """Noise of more than this many scales does not happen: its probability is below e⁻⁶⁴."""
 
-_COARSER = "Declare a coarser resolution or narrower bounds in the schema."
+_COARSER = for_controller("Declare a coarser resolution or narrower bounds in the schema.")
 
 _LAPLACE = Laplace()
 
@@ -91,7 +92,7 @@ def add_noise(totals: Sequence[int], calibrated: Calibrated) -> list[int]:
     exact = [index(total) for total in totals]
     reach = math.ceil(_REACH * calibrated.scale)
     if any(abs(total) + reach >= _LIMIT for total in exact):
-        raise DataError(f"A total is too large for exact 64-bit noise. {_COARSER}")
+        raise DataError("A total is too large for exact 64-bit noise.", _COARSER)
     return _draw(calibrated.mechanism, calibrated.scale, exact)
 
 
@@ -216,7 +217,7 @@ def _read_epsilon(epsilon: Fraction | Decimal | float) -> Fraction:
 
 def _round_up_sensitivity(mechanism: Mechanism, sensitivity: int | Fraction | float) -> int | float:
     if not 0 < sensitivity < _LIMIT:  # S7
-        raise OptionError(f"The sensitivity must be greater than 0 and below 2⁶² grid steps. {_COARSER}")
+        raise OptionError("The sensitivity must be greater than 0 and below 2⁶² grid steps.", _COARSER)
     return _find_drawn(mechanism).round_up(sensitivity)
 
 
@@ -239,7 +240,9 @@ def _check_scale(scale: Fraction | float) -> None:
     if not scale > 0:
         raise OptionError("The scale of the noise must be greater than 0.")
     if not _REACH * scale < _LIMIT:
-        raise OptionError(f"The noise is too large for exact 64-bit integers. {_COARSER} Or take a larger epsilon.")
+        raise OptionError(
+            "The noise is too large for exact 64-bit integers.", _COARSER, for_controller("Or take a larger ε.")
+        )
 
 
 DRAWN: Mapping[type[Mechanism], Drawn] = {

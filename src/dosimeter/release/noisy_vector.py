@@ -16,6 +16,7 @@ from dosimeter.errors import OptionError
 from dosimeter.measures import Measure
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
+from dosimeter.problems import for_controller, leave_out
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, has_room
 from dosimeter.schema import Scalar
 
@@ -37,7 +38,7 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
     """Return the certified noise of every measure. Public: depends on SQL, schema and ε alone."""
     if plan.hand_sensitivity is not None:
         raise OptionError(
-            "A sensitivity given by hand is for study and never backs a release. Leave --sensitivity out."
+            "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
     noise = tuple(
         calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=len(plan.measures))
@@ -47,8 +48,8 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
         # Decided here, from public facts: a total found too large later would reveal something about the data.
         if not has_room(calibrated, measure.largest_total(plan.schema.individuals)):
             raise OptionError(
-                f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers. Use a larger ε, a coarser "
-                "resolution or narrower bounds."
+                f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers.",
+                for_controller("Use a larger ε, a coarser resolution or narrower bounds."),
             )
     return noise
 

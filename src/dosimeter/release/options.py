@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
-from dosimeter.mechanisms import Calibration, Indicator
-from dosimeter.planning import Groups, Look, Method
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Selection
+from dosimeter.planning import Look
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.ways.reading import read_way
 from dosimeter.risk import PreferenceFunction
@@ -26,7 +26,7 @@ class ReleaseOptions(TypedDict, total=False):
     """What the noisy test may spend on finding ε; goes with ``variance``."""
     variance: float | None
     """The threshold of the noisy test: the variance of the normalised RDRs."""
-    selection: Literal["sharp", "paper"]
+    selection: Selection
     """Which noisy test: sharp (the default), or as in the paper."""
     policy: str | None
     """How the account may be spent: ``"paper"`` or ``"budget:2.0"``. Needed for the first release from a dataset."""
@@ -34,7 +34,7 @@ class ReleaseOptions(TypedDict, total=False):
     """The δ that all answers of the account may have together."""
     max_epsilon: float | str | None
     """The largest ε of a single answer of the account."""
-    mechanism: Literal["laplace", "gaussian"]
+    mechanism: MechanismName
     """Which noise; Laplace by default."""
     delta: float | str | None
     """The δ of Gaussian noise; ``"1/n^2"`` by default."""

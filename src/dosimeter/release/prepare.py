@@ -7,6 +7,7 @@ from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan, plan_query
 from dosimeter.postprocess import assemble_answer, error_95
+from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.ways.base import Subject
@@ -18,17 +19,18 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     """Check everything that can be checked without data; every refusal here may be explained to anybody."""
     n = _require_reviewed(schema)
     if look.groups != "declared":
-        raise OptionError("Observed groups never back a release: which groups exist is private. Leave --groups out.")
+        raise OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
     if look.sensitivity is not None:
         raise OptionError(
-            "A sensitivity given by hand is for study and never backs a release. Leave --sensitivity out."
+            "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
     if look.calibration == "classic":
         raise OptionError(
-            "The classic Gaussian calibration is unproven above ε = 1 and never backs a release. Use zcdp."
+            "The classic Gaussian calibration is unproven above ε = 1 and never backs a release.",
+            for_controller("Use zcdp."),
         )
     if look.method != "closed-form":
-        raise OptionError("A release uses the closed form. Leave --method out.")
+        raise OptionError("A release uses the closed form.", leave_out("method"))
     plan = plan_query(sql, schema, look.plan_options())
     mechanism = look.build_mechanism(n)
     candidates = parse_candidates(look.candidates)
@@ -40,11 +42,13 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
 def _require_reviewed(schema: Schema) -> int:
     if not schema.reviewed:
         raise SchemaError(
-            "A release needs a reviewed schema. Replace what came from private data by public facts, then set "
-            "reviewed = true."
+            "A release needs a reviewed schema.",
+            for_controller("Replace what came from private data by public facts, then set reviewed = true."),
         )
     if schema.individuals is None:
-        raise SchemaError("A release needs the number of individuals. Add individuals = … to the schema.")
+        raise SchemaError(
+            "A release needs the number of individuals.", for_controller("Add individuals = … to the schema.")
+        )
     return schema.individuals
 
 
@@ -56,6 +60,6 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
     keys = (plan.group_keys or ())[:2]
     empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
     for epsilon in order.way.rehearsed(candidates):
-        calibrate_plan(plan, mechanism, exact_decimal(epsilon, name="epsilon"))
+        calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
         error_95(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon), empty)
     assemble_answer(plan, keys, empty, clamp=order.clamp)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dosimeter.json_values import JsonObject, JsonValue
-from dosimeter.ledger import ZERO, Books, Charge, Reading, exact_decimal, write_decimal
+from dosimeter.ledger import ZERO, Books, Obstacle, Reading, write_decimal
+from dosimeter.problems import Problem, Surface
 
 if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
@@ -47,18 +46,21 @@ class Preview:
     shape of what the analyst would get. ``epsilon``: the ε, as far as it is known beforehand.
     """
 
-    reason: str | None = None
+    reason: Problem | None = None
     epsilon: float | None = None
     cost: Cost | None = None
     sees: JsonObject
 
     def describe(self) -> JsonObject:
         return {
-            "reason": self.reason,
+            "reason": self.describe_reason(),
             **self.describe_way(),
             "cost": self.describe_cost(),
             "analyst_sees": dict(self.sees),
         }
+
+    def describe_reason(self) -> str | None:
+        return None if self.reason is None else self.reason.word(Surface.PYTHON)
 
     def describe_way(self) -> JsonObject:
         """Return what this way alone shows."""
@@ -71,39 +73,27 @@ class Preview:
         return f"{type(self).__name__}(redacted)"
 
 
-def explain_denial(books: Books, candidates: Sequence[float]) -> str:
-    """Say why the account admits none of these candidates: the rule that the closest one breaks (O1, O2)."""
-    reading, cap = books.reading, books.max_epsilon
-    fitting = [epsilon for epsilon in map(exact_decimal, candidates) if cap is None or epsilon <= cap]
-    match books.find_obstacle(candidates):
+def word_obstacle(obstacle: Obstacle) -> str:
+    """Say why the account admits none of the ε's that could be granted (O1, O2)."""
+    reading, epsilon = obstacle.reading, write_decimal(obstacle.charge.epsilon)
+    match obstacle.rule:
         case "delta":
             return (
                 f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
-                f"{books.delta:g} more (--delta-total)."
+                f"{obstacle.charge.delta:g} more."
             )
         case "cap":
-            least = write_decimal(exact_decimal(min(candidates)))
-            return (
-                f"ε = {least} is above the account's cap of {write_decimal(cap or ZERO)} for one query (--max-epsilon)."
-            )
+            return f"ε = {epsilon} is above the account's cap of {write_decimal(obstacle.cap or ZERO)} for one query."
         case "reading":
-            spent, most = write_decimal(reading.epsilon), write_decimal(max(fitting))
-            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {most} is not."
+            spent = write_decimal(reading.epsilon)
+            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {epsilon} is not."
         case "budget":
-            return _explain_budget(books, min(fitting))
-
-
-def _explain_budget(books: Books, epsilon: Decimal) -> str:
-    """Return what is spent of the budget, and what an answer at this ε would need."""
-    charge, reading = Charge(epsilon, books.epsilon_svt), books.reading
-    left = max((books.policy.budget or ZERO) - reading.epsilon, ZERO)
-    parts = ""
-    if books.epsilon_svt:
-        parts = f" (ε = {write_decimal(charge.epsilon)} and {write_decimal(books.epsilon_svt)} for finding it)"
-    return (
-        f"{write_decimal(reading.epsilon)} of {books.policy} is spent; this needs {write_decimal(charge.total)}"
-        f"{parts}, {write_decimal(left)} is left."
-    )
+            svt = obstacle.charge.epsilon_svt
+            parts = f" (ε = {epsilon} and {write_decimal(svt)} for finding it)" if svt else ""
+            return (
+                f"{write_decimal(reading.epsilon)} of {obstacle.policy} is spent; this needs "
+                f"{write_decimal(obstacle.charge.total)}{parts}, {write_decimal(obstacle.left)} is left."
+            )
 
 
 def _number(reading: Reading) -> float | None:

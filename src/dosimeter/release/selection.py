@@ -30,7 +30,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal, get_args
 
 import numpy as np
 
@@ -38,10 +37,10 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures import Dependence
 from dosimeter.mechanisms import Mechanism
+from dosimeter.options import Selection, check_option
 from dosimeter.planning import QueryPlan
+from dosimeter.problems import Hint, Option, for_controller
 from dosimeter.release.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
-
-Method = Literal["sharp", "paper"]
 
 _STEP_BITS = 30  # Δ_svt is 2³⁰ steps
 _RISK_BITS = 30  # unit risks are multiples of 2⁻³⁰
@@ -181,9 +180,9 @@ def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
     return float(_weight(problem, epsilon)) ** 2 * spread
 
 
-def prepare_test(problem: SelectionProblem, *, method: Method) -> NoisyTest:
+def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
     """Return the problem as integers: levels rounded down to steps of Δ_svt/2³⁰, thresholds likewise."""
-    _check_method(method)
+    check_option("selection", method)
     step = svt_sensitivity(problem.n) / _STEPS
     weights = [_weight(problem, epsilon) ** 2 for epsilon in problem.candidates]
     spreads = _exact_spreads(problem)
@@ -206,7 +205,7 @@ def prepare_test(problem: SelectionProblem, *, method: Method) -> NoisyTest:
     )
 
 
-def select_epsilon(problem: SelectionProblem, *, method: Method) -> float | None:
+def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | None:
     """Run the noisy test once, for real. Return the ε to release, or None for a denial. Costs ε_svt either way (O1).
 
     All noise is drawn before anything is compared: neither how many draws there are nor their time depends on the data.
@@ -220,7 +219,7 @@ def select_epsilon(problem: SelectionProblem, *, method: Method) -> float | None
     return None if index is None else problem.candidates[index]
 
 
-def outcome_distribution(problem: SelectionProblem, *, method: Method) -> Outcome:
+def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Outcome:
     """Return the probability of every outcome (V3), from the same integers, with continuous in place of integer noise.
 
     One step moves a comparison's chance by at most its density, ε_svt/2³⁰; over all candidates it stays below
@@ -246,12 +245,12 @@ def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
     return violation_probability(problem, outcome) / released if released > 0.0 else 0.0
 
 
-def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Method = "sharp") -> Accuracy:
+def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection = "sharp") -> Accuracy:
     """Return the paper's α (for its split 1/3 : 2/3), and the exact tail of the noise in use (V4).
 
     Public: it reads no PIS. Noise on Var(u) counts w² times in q_svt, so the sharp α of a candidate carries its w².
     """
-    _check_method(method)
+    check_option("selection", method)
     if not 0.0 < beta < 1.0:
         raise OptionError("beta must lie strictly between 0 and 1.")
     unit = float(svt_sensitivity(problem.n))
@@ -284,15 +283,22 @@ def require_additive(plan: QueryPlan) -> None:
         reason, instead = _REFUSALS[measure.depends_on]
         raise QueryError(
             f"ε cannot be found privately for {measure.label}: {reason} The noise that hides one individual in the "
-            "variance of the RDRs is enough only where each individual's sensitivity depends on their own rows. "
-            f"{instead} Or release at a fixed --epsilon.",
+            "variance of the RDRs is enough only where each individual's sensitivity depends on their own rows.",
+            instead,
+            for_controller("Or release at a fixed ε: ", Option("epsilon", text="E"), "."),
             clause=measure.label,
         )
 
 
-_RANGES = "Count per range instead, SELECT COUNT(*) … GROUP BY CASE WHEN … THEN … END, and read it off the counts."
-_SUMS = "Leave out --min-rows and any sensitivity given by hand: it is then measured through sums, and can be."
-_REFUSALS: Mapping[Dependence, tuple[str, str]] = {
+_RANGES = Hint(
+    "Count per range instead, SELECT COUNT(*) … GROUP BY CASE WHEN … THEN … END, and read it off the counts."
+)
+_SUMS = for_controller(
+    "Leave out ",
+    Option("min_rows"),
+    " and any sensitivity given by hand: it is then measured through sums, and can be.",
+)
+_REFUSALS: Mapping[Dependence, tuple[str, Hint]] = {
     Dependence.VALUES: (
         "how far one individual moves it depends on everybody else's values. With 501 zeros and 500 ones, taking one "
         "zero away moves the variance of a median's sensitivities by 1/16, and a larger table does not help.",
@@ -319,18 +325,17 @@ def _check_options(problem: SelectionProblem) -> None:
     if not (math.isfinite(problem.sensitivity) and problem.sensitivity > 0.0):
         raise OptionError("The sensitivity must be a positive number.")
     if not (math.isfinite(problem.threshold) and problem.threshold > 0.0):
-        raise OptionError("The variance threshold must be a positive number, such as --variance 1e-5.")
+        raise OptionError(
+            "The variance threshold must be a positive number, such as ", Option("variance", text="1e-5"), "."
+        )
     if not lowest <= problem.epsilon_svt <= highest:
-        raise OptionError(f"The budget for finding ε (--svt) must lie between {lowest:g} and {highest:g}.")
+        raise OptionError(
+            "The budget for finding ε (", Option("svt"), f") must lie between {lowest:g} and {highest:g}."
+        )
     if not candidates or not all(math.isfinite(epsilon) and epsilon > 0.0 for epsilon in candidates):
         raise OptionError("Candidates for ε must be positive numbers, at least one.")
     if any(higher <= lower for higher, lower in pairwise(candidates)):
         raise OptionError("Candidates for ε must be in descending order, each once.")
-
-
-def _check_method(method: str) -> None:
-    if method not in get_args(Method):
-        raise OptionError("The selection is sharp or paper.")
 
 
 def _weight(problem: SelectionProblem, epsilon: float) -> Fraction:

@@ -15,7 +15,7 @@ from dosimeter.risk.choose import (
     parse_candidates,
 )
 from dosimeter.risk.ex_post import compute_ex_post
-from dosimeter.risk.notes import pick_headline, write_notes
+from dosimeter.risk.notes import find_empty_filters, note_empty_filter, write_notes
 from dosimeter.risk.preference import Preference, parse_preference
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
@@ -40,15 +40,16 @@ __all__ = [
     "compute_ex_post",
     "compute_rdr",
     "exact_limit",
+    "find_empty_filters",
     "find_largest",
     "is_met",
     "largest_difference",
     "lee_clifton",
+    "note_empty_filter",
     "own_epsilon",
     "paper_candidates",
     "parse_candidates",
     "parse_preference",
-    "pick_headline",
     "posterior_odds",
     "summarise_rdr",
     "summarise_sensitivities",

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms import Indicator, Mechanism
+from dosimeter.mechanisms import Mechanism
+from dosimeter.options import Indicator
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr
 from dosimeter.risk.values import Candidate, RDRs, Sensitivities
 

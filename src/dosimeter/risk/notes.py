@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.measures import Count, CountRows, Measure
-from dosimeter.mechanisms import Incaution, Indicator, Mechanism
+from dosimeter.mechanisms import Incaution, Mechanism
+from dosimeter.options import Indicator
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import Found, Limit, extremes
 from dosimeter.risk.preference_functions import FUNCTIONS
@@ -41,7 +42,7 @@ def write_notes(
     """
     low, high = extremes(sensitivities)
     shifts_alike = mechanism.shifts_alike and indicator == "bound"
-    notes = [*find_empty_filters(preference, sensitivities, found), _INDICATORS[indicator]]
+    notes = [*map(note_empty_filter, find_empty_filters(preference, sensitivities, found)), _INDICATORS[indicator]]
     if indicator == "exact" and mechanism.exact_is_continuous and epsilons:
         narrowest = mechanism.scale(sensitivity, max(epsilons))
         if float(np.max(grids)) > narrowest:  # R6
@@ -113,13 +114,12 @@ _NOT_SCALE_FREE = (
     "The preference depends on the level of the RDR, and noise raises the level: an upper limit on the raw RDR asks "
     "for less noise, not for more protection. Compare RDRs with each other, as in MIN(rdr) / MAX(rdr) >= 0.95."
 )
-_MATCHES_NOBODY = "matches nobody: its aggregate is NULL, and a comparison with NULL is not met."
 
 
 def find_empty_filters(
     preference: Preference | None, sensitivities: Sensitivities, found: Found | None
 ) -> tuple[str, ...]:
-    """Return a sentence for each FILTER that leaves an aggregate without anybody."""
+    """Return each FILTER, as it was written, that leaves an aggregate without anybody."""
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
         return ()
     held = sensitivities.counts > 0
@@ -127,13 +127,12 @@ def find_empty_filters(
         a.filter for a in preference.aggregates if a.filter and FUNCTIONS[a.function].of_nobody is None
     )
     empty = [name for name in used if not sensitivities.attributes[name][held].astype(np.bool_).any()]
-    texts = dict.fromkeys(preference.write_filter(name) for name in empty)
-    return tuple(f"The FILTER (WHERE {text}) {_MATCHES_NOBODY}" for text in texts)
+    return tuple(dict.fromkeys(preference.write_filter(name) for name in empty))
 
 
-def pick_headline(notes: Sequence[str]) -> str | None:
-    """Return the note beside which no other matters, if there is one."""
-    return next((note for note in notes if note.endswith(_MATCHES_NOBODY)), None)
+def note_empty_filter(text: str) -> str:
+    """Return what a FILTER that matches nobody means for its preference."""
+    return f"The FILTER (WHERE {text}) matches nobody: its aggregate is NULL, and a comparison with NULL is not met."
 
 
 def _note_own(

@@ -18,7 +18,8 @@ from dosimeter.risk.values import RDRs, Sensitivities, Spread
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
-    from dosimeter.mechanisms import Indicator, Mechanism
+    from dosimeter.mechanisms import Mechanism
+    from dosimeter.options import Indicator
 
 
 def compute_rdr(

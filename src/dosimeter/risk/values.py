@@ -187,13 +187,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Choice:
-    """The result of finding ε from a preference. ``limit``: the exact largest ε, where there is such a number (F2)."""
+    """The result of finding ε from a preference. ``limit``: the exact largest ε, where there is such a number (F2).
+
+    ``empty_filters``: the FILTERs of the preference that match nobody, beside which nothing else matters.
+    """
 
     preference: str
     epsilon: float | None
     limit: float | None
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...] = ()
+    empty_filters: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "Choice(redacted)"

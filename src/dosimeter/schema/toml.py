@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dosimeter.errors import SchemaError
+from dosimeter.problems import Command
 from dosimeter.schema.facts import Column, ColumnType, JoinTable, Schema
 
 _TOP = {"table", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
@@ -34,7 +35,10 @@ def load_schema(path: str | Path) -> Schema:
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise SchemaError(f"There is no schema file {file}. Draft one with: dosimeter schema DATA -o {file}") from None
+        raise SchemaError(
+            f"There is no schema file {file}. Draft one with: ",
+            Command("schema DATA -o", str(file), call="Dataset.draft_schema()"),
+        ) from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"The schema file {file} cannot be read. It must be a UTF-8 text file.") from None
     return _locate_tables(parse_schema(text, name=str(file)), file.parent)
@@ -65,7 +69,7 @@ def parse_schema(text: str, *, name: str = "the schema") -> Schema:
     try:
         return read_schema(content)
     except SchemaError as error:
-        raise SchemaError(f"{name}: {error}") from None
+        raise SchemaError(f"{name}: ", *error.problem.pieces) from None
 
 
 def read_schema(content: Mapping[str, object]) -> Schema:

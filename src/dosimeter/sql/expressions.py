@@ -20,6 +20,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dosimeter.errors import QueryError
+from dosimeter.problems import Piece
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql.safe_arithmetic import make_total
 
@@ -107,8 +108,9 @@ def _listing(names: Iterable[str]) -> str:
     return ", ".join(ordered[:20]) + (" …" if len(ordered) > 20 else "")
 
 
-def refusal(node: exp.Expression, message: str) -> QueryError:
-    return QueryError(message, clause=clause_of(node))
+def refusal(node: exp.Expression, *pieces: Piece) -> QueryError:
+    """Return the error that refuses this part of the SQL."""
+    return QueryError(*pieces, clause=clause_of(node))
 
 
 def clause_of(node: exp.Expression) -> str:

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from dosimeter.errors import DosimeterError, LimitError
+from dosimeter.problems import Surface
 from dosimeter.web.assets import STATIC, VegaBundle
 from dosimeter.web.checks import CheckQueue
 from dosimeter.web.decision import reconcile
@@ -131,7 +132,7 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(LimitError)
     async def _too_many(request: Request, error: LimitError) -> Response:
-        response = await run_in_threadpool(refuse, request, 429, "too_many", str(error))
+        response = await run_in_threadpool(refuse, request, 429, "too_many", error.word(Surface.WEB))
         response.headers["Retry-After"] = str(RETRY_AFTER)
         return response
 

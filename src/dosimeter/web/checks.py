@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan
+from dosimeter.problems import Audience, Surface
 from dosimeter.web.public import PublicCheck, find_odd_letter
 from dosimeter.web.state import ServedDataset
 
@@ -67,12 +68,9 @@ def check_query(served: ServedDataset, sql: str) -> PublicCheck:
         return PublicCheck(answerable=False, message=odd, clause=None, measures=[], groups=None)
     try:
         plan = served.prepare_anew(sql).plan
-    except QueryError as error:
-        return PublicCheck(
-            answerable=False, message=_for_analysts(str(error)), clause=error.clause, measures=[], groups=None
-        )
     except InputError as error:
-        return PublicCheck(answerable=False, message=_for_analysts(str(error)), clause=None, measures=[], groups=None)
+        clause = error.clause if isinstance(error, QueryError) else None
+        return PublicCheck(answerable=False, message=_for_analysts(error), clause=clause, measures=[], groups=None)
     if plan.singled_out and not served.settings.allow_identifying:
         return _refuse_singling_out(plan)
     facts = explain_plan(plan)
@@ -93,13 +91,12 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
     return PublicCheck(answerable=False, message=message, clause=clause, measures=[], groups=None)
 
 
-def _for_analysts(message: str) -> str:
-    """Return a message without remedies that only the controller can apply: schema entries, command line options."""
-    sentences = re.split(r"(?<=\.) (?=[A-Z])", message)
-    own = [text for text in sentences if not re.search(r"\[(tables|columns)\b|to the schema|(^|\s)--[a-z]", text)]
-    if len(own) == len(sentences):
+def _for_analysts(error: InputError) -> str:
+    """Return a message without hints that only the controller can act on; say so where there are such hints."""
+    message = error.word(Surface.WEB, Audience.ANALYST)
+    if not error.problem.keeps_from(Audience.ANALYST):
         return message
-    return " ".join([*own, "Only the controller can change that: the schema is theirs. Ask them, or ask otherwise."])
+    return f"{message} Only the controller can change that: the schema is theirs. Ask them, or ask otherwise."
 
 
 def underline_clause(sql: str, clause: str | None) -> str:

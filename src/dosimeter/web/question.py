@@ -75,7 +75,7 @@ def _put_in_words(plan: QueryPlan) -> str:
         keys = plan.group_keys
         count = f" ({len(keys):,} declared groups)" if keys is not None else ""
         groups = f", for each {_join([group.name for group in plan.groups])}{count}"
-    among = " with" if start.startswith("How") else " among people with"
+    among = " among people with" if verb is None else " with"
     where = "" if plan.where is None else f"{among} {_plain(plan.where.sql(dialect='duckdb'))}"
     return f"{start}{where}{groups}?"
 

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 from dosimeter.errors import OptionError
+from dosimeter.problems import Option
 from dosimeter.web.app import make_app
 from dosimeter.web.http import QUEUE, make_server
 from dosimeter.web.log import LOG
@@ -49,7 +50,9 @@ def _bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = error.strerror or "the system refused"
-        raise OptionError(f"Cannot listen on {host}:{port}: {reason}. Choose another --host or --port.") from None
+        raise OptionError(
+            f"Cannot listen on {host}:{port}: {reason}. Choose another ", Option("host"), " or ", Option("port"), "."
+        ) from None
     listener.listen(QUEUE)
     listener.set_inheritable(True)
     return listener

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, Policy
+from dosimeter.options import OPTIONS, MechanismName, check_option
+from dosimeter.problems import Surface
 
 EXAMPLE = "See docs/guide/operator.md for an example."
 
@@ -27,7 +29,7 @@ class DatasetSettings:
     algorithm: Algorithm
     delta_total: float | None = None
     max_epsilon: float | None = None
-    mechanism: Literal["laplace", "gaussian"] = "laplace"
+    mechanism: MechanismName = "laplace"
     candidates: str | None = None
     min_rows: int | None = None
     svt: float = 1.0
@@ -42,8 +44,9 @@ class DatasetSettings:
     def __post_init__(self) -> None:
         if self.algorithm not in get_args(Algorithm):
             raise OptionError(f"algorithm must be one of {', '.join(get_args(Algorithm))}.")
-        if self.mechanism not in ("laplace", "gaussian"):
-            raise OptionError("mechanism must be laplace or gaussian.")
+        for each in fields(self):
+            if each.name in OPTIONS:
+                check_option(each.name, getattr(self, each.name))
         Policy.parse(self.policy)
 
 
@@ -111,11 +114,8 @@ _TOP = {
     "database": str, "host": str, "port": int, "public_url": str, "trusted_proxies": str, "session_hours": int,
     "largest_body": int, "open_queries": int, "secret_file": str, "datasets": dict,
 }  # fmt: skip
-_DATASET = {
-    "data": str, "schema": str, "policy": str, "algorithm": str, "delta_total": float, "max_epsilon": float,
-    "mechanism": str, "candidates": str, "min_rows": int, "svt": float, "variance": float, "table": str,
-    "engine": str, "delimiter": str, "encoding": str, "null": str, "allow_identifying": bool,
-}  # fmt: skip
+_OWN = {"data": str, "schema": str, "algorithm": str, "allow_identifying": bool}
+_DATASET = {each.name: _OWN.get(each.name) or OPTIONS[each.name].kind for each in fields(DatasetSettings)}
 
 
 def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
@@ -148,7 +148,10 @@ def _read_dataset(name: str, table: object, folder: Path) -> DatasetSettings:
         data = str(folder / data)
     elif data.startswith("duckdb:"):
         data = f"duckdb:{folder / data.removeprefix('duckdb:')}"
-    return DatasetSettings(data=data, schema=folder / values.pop("schema"), **values)
+    try:
+        return DatasetSettings(data=data, schema=folder / values.pop("schema"), **values)
+    except OptionError as error:
+        raise OptionError(f"[datasets.{name}]: {error.word(Surface.SETTINGS)}") from None
 
 
 def _check_table(table: Mapping[str, Any], known: Mapping[str, type], where: str) -> dict[str, Any]:

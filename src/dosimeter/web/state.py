@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import OrderedDict
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from itsdangerous import URLSafeSerializer
 
 from dosimeter.dataset import Dataset
-from dosimeter.errors import InputError, LedgerError, OptionError, SchemaError
+from dosimeter.errors import InputError, OptionError, SchemaError
 from dosimeter.ledger import Account, Books, Entry, Policy, Reading, default_delta_total, exact_decimal
 from dosimeter.planning import Look, digest_measured
+from dosimeter.problems import Surface
 from dosimeter.release import (
     Fixed,
     Prepared,
@@ -129,10 +130,11 @@ class ServerState:
             raise
 
     def _open(self, name: str, settings: DatasetSettings) -> None:
-        dataset = Dataset.open(
-            settings.data, schema=settings.schema, table=settings.table, engine=settings.engine,
-            delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
-        )  # fmt: skip
+        with _named_as_settings(name):
+            dataset = Dataset.open(
+                settings.data, schema=settings.schema, table=settings.table, engine=settings.engine,
+                delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
+            )  # fmt: skip
         schema = dataset.schema
         if schema.table in self.datasets:
             dataset.close()
@@ -147,22 +149,18 @@ class ServerState:
                 f"[datasets.{name}]: a release needs a reviewed schema with the number of individuals. Check "
                 f"{settings.schema}, then set reviewed = true."
             )
-        try:
+        with _named_as_settings(name):
             served.check_settings()
-        except InputError as error:
-            raise OptionError(f"[datasets.{name}]: {_name_keys(str(error))}") from None
         account = self.database.ledger.account(schema.account_name)
-        if account is not None:
-            terms = served.terms
-            try:
-                account.check_terms(
-                    algorithm=settings.algorithm,
-                    policy=Policy.parse(settings.policy),
-                    delta_total=None if terms.delta_total is None else exact_decimal(terms.delta_total),
-                    max_epsilon=None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon),
-                )
-            except LedgerError as error:
-                raise LedgerError(f"[datasets.{name}]: {_for_operators(str(error))}") from None
+        if account is None:
+            return
+        with _named_as_settings(name):
+            account.check_terms(
+                algorithm=settings.algorithm,
+                policy=Policy.parse(settings.policy),
+                delta_total=None if settings.delta_total is None else exact_decimal(settings.delta_total),
+                max_epsilon=None if settings.max_epsilon is None else exact_decimal(settings.max_epsilon),
+            )
 
     def signer(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
@@ -296,13 +294,10 @@ class ServerState:
                 stack.callback(served.worker.close)
 
 
-def _name_keys(message: str) -> str:
-    """Return a message with the configuration's keys in place of command line options: min_rows for --min-rows."""
-    return re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda option: option[1].replace("-", "_"), message)
-
-
-def _for_operators(message: str) -> str:
-    """Return a message whose remedy refers to the configuration instead of the command line."""
-    said = re.split(r" (?=Leave --|Ask as the account)", message)[0]
-    said = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), said)
-    return f"{said} Set the configuration back to the terms of the account."
+@contextmanager
+def _named_as_settings(name: str) -> Iterator[None]:
+    """Word an error for whoever wrote the settings of this dataset."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"[datasets.{name}]: {error.word(Surface.SETTINGS)}") from None

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
+from dosimeter.problems import Surface
 from dosimeter.web.log import report_bug
 from dosimeter.web.store import make_identifier
 
@@ -75,6 +76,11 @@ class Job:
     @property
     def cancellable(self) -> bool:
         return self.rank is not Rank.RELEASE
+
+    @property
+    def problem(self) -> str:
+        """Return what went wrong, for the controller; empty where nothing did."""
+        return "" if self.error is None else self.error.word(Surface.WEB)
 
     def __repr__(self) -> str:
         return f"Job({self.title!r}, {self.state})"

@@ -38,6 +38,7 @@ from dosimeter.influence.recompute.table import (
 from dosimeter.measures import Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
+from dosimeter.problems import Problem
 from dosimeter.sql import column_tree
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ _Load = tuple[Job, Rows, Whole]
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    message: str
+    problem: Problem
 
 
 def _leave_out_in_parallel(
@@ -251,7 +252,7 @@ def _receive(worker: Connection) -> Effects:
     except (EOFError, OSError):
         raise _lost_worker() from None
     if isinstance(reply, _Failure):
-        raise DataError(reply.message)
+        raise DataError(*reply.problem.pieces)
     return cast(Effects, reply)
 
 
@@ -315,6 +316,7 @@ def _serve(connection: Connection) -> None:
     except (EOFError, ConnectionError):  # closed by the parent, perhaps before a result was sent
         return
     except DosimeterError as error:
-        connection.send(_Failure(str(error)))
+        connection.send(_Failure(error.problem))
     except Exception as error:  # noqa: BLE001 - sent to another process; its text may hold cells, its name does not
-        connection.send(_Failure(f"Leaving records out failed in a process of its own ({type(error).__name__})."))
+        failed = f"Leaving records out failed in a process of its own ({type(error).__name__})."
+        connection.send(_Failure(Problem(failed)))

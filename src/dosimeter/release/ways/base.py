@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dosimeter.errors import OptionError
 from dosimeter.ledger import Charge, exact_decimal, write_decimal
 
 if TYPE_CHECKING:
@@ -113,11 +112,6 @@ class Way(ABC):
 
 def deny(reason: DenialReason) -> Granted:
     return Granted(Charge(Decimal(0)), reason)
-
-
-def require_positive(name: str, value: float) -> None:
-    if not 0.0 < value < float("inf"):
-        raise OptionError(f"{name} must be a positive number.")
 
 
 def write_number(number: float | None) -> str | None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
+from dosimeter.options import check_option
 from dosimeter.postprocess import cap_errors
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, explain_denial
+from dosimeter.problems import Problem
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_fixed
-from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, require_positive, write_number
+from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -35,7 +37,7 @@ class Fixed(Way):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_positive("--epsilon", self.epsilon)
+        check_option("epsilon", self.epsilon)
 
     def check(self, subject: Subject) -> None:
         """Refuse nothing more: any ε may be fixed that noise can be calibrated for."""
@@ -63,8 +65,9 @@ class Fixed(Way):
 
     def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
         def grant(books: Books) -> Granted:
-            if not books.remaining((self.epsilon,)):
-                return deny(books.find_obstacle((self.epsilon,)))
+            obstacle = books.find_obstacle((self.epsilon,))
+            if obstacle is not None:
+                return deny(obstacle.rule)
             return Granted(books.charge(self.epsilon))
 
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
@@ -74,8 +77,9 @@ class Fixed(Way):
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         line = risk.candidate(self.epsilon)
-        if not books.remaining([self.epsilon]):
-            reason = explain_denial(books, [self.epsilon])
+        obstacle = books.find_obstacle((self.epsilon,))
+        if obstacle is not None:
+            reason = Problem(word_obstacle(obstacle))
             return FixedPreview(reason=reason, epsilon=self.epsilon, rdr=line.rdr, sees=DENIED)
         errors = cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95
         seen = describe_released(prepared.plan, epsilon=self.epsilon, error_95=list(errors))

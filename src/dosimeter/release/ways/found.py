@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, explain_denial
+from dosimeter.problems import Problem
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
 from dosimeter.show import format_number
@@ -74,14 +75,16 @@ class Found(Way):
         def grant(books: Books) -> Granted:
             if not meeting:
                 return deny("preference")
+            obstacle = books.find_obstacle(meeting)
+            if obstacle is not None:
+                return deny(obstacle.rule)
             remaining = books.remaining(meeting)
-            if not remaining:
-                return deny(books.find_obstacle(meeting))
             epsilon = max(remaining) if self.chosen is None else self.chosen
             if epsilon > max(remaining):
                 return deny("chosen")
-            if not books.remaining((epsilon,)):
-                return deny(books.find_obstacle((epsilon,)))
+            obstacle = books.find_obstacle((epsilon,))
+            if obstacle is not None:
+                return deny(obstacle.rule)
             return Granted(books.charge(epsilon))
 
         return risk.measured(), grant
@@ -94,8 +97,9 @@ class Found(Way):
         if choice.epsilon is None:
             every = risk.find(self.preference, candidates=prepared.candidates).candidates
             meeting = [line.epsilon for line in every if line.satisfied]
-            reason = _explain_unmet(choice) if not meeting else f"{_MET} {explain_denial(books, meeting)}"
-            return FoundPreview(reason=reason, choice=choice, sees=DENIED)
+            obstacle = books.find_obstacle(meeting) if meeting else None
+            reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
+            return FoundPreview(reason=Problem(reason), choice=choice, sees=DENIED)
         cost, seen = Cost.of(books, choice.epsilon), describe_released(prepared.plan)
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
 
@@ -107,7 +111,7 @@ class FoundPreview(Preview):
     choice: Choice
 
     def describe(self) -> JsonObject:
-        reason: JsonObject = {"reason": self.reason}
+        reason: JsonObject = {"reason": self.describe_reason()}
         head = self.describe_way() | reason if self.choice.epsilon is not None else reason | self.describe_way()
         return head | {"cost": self.describe_cost(), "analyst_sees": dict(self.sees)}
 

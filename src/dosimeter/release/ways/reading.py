@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
+from dosimeter.problems import Option
 from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.found import Found
@@ -12,7 +13,7 @@ from dosimeter.release.ways.selected import Selected
 from dosimeter.risk import parse_preference
 
 if TYPE_CHECKING:
-    from dosimeter.release.selection import Method
+    from dosimeter.options import Selection
     from dosimeter.risk import PreferenceFunction
 
 
@@ -22,7 +23,7 @@ def read_way(
     prefer: str | PreferenceFunction | None = None,
     svt: float | None = None,
     variance: float | None = None,
-    selection: Method = "sharp",
+    selection: Selection = "sharp",
     chosen: float | None = None,
 ) -> Way:
     """Return the one way that these options ask for.
@@ -41,8 +42,10 @@ def read_way(
     ways = [epsilon is not None, prefer is not None, svt is not None or variance is not None]
     if sum(ways) != 1:
         raise OptionError(
-            "Say how ε is set, in exactly one way: --epsilon E, --prefer P, or --svt EPS with --variance TAU."
-        )
+            "Say how ε is set, in exactly one way: ", Option("epsilon", text="E"), ", ",
+            Option("prefer", text="P"), ", or ", Option("svt", text="EPS"), " with ",
+            Option("variance", text="TAU"), ".",
+        )  # fmt: skip
     if chosen is not None and prefer is None:
         raise OptionError("A chosen ε goes with a preference: it may not lie above the ε that the preference finds.")
     if epsilon is not None:
@@ -50,5 +53,7 @@ def read_way(
     if prefer is not None:
         return Found(parse_preference(prefer), chosen)
     if svt is None or variance is None:
-        raise OptionError("--svt and --variance go together: the budget of the noisy test, and its threshold.")
+        raise OptionError(
+            Option("svt"), " and ", Option("variance"), " go together: the budget of the noisy test, and its threshold."
+        )
     return Selected(svt, variance, selection)

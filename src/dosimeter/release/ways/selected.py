@@ -10,11 +10,12 @@ import numpy as np
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, explain_denial
+from dosimeter.options import Selection, check_option
+from dosimeter.problems import Option, Problem, leave_out
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_found
 from dosimeter.release.selection import (
     Accuracy,
-    Method,
     SelectionProblem,
     accuracy,
     normalised_variance,
@@ -31,7 +32,6 @@ from dosimeter.release.ways.base import (
     Subject,
     Way,
     deny,
-    require_positive,
     write_number,
     write_numbers,
 )
@@ -56,24 +56,23 @@ class Selected(Way):
 
     svt: float
     variance: float
-    method: Method = "sharp"
+    method: Selection = "sharp"
 
     def __post_init__(self) -> None:
-        require_positive("--svt", self.svt)
-        require_positive("--variance", self.variance)
-        if self.method not in ("sharp", "paper"):
-            raise OptionError("--selection must be sharp or paper.")
+        check_option("svt", self.svt)
+        check_option("variance", self.variance)
+        check_option("selection", self.method)
 
     @property
     def epsilon_svt(self) -> Decimal:
-        return exact_decimal(self.svt, name="--svt")
+        return exact_decimal(self.svt, name=Option("svt"))
 
     def check(self, subject: Subject) -> None:
         """Refuse measures and indicators that the test is not made for, and what is beyond its own limits."""
         plan, mechanism = subject.plan, subject.mechanism
         require_additive(plan)
         if subject.look.indicator != "bound":
-            raise OptionError("--svt tests the variance of the paper's bound. Leave --indicator out.")
+            raise OptionError(Option("svt"), " tests the variance of the paper's bound.", leave_out("indicator"))
         groups = 1 if plan.group_keys is None else len(plan.group_keys)
         SelectionProblem(  # checks its arguments, on a table whose people move nothing
             n=subject.n,
@@ -109,9 +108,10 @@ class Selected(Way):
         problem = self.state_problem(prepared, risk)
 
         def grant(books: Books) -> Granted:
+            obstacle = books.find_obstacle(prepared.candidates)
+            if obstacle is not None:
+                return deny(obstacle.rule)  # O2: no test, no charge
             remaining = books.remaining(prepared.candidates)
-            if not remaining:
-                return deny(books.find_obstacle(prepared.candidates))  # O2: no test, no charge
             epsilon = select_epsilon(replace(problem, candidates=remaining), method=self.method)
             if epsilon is None:
                 return Granted(books.charge(None), "noisy test")  # O1: the test is charged even for a denial
@@ -142,9 +142,10 @@ class Selected(Way):
         return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed)
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
+        obstacle = books.find_obstacle(prepared.candidates)
+        if obstacle is not None:
+            return NoOutcome(reason=Problem(word_obstacle(obstacle)), sees=DENIED)
         remaining = books.remaining(prepared.candidates)
-        if not remaining:
-            return NoOutcome(reason=explain_denial(books, prepared.candidates), sees=DENIED)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         outcome = outcome_distribution(problem, method=self.method)
         lines = []

@@ -19,6 +19,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from dosimeter.problems import Option, Surface
 from dosimeter.show.axes import Axis, ratio_axis
 from dosimeter.show.candidates import FAILS, MEETS, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
@@ -81,7 +82,7 @@ _ONE_TWO_FIVE = frozenset({"1.000000000", "2.000000000", "5.000000000"})
 
 
 def _count_shown(shown: int, total: int) -> str:
-    return "" if shown == total else f"({total} candidates, {shown} shown; --all shows every one)"
+    return "" if shown == total else f"({total} candidates, {shown} shown; {Option('show_all').flag} shows every one)"
 
 
 # ---------------------------------------------------------------- candidates
@@ -261,7 +262,8 @@ def advise(
     if preference is None:
         at = [f"{format_times(c.rdr.relative[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
         span = at[0] if len(at) == 1 else f"{at[0]} and {at[-1]}"
-        return f"The most exposed person carries {span}. Say what is acceptable: find --prefer ratio:0.95, for example."
+        prefer = Option("prefer", "ratio:0.95").word(Surface.COMMAND_LINE)
+        return f"The most exposed person carries {span}. Say what is acceptable: find {prefer}, for example."
     if found is None:
         return _advise_none(ordered, preference, reading)
     exact = "" if limit is None else f"exact limit {format_number(limit, down=True)}, "

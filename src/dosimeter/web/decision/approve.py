@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
+from dosimeter.problems import Surface
 from dosimeter.release import ReleaseOrder, read_way, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES
@@ -177,8 +178,8 @@ def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
 
 def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, Any]:
     if entry is None:
-        words = STOPPED if isinstance(problem, DatasetStopped) else str(problem)
-        return {"status": "waiting", "claim": None, "note": BACK if problem is None else words}
+        words = STOPPED if isinstance(problem, DatasetStopped) else problem and problem.word(Surface.WEB)
+        return {"status": "waiting", "claim": None, "note": words or BACK}
     if entry.status == "released":
         return {"status": "released", "entry_id": entry.id, "note": None}
     if entry.status == "reserved":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError
 from dosimeter.planning import digest_measured
+from dosimeter.problems import Surface
 from dosimeter.release import Prepared
 from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
@@ -44,7 +45,7 @@ def find_case(state: ServerState, query_id: str) -> Case:
         return Case(settle_left(state, row), served, served.prepare(row["sql"]))
     except InputError as error:
         raise Refused(
-            409, "not_answerable", f"Under the present schema this query cannot be answered: {error}"
+            409, "not_answerable", f"Under the present schema this query cannot be answered: {error.word(Surface.WEB)}"
         ) from None
 
 

@@ -29,7 +29,7 @@ def admit_condition(state: ServerState, user: User, row: Row, plan: QueryPlan, p
     try:
         named = sorted(name_columns(plan, preference.filters.values()) & list_identifying(plan))
     except QueryError as error:
-        raise PreferenceError(str(error)) from None
+        raise PreferenceError(*error.problem.pieces) from None
     if named and not state.is_revealed(user.session, row["id"]):
         raise PreferenceError(
             f"A condition on {', '.join(named)} tells who is in the answer. Choose Reveal under Most exposed first; "

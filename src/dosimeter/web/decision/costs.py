@@ -63,21 +63,25 @@ def find_worst(served: ServedDataset, books: Books) -> float:
 
 
 def explain_refusal(books: Books, epsilon: float) -> str:
-    """Return why the account does not grant this ε, in words: the cap, δ, the paper's rule or the budget (O2)."""
-    charge = books.charge(epsilon)
-    reading = write_reading(books.reading.epsilon)
-    if books.reading.after(charge).infinite:
-        return f"the account's δ, {show_small(float(books.reading.delta_total))}, would be overspent"
-    if books.max_epsilon is not None and charge.epsilon > books.max_epsilon:
-        return f"the account caps one answer at ε = {format_epsilon(float(books.max_epsilon))}"
-    if books.policy.budget is None:
-        return f"the reading is {reading}, and by the paper's rule only a larger ε may follow"
-    left = write_reading(max(books.policy.budget - books.reading.epsilon, Decimal(0)))
-    test = f", with {format_epsilon(float(books.epsilon_svt))} for the test," if books.epsilon_svt else ""
-    return (
-        f"it{test} does not fit the budget of {format_epsilon(float(books.policy.budget))}: the reading is "
-        f"{reading}, and {left} is left"
-    )
+    """Return why the account does not grant this ε, in words; empty where it does."""
+    obstacle = books.find_obstacle((epsilon,))
+    if obstacle is None:
+        return ""
+    reading = write_reading(obstacle.reading.epsilon)
+    match obstacle.rule:
+        case "delta":
+            return f"the account's δ, {show_small(float(obstacle.reading.delta_total))}, would be overspent"
+        case "cap":
+            return f"the account caps one answer at ε = {format_epsilon(float(obstacle.cap or 0))}"
+        case "reading":
+            return f"the reading is {reading}, and by the paper's rule only a larger ε may follow"
+        case "budget":
+            svt, budget = float(obstacle.charge.epsilon_svt), float(obstacle.policy.budget or 0)
+            test = f", with {format_epsilon(svt)} for the test," if svt else ""
+            return (
+                f"it{test} does not fit the budget of {format_epsilon(budget)}: the reading is {reading}, and "
+                f"{write_reading(obstacle.left)} is left"
+            )
 
 
 def count_cost(served: ServedDataset, epsilon: float, books: Books) -> Cost:

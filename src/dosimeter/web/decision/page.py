@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Books
+from dosimeter.problems import Surface
 from dosimeter.risk import Choice, Preference
 from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.case import (
@@ -141,7 +142,7 @@ def read_view(
             if job.state == "cancelled":
                 return None, STOPPED, None
             if job.state == "failed":
-                return None, str(job.error), None
+                return None, job.problem, None
             if job.state != "done":
                 return None, "", job
             choice = job.result
@@ -150,7 +151,7 @@ def read_view(
         view = build_view(case.served, measured, books, preference, form, case.row["wanted_error"], choice, own)
         return view, "", None
     except DosimeterError as error:
-        return None, str(error), None
+        return None, error.word(Surface.WEB), None
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) -> Choice:

@@ -442,5 +442,5 @@ def describe_person(person: ExposedPerson) -> dict[str, Any]:
         "columns": person.columns,
         "times": f"{format_times(person.times_average)} ×",
         "own": format_number(person.own_epsilon),
-        "why": f"removing one changes {why}" if " from " in why else why,
+        "why": f"removing one changes {why}" if person.sensitivity > 0.0 else why,
     }

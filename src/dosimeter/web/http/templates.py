@@ -62,12 +62,15 @@ def show_answer_cell(value: object) -> str:
     return show_number(value, 8) if isinstance(value, float) else str(value)
 
 
-def show_range(value: object, error: float | None) -> str:
-    """Return the range around a released number that holds the exact one with a chance of 95 %; empty if unknown."""
+def show_range(value: object, error: float | None, between: str = "to") -> str:
+    """Return the range around a released number that holds the exact one with a chance of 95 %; empty if unknown.
+
+    ``between``: the word between its two ends.
+    """
     if error is None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return ""
     digits = 6 if abs(value) >= 1000 else 4
-    return f"{show_number(value - error, digits)} to {show_number(value + error, digits)}"
+    return f"{show_number(value - error, digits)} {between} {show_number(value + error, digits)}"
 
 
 def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:

@@ -106,7 +106,7 @@ def _sums(
     _forget_other_data(served, entries)
     job = served.worker.ask(_key(entries), "Adding up everybody's own guarantees", work, wait=PATIENCE)
     if job.state == "failed":
-        raise Refused(409, "failed", str(job.error))
+        raise Refused(409, "failed", job.problem)
     if job.state != "done":
         again = f"/accounts/{quote(served.name, safe='')}/people"
         return render(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import InputError, LimitError
+from dosimeter.problems import Surface
 from dosimeter.web.checks import CheckQueue, underline_clause
 from dosimeter.web.http import Analyst, Checks, Refused, StateOf, render_public, require_dataset
 from dosimeter.web.incidents import tell_analysts
@@ -127,7 +128,7 @@ async def ask(
         most = state.settings.open_queries
         query_id = await run_in_threadpool(submit_query, state.database, user, query, most=most)
     except LimitError as error:
-        return await _ask_page(request, state, checks, user, form, {"sql": str(error)}, 429)
+        return await _ask_page(request, state, checks, user, form, {"sql": error.word(Surface.WEB)}, 429)
     return RedirectResponse(f"/queries/{query_id}", status_code=303)
 
 

@@ -100,7 +100,7 @@ def update_view(request: Request, state: StateOf, user: Controller, query_id: st
         return ViewUpdate(problem=complaint)
     job = find_measurement(state, case)
     if job.state != "done":
-        return ViewUpdate(problem=str(job.error or ""), job=job.id, share=case.served.worker.share(job))
+        return ViewUpdate(problem=job.problem, job=job.id, share=case.served.worker.share(job))
     note_look(state, user, case, "viewed risk")
     measured: MeasuredQuery = job.result
     view, problem, waiting = read_view(state, case, job, user, form, revive=True)
@@ -242,7 +242,7 @@ def show_groups(
 
 def _progress(request: Request, case: Case, user: User, job: Job, again: str) -> Response:
     if job.state == "failed":
-        raise Refused(409, "failed", str(job.error))
+        raise Refused(409, "failed", job.problem)
     return render(request, "fragments/progress.html", user, job=job, share=case.served.worker.share(job), again=again)
 
 

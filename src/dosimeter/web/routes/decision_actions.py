@@ -9,6 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.errors import DatasetStopped, DosimeterError
+from dosimeter.problems import Surface
 from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
 from dosimeter.web.decision import (
@@ -83,7 +84,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         preference = read_preference(state, case, user, form).text if algorithm == "find" else None
         _check(state, user, case, Approval(epsilon, preference, continued=True))
     except DosimeterError as error:
-        return show_decision(request, state, user, case, form, complaint=str(error), status=422)
+        return show_decision(request, state, user, case, form, complaint=error.word(Surface.WEB), status=422)
     except Refused as refused:
         return show_decision(
             request, state, user, case, form, refusal=refused.message, status=refused.status
@@ -190,7 +191,7 @@ def _check(state: ServerState, user: User, case: Case, approval: Approval) -> No
         if choice is None:
             raise Refused(409, "computing", "The preference was not evaluated yet. Wait for its line, then approve.")
     except DosimeterError as error:
-        raise Refused(422, "unusable", str(error)) from None
+        raise Refused(422, "unusable", error.word(Surface.WEB)) from None
     found = max(
         (line.epsilon for line in choice.candidates if line.satisfied and line.epsilon in remaining), default=None
     )
@@ -255,7 +256,7 @@ def changes(
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     except DosimeterError as error:
-        raise Refused(422, "unusable", str(error)) from None
+        raise Refused(422, "unusable", error.word(Surface.WEB)) from None
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)
 
 

@@ -9,6 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel
 
 from dosimeter.errors import LedgerError
+from dosimeter.problems import Surface
 from dosimeter.web.http import Controller, Reason, Refused, StateOf, render, require_dataset
 from dosimeter.web.incidents import clear_incident, list_incidents
 from dosimeter.web.store import note
@@ -36,5 +37,5 @@ def clear(state: StateOf, user: Controller, name: str, form: Annotated[ClearForm
     try:
         clear_incident(state, served, user, " ".join(form.reason.split()))
     except LedgerError as error:
-        raise Refused(409, "not_stopped", str(error)) from None
+        raise Refused(409, "not_stopped", error.word(Surface.WEB)) from None
     return RedirectResponse("/incidents", status_code=303)

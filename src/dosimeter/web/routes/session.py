@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import OptionError
+from dosimeter.problems import Surface
 from dosimeter.web import identity
 from dosimeter.web.http import (
     DEVICE_COOKIE,
@@ -210,7 +211,7 @@ async def change_password(
         )
         said, status = (CHANGED, 200) if changed else ("The current password is not right.", 422)
     except OptionError as problem:
-        said, status = str(problem), 422
+        said, status = problem.word(Surface.WEB), 422
     except Throttled as throttled:
         said, status = _write_throttled(state, throttled), 429
     except Crowded:

@@ -1,0 +1,118 @@
+"""Declare the options of reading, looking and releasing once: their help, the values they take, and their range.
+
+Feeds the command line's help, the keys of the server's settings, and the checks of every surface. A name here is a
+keyword in Python and a key in TOML.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from dosimeter.errors import OptionError
+from dosimeter.problems import Option, Piece, Problem, Surface
+
+MechanismName = Literal["laplace", "gaussian"]
+Calibration = Literal["zcdp", "classic"]
+Indicator = Literal["bound", "exact"]
+Groups = Literal["declared", "observed"]
+Method = Literal["closed-form", "recompute"]
+Selection = Literal["sharp", "paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The values of an option: what they must be, in words, and whether one of them is."""
+
+    must: str
+    holds: Callable[[Any], bool]
+
+
+_POSITIVE = Range("must be a positive number", lambda value: 0.0 < value < math.inf)
+_WHOLE = Range("must be at least 1", lambda value: value >= 1)
+_CHARACTER = Range("must be one character", lambda value: len(value) == 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One option: its help, the kind of its values, and which of these it takes.
+
+    ``pieces``: the help, which each surface words. ``metavar``: what stands for a value in the help.
+    """
+
+    pieces: tuple[Piece, ...]
+    metavar: str | None = None
+    kind: type = str
+    choices: tuple[str, ...] = ()
+    range: Range | None = None
+
+    @property
+    def help(self) -> str:
+        """Return what the command line's help says of it."""
+        return Problem(*self.pieces).word(Surface.COMMAND_LINE)
+
+
+def _declare(*pieces: Piece, **facts: Any) -> Declared:
+    return Declared(pieces=pieces, **facts)
+
+
+OPTIONS: Mapping[str, Declared] = {
+    # How the data are read.
+    "table": _declare("The table in a database, or what to call a file's table."),
+    "engine": _declare("The engine that reads DATA; default duckdb."),
+    "delimiter": _declare("CSV: the character between columns.", range=_CHARACTER),
+    "encoding": _declare("CSV: the encoding, such as latin-1."),
+    "null": _declare("CSV: how a missing value is written; default empty."),
+    # What a look at the risk depends on, besides the SQL.
+    "mechanism": _declare("Which noise.", choices=get_args(MechanismName)),
+    "delta": _declare("δ of the Gaussian mechanism; default 1/n^2.", metavar="D"),
+    "calibration": _declare("Gaussian: zcdp (default), or classic as in the paper.", choices=get_args(Calibration)),
+    "indicator": _declare("RDR by the paper's bound, or its exact expectation.", choices=get_args(Indicator)),
+    "candidates": _declare("Candidate ε's: paper (37 values), or 1,0.5,0.1.", metavar="LIST"),
+    "groups": _declare("Declared groups, or observed ones (study only).", choices=get_args(Groups)),
+    "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
+    "sensitivity": _declare(
+        "A Δ given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
+    ),
+    "min_rows": _declare("A public lower bound on the rows an AVG matches.", metavar="R", kind=int, range=_WHOLE),
+    # What a look shows of single people and of groups.
+    "top": _declare("Also show the N most exposed records.", metavar="N", kind=int, range=_WHOLE),
+    "by": _declare("Also median and largest RDR per group.", metavar="COLUMN"),
+    "columns": _declare("Which columns ", Option("top"), " shows.", metavar="LIST"),
+    "reveal": _declare("Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", kind=bool),
+    # How the ε of a release is set.
+    "epsilon": _declare("Release at this fixed ε.", metavar="E", kind=float, range=_POSITIVE),
+    "prefer": _declare("Find ε from a preference (algorithm 1); ε stays hidden.", metavar="P"),
+    "svt": _declare("Find and release ε: the budget of the noisy test.", metavar="EPS", kind=float, range=_POSITIVE),
+    "variance": _declare(
+        "With ", Option("svt"), ": the threshold on the normalised RDR's variance.", metavar="TAU", kind=float,
+        range=_POSITIVE,
+    ),
+    "selection": _declare(
+        "With ", Option("svt"), ": one noisy number, or the paper's sparse vector.", choices=get_args(Selection)
+    ),
+    # The terms of a new account.
+    "policy": _declare("How a new account may be spent.", metavar="paper|budget:E"),
+    "delta_total": _declare("A new account's δ_g; default min(100/n², 1/n).", metavar="D", kind=float),
+    "max_epsilon": _declare("A new account's cap on the ε of one query.", metavar="E", kind=float),
+    # What else is said about a release.
+    "analyst": _declare("Who asks, for the record.", metavar="NAME"),
+    "purpose": _declare("What for, for the record.", metavar="TEXT"),
+    "again": _declare("Answer anew, and charge anew, what was answered before.", kind=bool),
+    "continued": _declare("The data changed, the people are the same: the account goes on.", kind=bool),
+    "other_people": _declare("A new account: those of version 0.1.0 not used since hold other people.", kind=bool),
+    "clamp": _declare("Post-processing: counts to 0 or more, AVG, MIN, MAX … to their bounds.", kind=bool),
+}  # fmt: skip
+
+
+def check_option(name: str, value: object) -> None:
+    """Refuse a value that the option does not take. None stands for an option that was left out."""
+    declared = OPTIONS[name]
+    if value is None:
+        return
+    if declared.choices and value not in declared.choices:
+        raise OptionError(Option(name), f" must be one of {', '.join(declared.choices)}.")
+    if declared.range is not None and not declared.range.holds(value):
+        raise OptionError(Option(name), f" {declared.range.must}.")

@@ -1,0 +1,148 @@
+"""Say what is wrong so that every surface can word it: to the command line, to Python, in settings, on a web page.
+
+A problem is made of pieces: text, and values that each surface names in its own way. Whoever finds a problem does not
+know who will read of it; ``Problem.word`` is the one place that turns the pieces into a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+_FLAGS = {"continued": "continue", "show_all": "all"}  # options whose name on the command line is another
+
+
+class Surface(Enum):
+    """Where a problem is read."""
+
+    COMMAND_LINE = "the command line"
+    PYTHON = "a program"
+    SETTINGS = "the server's settings"
+    WEB = "a page"
+
+
+class Audience(Enum):
+    """Who reads a problem, and so what they can do about it. A controller can do all that an analyst can."""
+
+    ANALYST = "analyst"
+    CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option, by its name in Python; with a ``value`` to give it, or a ``text`` that stands for one."""
+
+    name: str
+    value: str | float | bool | None = None
+    text: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """Return the option as it is written on the command line."""
+        return "--" + _FLAGS.get(self.name, self.name).replace("_", "-")
+
+    def word(self, surface: Surface) -> str:
+        """Return the option, and what to give it, as this surface writes them."""
+        given = self.text if self.value is None else json.dumps(self.value, ensure_ascii=False)
+        match surface:
+            case Surface.COMMAND_LINE:
+                value = self.text if self.value is None else f"{self.value}"
+                return self.flag if value is None or self.value is True else f"{self.flag} {value}"
+            case Surface.PYTHON:
+                return f"{self.name}={self.value if isinstance(self.value, bool) else given or ''}"
+            case Surface.SETTINGS | Surface.WEB:
+                return self.name if given is None else f"{self.name} = {given}"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Command:
+    """Something to run: ``dosimeter`` with these words, or in Python ``call``, where there is such a call."""
+
+    words: tuple[str | Option, ...]
+    call: str | None
+
+    def __init__(self, *words: str | Option, call: str | None = None) -> None:
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "call", call)
+
+    def word(self, surface: Surface) -> str:
+        """Return what to run. Whoever reads settings or a page has a command line too."""
+        if surface is Surface.PYTHON and self.call is not None:
+            return self.call
+        words = (word if isinstance(word, str) else word.word(Surface.COMMAND_LINE) for word in self.words)
+        return " ".join(["dosimeter", *words])
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Hint:
+    """Words that only some can act on: those of this audience, who read it on one of these surfaces."""
+
+    pieces: tuple[Piece, ...]
+    audience: Audience
+    surfaces: frozenset[Surface]
+
+    def __init__(
+        self, *pieces: Piece, audience: Audience = Audience.ANALYST, surfaces: Collection[Surface] = tuple(Surface)
+    ) -> None:
+        object.__setattr__(self, "pieces", pieces)
+        object.__setattr__(self, "audience", audience)
+        object.__setattr__(self, "surfaces", frozenset(surfaces))
+
+    def is_for(self, audience: Audience) -> bool:
+        """Return whether this audience can act on it."""
+        return audience in (self.audience, Audience.CONTROLLER)
+
+
+Piece = str | Option | Command | Hint
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Problem:
+    """What is wrong, and hints how to go on, in the order in which they are read."""
+
+    pieces: tuple[Piece, ...]
+
+    def __init__(self, *pieces: Piece) -> None:
+        object.__setattr__(self, "pieces", pieces)
+
+    def word(self, surface: Surface, audience: Audience = Audience.CONTROLLER) -> str:
+        """Return the problem in the words of a surface, with the hints that are for this audience."""
+        return "".join(_word(self.pieces, surface, audience))
+
+    def keeps_from(self, audience: Audience) -> bool:
+        """Return whether there is a hint that this audience cannot act on."""
+        return any(isinstance(piece, Hint) and not piece.is_for(audience) for piece in self.pieces)
+
+
+def _word(pieces: Collection[Piece], surface: Surface, audience: Audience) -> Iterator[str]:
+    for piece in pieces:
+        match piece:
+            case str():
+                yield piece
+            case Hint():
+                if piece.is_for(audience) and surface in piece.surfaces:
+                    yield " "
+                    yield from _word(piece.pieces, surface, audience)
+            case _:
+                yield piece.word(surface)
+
+
+def for_controller(*pieces: Piece) -> Hint:
+    """Return a hint that only a controller can act on: the schema, the account and the options are theirs."""
+    return Hint(*pieces, audience=Audience.CONTROLLER)
+
+
+def leave_out(name: str) -> Hint:
+    """Return the hint to leave an option out. Only a controller chooses options."""
+    return for_controller("Leave ", Option(name), " out.")
+
+
+ASKING = (Surface.COMMAND_LINE, Surface.PYTHON)
+"""Where somebody looks and releases by options of their own; for pages the settings decide."""
+
+CHECK_SCHEMA = for_controller(
+    "Check with: ", Command("schema DATA", Option("check", text="FILE"), call="Dataset.check_schema()"), "."
+)
+"""The hint to compare the schema with the data."""

@@ -1,0 +1,253 @@
+"""One problem, worded for every surface and audience; and that nothing below the surfaces speaks for one of them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pickle
+import re
+import typing
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import dosimeter
+from dosimeter import Dataset, LedgerError, OptionError, QueryError
+from dosimeter.cli import app
+from dosimeter.ledger import Account, Policy, Reading
+from dosimeter.options import OPTIONS, check_option
+from dosimeter.planning import Look, plan_query
+from dosimeter.problems import CHECK_SCHEMA, Audience, Hint, Option, Problem, Surface, for_controller, leave_out
+from dosimeter.release import ReleaseOptions
+from dosimeter.schema import read_schema
+from dosimeter.web.settings import DatasetSettings
+
+PACKAGE = Path(dosimeter.__file__).parent
+COMMAND_LINE, PYTHON, SETTINGS, WEB = Surface
+ANALYST, CONTROLLER = Audience
+
+
+def list_commands(command: object) -> Iterator[object]:
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from list_commands(inner)
+
+
+FLAGS = {
+    flag
+    for command in list_commands(get_command(app))
+    for param in getattr(command, "params", [])
+    for flag in (*param.opts, *param.secondary_opts)
+    if flag.startswith("--")
+}
+
+
+def list_constants(path: Path) -> Iterator[str]:
+    """Yield every string of a module but its docstrings, and the strings that stand alone below a value."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in alone:
+            yield node.value
+
+
+def list_named_options(path: Path) -> Iterator[str]:
+    """Yield the name of every Option that a module writes down."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Option", "leave_out"):
+            yield from (str(given.value) for given in node.args[:1] if isinstance(given, ast.Constant))
+
+
+def find_flags(text: str) -> set[str]:
+    return FLAGS.intersection(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+
+
+# ---------------------------------------------------------------- wording
+
+
+@pytest.mark.parametrize(
+    ("surface", "options", "command"),
+    [
+        (COMMAND_LINE, "--min-rows 3 needs --policy paper. Leave --method out.", "dosimeter schema DATA --check FILE"),
+        (PYTHON, 'min_rows=3 needs policy="paper". Leave method= out.', "Dataset.check_schema()"),
+        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
+        (WEB, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
+    ],
+)
+def test_one_problem_on_every_surface(surface: Surface, options: str, command: str) -> None:
+    needs = (Option("min_rows", 3), " needs ", Option("policy", "paper"), ".")
+    assert Problem(*needs, leave_out("method"), CHECK_SCHEMA).word(surface) == f"{options} Check with: {command}."
+
+
+def test_every_surface_words_every_kind_of_option() -> None:
+    options = [Option("continued", True), Option("show_all"), Option("epsilon", text="E"), Option("table", 'a"b')]
+    assert [option.word(COMMAND_LINE) for option in options] == ["--continue", "--all", "--epsilon E", '--table a"b']
+    assert [option.word(PYTHON) for option in options] == [
+        "continued=True", "show_all=", "epsilon=E", r'table="a\"b"',
+    ]  # fmt: skip
+    assert [option.word(SETTINGS) for option in options] == [
+        "continued = true", "show_all", "epsilon = E", r'table = "a\"b"',
+    ]  # fmt: skip
+
+
+def test_a_hint_reaches_only_those_it_is_for() -> None:
+    problem = Problem(
+        "It is so.",
+        for_controller("Change the schema."),
+        Hint("Ask otherwise."),
+        Hint("Confirm it.", audience=CONTROLLER, surfaces=[WEB]),
+    )
+    assert problem.word(WEB, ANALYST) == "It is so. Ask otherwise."
+    assert problem.word(WEB) == "It is so. Change the schema. Ask otherwise. Confirm it."
+    assert problem.word(PYTHON) == "It is so. Change the schema. Ask otherwise."
+    assert problem.keeps_from(ANALYST)
+    assert not problem.keeps_from(CONTROLLER)
+    assert not Problem("It is so.", Hint("Ask otherwise.")).keeps_from(ANALYST)
+
+
+def test_text_that_looks_like_an_option_stays_as_it_is() -> None:
+    name = "my --min-rows {table} file.csv"
+    for surface in Surface:
+        assert Problem(f"There is no file {name}.").word(surface) == f"There is no file {name}."
+
+
+def test_an_error_is_worded_for_python_and_survives_being_pickled() -> None:
+    error = QueryError("It is so.", leave_out("method"), clause="x")
+    copied = pickle.loads(pickle.dumps(error))
+    for each in (error, copied):
+        assert str(each) == "It is so. Leave method= out."
+        assert each.word(COMMAND_LINE) == "It is so. Leave --method out."
+        assert each.clause == "x"
+
+
+def test_an_analyst_is_not_told_what_only_a_controller_can_do() -> None:
+    schema = read_schema(
+        {"table": "t", "individuals": 9, "columns": {"pay": {"type": "decimal"}, "x": {"type": "text"}}}
+    )
+    for sql, own, theirs in (
+        ("SELECT SUM(pay) FROM t", "SUM(pay) has no bounds.", "Add [columns.pay] bounds = [low, high] to the schema."),
+        ("SELECT COUNT(*) FROM t JOIN u USING (x)", "u is not declared. Ask one table.", "Or add [tables.u]"),
+        (
+            "SELECT x, COUNT(*) FROM t GROUP BY x",
+            "GROUP BY x: x (text) has no declared list of values.",
+            "--groups observed",
+        ),
+    ):
+        with pytest.raises(QueryError) as refused:
+            plan_query(sql, schema)
+        assert refused.value.word(WEB, ANALYST) == own
+        assert theirs in refused.value.word(COMMAND_LINE)
+
+
+def test_the_terms_of_an_account_are_worded_for_each_surface() -> None:
+    account = Account(
+        dataset="clinic", opened_at="", policy=Policy.parse("budget:2"), algorithm="fixed",
+        delta_total=Decimal("0.001"), max_epsilon=None, individuals=9, schema_digest="", source_digest="", entries=(),
+        reading=Reading(delta_total=Decimal("0.001")),
+    )  # fmt: skip
+    with pytest.raises(LedgerError) as refused:
+        account.check_terms(algorithm="fixed", policy=Policy.parse("paper"))
+    assert refused.value.word(COMMAND_LINE).endswith(
+        "was opened with --policy budget:2, which cannot be changed. Leave --policy out."
+    )
+    assert refused.value.word(SETTINGS).endswith(
+        'with policy = "budget:2", which cannot be changed. Set the configuration back to the terms of the account.'
+    )
+    with pytest.raises(LedgerError, match=r"opened with no max_epsilon=, which.*Leave max_epsilon= out"):
+        account.check_terms(algorithm="fixed", max_epsilon=Decimal(1))
+    with pytest.raises(LedgerError) as refused:
+        account.check_terms(algorithm="find")
+    assert "opened for a fixed ε (--epsilon); this release asks for find, algorithm 1 (--prefer)." in (
+        refused.value.word(COMMAND_LINE)
+    )
+    assert "opened for a fixed ε; this release asks for find, algorithm 1. Set the" in refused.value.word(SETTINGS)
+    changed = account.refuse_change("other", "other")
+    assert "give --continue:" in changed.word(COMMAND_LINE)
+    assert "give continued=True:" in str(changed)
+    assert "say so when you confirm:" in changed.word(WEB)
+    assert "continue" not in changed.word(WEB)
+
+
+# ---------------------------------------------------------------- nobody speaks for another surface
+
+
+def test_no_module_below_the_surfaces_names_an_option_of_the_command_line() -> None:
+    checked = [
+        path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in ("cli", "research")
+    ]
+    assert len(checked) > 150
+    found = {
+        f"{path.relative_to(PACKAGE)}: {text[:80]}"
+        for path in checked
+        for text in list_constants(path)
+        if find_flags(text)
+    }
+    assert not found, "write Option(name) in its place"
+    assert find_flags("Leave --min-rows out.") == {"--min-rows"}
+
+
+def test_no_template_mends_a_sentence() -> None:
+    templates = sorted((PACKAGE / "web" / "templates").rglob("*.html"))
+    assert templates
+    mending = re.compile(r"""replace\(["'][^"']*\s""")
+    assert mending.search('{{ note | replace("give --continue:", "say so:") }}')
+    assert not [path.name for path in templates if mending.search(path.read_text(encoding="utf-8"))]
+
+
+def test_every_option_that_a_message_names_exists() -> None:
+    named = {name for path in PACKAGE.rglob("*.py") for name in list_named_options(path)}
+    assert len(named) > 20
+    assert {name for name in named if Option(name).flag not in FLAGS} == set()
+
+
+# ---------------------------------------------------------------- options are declared once
+
+
+def test_the_table_has_every_option_of_a_release_and_of_a_look() -> None:
+    keywords = set(ReleaseOptions.__annotations__)
+    assert keywords <= set(OPTIONS)
+    assert set(Look.__dataclass_fields__) <= set(OPTIONS)
+    assert {name for name in OPTIONS if Option(name).flag not in FLAGS} == set()
+
+
+def test_signatures_agree_with_the_table() -> None:
+    """mypy and editors read signatures, so they are written out; the values they allow are those of the table."""
+    hints = [
+        typing.get_type_hints(Look),
+        typing.get_type_hints(ReleaseOptions),
+        typing.get_type_hints(DatasetSettings),
+    ]
+    for name, declared in OPTIONS.items():
+        for hint in (found[name] for found in hints if name in found):
+            kinds = [hint, *typing.get_args(hint)]
+            literals = {
+                value for kind in kinds if typing.get_origin(kind) is typing.Literal for value in typing.get_args(kind)
+            }
+            assert literals == set(declared.choices), name
+    asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "progress", "mentioned"}
+    assert asked == set(Look.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "words"),
+    [
+        ("min_rows", 1, 0, "--min-rows must be at least 1."),
+        ("top", 1, -1, "--top must be at least 1."),
+        ("epsilon", 0.1, float("nan"), "--epsilon must be a positive number."),
+        ("svt", 1e-9, 0.0, "--svt must be a positive number."),
+        ("sensitivity", 1.0, float("inf"), "--sensitivity must be a positive number."),
+        ("delimiter", ";", ";;", "--delimiter must be one character."),
+        ("mechanism", "gaussian", "staircase", "--mechanism must be one of laplace, gaussian."),
+        ("selection", "paper", "", "--selection must be one of sharp, paper."),
+    ],
+)
+def test_values_out_of_range_are_refused(name: str, good: object, bad: object, words: str) -> None:
+    check_option(name, good)
+    check_option(name, None)
+    with pytest.raises(OptionError) as refused:
+        check_option(name, bad)
+    assert refused.value.word(COMMAND_LINE) == words
+    assert str(refused.value) == words.replace(Option(name).flag, f"{name}=")
