@@ -18,7 +18,7 @@ from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
-from dosimeter.web.worker import PATIENCE, Job, Meter
+from dosimeter.web.worker import PATIENCE, Meter
 
 router = APIRouter()
 
@@ -119,6 +119,6 @@ def _sums(
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
     """Forget the guarantees per person that were added up for these entries on data that have changed since."""
-    known: Job | None = served.worker.peek(_key(entries))
+    known = served.worker.peek(_key(entries))
     if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
         served.worker.forget(known)
