@@ -14,7 +14,6 @@ incidents.py         datasets that are stopped, and how a stop is cleared
 released.py          the answers released so far, for every analyst
 account_exposure.py  what adds up per person over all the answers of an account
 question.py          a query in words, and what its answer will look like
-charts.py            chart specifications of the decision page and the account page
 state.py             everything the running server holds: settings, database, served datasets
 worker.py            one thread per dataset: long computations with progress and cancel
 identity/            users, passwords, sessions, API tokens, and how often a password may be tried

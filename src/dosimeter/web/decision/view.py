@@ -6,7 +6,7 @@ Computes only with what is already measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,19 +14,22 @@ from dosimeter.risk import Candidate, Choice, ExposedPerson, Preference
 from dosimeter.show import (
     TextTable,
     candidate_rows,
+    count_decimals,
     format_epsilon,
     format_errors,
+    format_multiple,
     format_number,
+    format_people,
     format_percent,
     format_times,
     order_candidates,
 )
-from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_spec, range_rows, range_spec
+from dosimeter.show.charts import PAGE, Spec, bin_rows, find_range_axis, histogram_spec, range_spec
 from dosimeter.web.decision.costs import Cost, count_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer, Refusal, explain_shortage
-from dosimeter.web.figures import count_decimals, show_count, show_multiple, show_number
+from dosimeter.web.figures import show_number
 
 PRIOR = 0.01
 MOST_GROUPS = 40  # groups beyond this number are not listed one by one
@@ -78,11 +81,10 @@ class DecisionView:
     groups: tuple[tuple[GroupCell, ...], ...]
     more_groups: int
     range_table: TextTable
-    range_spec: Mapping[str, Any]
+    range_spec: Spec
     raw_note: str
-    bins: Sequence[Mapping[str, Any]]
-    digits: int
-    histogram_spec: Mapping[str, Any]
+    histogram_table: TextTable
+    histogram_spec: Spec
     tail: str
     absolute: tuple[str, ...]
     cost: Cost
@@ -112,9 +114,7 @@ def build_view(
 ) -> DecisionView:
     offer = offer.prefer(choice)
     selected = _select(form.epsilon, offer, indifferent=is_indifferent(measured, choice))
-    rows = range_rows(choice.candidates, raw=form.raw, remaining=offer.remaining)
     bins = measured.bins(selected)
-    binned = bin_rows(bins)
     return DecisionView(
         preference=preference,
         line=_write_line(offer, preference, choice),
@@ -130,13 +130,17 @@ def build_view(
         groups=tuple(_group_rows(measured, selected)),
         more_groups=max(0, len(measured.groups) - MOST_GROUPS),
         range_table=candidate_rows(choice.candidates),
-        range_spec=range_spec(rows, raw=form.raw, reading=float(offer.books.reading.epsilon)),
-        raw_note=_write_raw_note(rows) if form.raw else "",
-        bins=binned,
-        digits=bin_digits(bins),
-        histogram_spec=histogram_spec(
-            binned, people=measured.risk.n, log_counts=not form.linear, digits=bin_digits(bins)
+        range_spec=range_spec(
+            choice.candidates,
+            PAGE,
+            raw=form.raw,
+            reading=float(offer.books.reading.epsilon),
+            remaining=offer.remaining,
+            marks={selected: ""},
         ),
+        raw_note=_write_raw_note(choice.candidates) if form.raw else "",
+        histogram_table=bin_rows(bins),
+        histogram_spec=histogram_spec(bins, PAGE, log_counts=not form.linear, top=measured.risk.n),
         tail=_write_tail(measured, selected, len(bins) == 1),
         absolute=tuple(_absolute_sentences(offer, measured, selected)),
         cost=count_cost(offer, selected),
@@ -267,12 +271,12 @@ def _write_valuetext(line: Candidate, offer: Offer) -> str:
     return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {format_errors(line)}{left}"
 
 
-def _write_raw_note(rows: Sequence[dict[str, Any]]) -> str:
+def _write_raw_note(candidates: Sequence[Candidate]) -> str:
     note = (
         "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
         "and most exposed never changes: only the level does."
     )
-    if find_raw_axis(rows).logarithmic:
+    if find_range_axis(candidates, raw=True).logarithmic:
         note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
     return note
 
@@ -284,7 +288,7 @@ def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     people, times = measured.most_exposed(epsilon)
     spread = measured.candidate(epsilon).rdr
     decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
-    return f"The most exposed: {show_count(people)} at {show_multiple(times, decimals)} × the average."
+    return f"The most exposed: {format_people(people)} at {format_multiple(times, decimals)} × the average."
 
 
 # ---------------------------------------------------------------- accuracy

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError
 from dosimeter.risk import ExposedPerson, GroupRisk
+from dosimeter.show.charts import Spec
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
     PARTS,
@@ -82,10 +83,8 @@ class ViewUpdate(BaseModel):
     valuetext: str = ""
     preference: str = ""
     fragments: dict[str, str] = {}
-    range: dict[str, Any] | None = None
-    histogram: dict[str, Any] | None = None
-    bins: list[dict[str, Any]] = []
-    digits: int = 4
+    range: Spec | None = None
+    histogram: Spec | None = None
 
 
 @router.get("/decide/{query_id}/live")
@@ -115,10 +114,8 @@ def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> Vie
         fragments={
             name: environment.get_template(f"decide/{name}.html").render(page=page, csrf=csrf) for name in PARTS
         },
-        range=dict(view.range_spec),
-        histogram=dict(view.histogram_spec),
-        bins=[dict(row) for row in view.bins],
-        digits=view.digits,
+        range=view.range_spec,
+        histogram=view.histogram_spec,
     )
 
 
