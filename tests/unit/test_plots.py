@@ -25,17 +25,21 @@ from hypothesis import strategies as st
 from dosimeter.errors import OptionError
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.values import Candidate, RDRs, Spread
-from dosimeter.show.charts.drawing import (
+from dosimeter.show.charts.bins import Bin, bin_people, write_bins
+from dosimeter.show.charts.drawing import histogram_chart, range_chart, staircase_chart
+from dosimeter.show.charts.pages import chart_page, risk_page, save_chart
+from dosimeter.show.charts.specifications import (
+    ALONE,
     CROSS,
     FAILS_WORDS,
     MEETS_WORDS,
+    PAGE,
     TICK,
-    bin_people,
-    histogram_chart,
-    range_chart,
-    staircase_chart,
+    find_range_axis,
+    histogram_spec,
+    range_spec,
+    staircase_spec,
 )
-from dosimeter.show.charts.pages import chart_page, risk_page, save_chart
 
 # A COUNT over 32,561 people of whom 39 match, with Laplace noise: RDR = PIS + 1/ε (R3), person by person.
 PEOPLE = [0] * 32522 + [1] * 39
@@ -60,10 +64,10 @@ def adult_like() -> list[Candidate]:
     return [describe(people, epsilon, Fraction(95, 100)) for epsilon in paper_candidates()]
 
 
-def find_rows(chart: Any, field: str) -> list[dict[str, Any]]:
-    """The rows of the data set that has this field."""
-    spec = chart.to_dict()
-    return next(rows for rows in spec["datasets"].values() if field in rows[0])
+def find_rows(chart: Any) -> list[dict[str, Any]]:
+    """The rows of the chart's own data."""
+    rows: list[dict[str, Any]] = chart.to_dict()["data"]["values"]
+    return rows
 
 
 def draw(chart: Any, path: Path) -> str:
@@ -76,7 +80,7 @@ def draw(chart: Any, path: Path) -> str:
 
 @pytest.mark.parametrize("epsilon", [10.0, 0.3, 0.001])
 def test_bars_run_from_least_to_most_exposed_relative_to_the_mean(epsilon: float) -> None:
-    (row,) = find_rows(range_chart([describe([0, 0, 1], epsilon)]), "low")
+    (row,) = find_rows(range_chart([describe([0, 0, 1], epsilon)]))
     scale = 1 / epsilon
     mean = (scale + scale + 1 + scale) / 3
     assert row["low"] == pytest.approx(scale / mean, rel=1e-12)
@@ -86,7 +90,7 @@ def test_bars_run_from_least_to_most_exposed_relative_to_the_mean(epsilon: float
 
 def test_raw_bars_keep_their_length_under_laplace_and_say_so() -> None:
     chart = range_chart([describe([0, 0, 1], epsilon) for epsilon in (10.0, 1.0, 0.1)], view="raw")
-    assert [row["high"] - row["low"] for row in find_rows(chart, "low")] == pytest.approx([1.0, 1.0, 1.0])
+    assert [row["high"] - row["low"] for row in find_rows(chart)] == pytest.approx([1.0, 1.0, 1.0])
     assert any("is 1 at every ε" in line for line in chart.to_dict()["title"]["subtitle"])
 
 
@@ -98,7 +102,7 @@ def test_raw_note_is_absent_where_the_length_does_change() -> None:
 
 
 def test_found_and_selected_are_marked(adult_like: list[Candidate]) -> None:
-    rows = find_rows(range_chart(adult_like, selected=0.2), "low")
+    rows = find_rows(range_chart(adult_like, selected=0.2))
     marks = {row["epsilon"]: row["mark"] for row in rows if row["mark"]}
     # One COUNT with somebody in and somebody out: the ratio is 1/(1 + ε) (R10), at least 0.95 up to 0.0526.
     assert marks == {"0.05": "largest ε that meets it", "0.2": "selected"}
@@ -149,10 +153,10 @@ def test_reading_stands_below_the_last_larger_candidate(
     adult_like: list[Candidate], reading: float, below: str, side: int
 ) -> None:
     chart = range_chart(adult_like, reading=reading)
-    (row,) = next(rows for rows in chart.to_dict()["datasets"].values() if "reading" in str(rows[0].get("text")))
+    (rule,) = [layer for layer in chart.to_dict()["layer"] if layer["mark"].get("strokeDash")]
+    (row,) = rule["data"]["values"]
     assert row["epsilon"] == below
     assert str(reading).removesuffix(".0") in row["text"]
-    (rule,) = [layer for layer in chart.to_dict()["layer"] if layer["mark"].get("strokeDash")]
     assert rule["encoding"]["y"]["bandPosition"] == side
 
 
@@ -211,33 +215,33 @@ def test_everybody_is_in_exactly_one_bin(classes: list[tuple[float, int]], bins:
 def test_histogram_weighs_by_counts_and_names_the_tail(log_counts: bool, tmp_path: Path) -> None:
     rdrs = RDRs(0.5, np.array([2.0, 3.0]), np.array([32522, 39]), 3.0)
     chart = histogram_chart(rdrs, log_counts=log_counts)
-    rows = find_rows(chart, "words")
+    rows = find_rows(chart)
     assert [row["people"] for row in rows] == [32522, 39]
     mean = sum(pis + 2 for pis in PEOPLE) / len(PEOPLE)
     assert rows[0]["start"] == pytest.approx(2 / mean)
     assert rows[1]["end"] == pytest.approx(3 / mean)
     svg = draw(chart, tmp_path / "histogram.svg")
-    assert "39 people at 1.5 ×" in svg
-    assert "32,522 people at 0.9994 ×" in svg
+    assert "39 people at 1.5\xa0×" in svg
+    assert "32,522 people at 1\xa0×" in svg
 
 
 def test_a_million_people_are_few_marks() -> None:
     generous = np.arange(1, 5001, dtype=np.float64)
     chart = histogram_chart(RDRs(1.0, generous, np.full(5000, 200), 1.0), bins=30)
-    assert len(find_rows(chart, "words")) <= 30
+    assert len(find_rows(chart)) <= 30
     assert len(json.dumps(chart.to_dict())) < 30_000
 
 
 def test_one_person_alone_is_a_person() -> None:
     chart = histogram_chart(RDRs(1.0, np.array([1.0, 4.0]), np.array([3, 1]), 1.0))
-    assert "the most exposed are 1 person at 2.29 ×" in chart.to_dict()["description"]
+    assert "the most exposed are 1 person at 2.29\xa0×" in chart.to_dict()["description"]
 
 
 # ---------------------------------------------------------------- the staircase
 
 
 def test_staircase_steps_from_reading_to_reading() -> None:
-    rows = find_rows(staircase_chart([("a", 0.05), ("b", 0.05), ('it\'s "c"', 0.35)]), "before")
+    rows = find_rows(staircase_chart([("a", 0.05), ("b", 0.05), ('it\'s "c"', 0.35)]))
     assert [(row["before"], row["reading"]) for row in rows] == [(0.0, 0.05), (0.05, 0.05), (0.05, 0.35)]
 
 
@@ -245,6 +249,65 @@ def test_infinite_reading_is_drawn(tmp_path: Path) -> None:
     svg = draw(staircase_chart([("a", 0.05), ("b", math.inf)]), tmp_path / "stairs.svg")
     assert "∞" in svg
     assert "NaN" not in svg
+
+
+def test_budget_is_drawn_unless_it_is_far_above() -> None:
+    assert "budget 2" in json.dumps(staircase_spec([("a", 0.5)], PAGE, budget=2.0))
+    assert "budget" not in json.dumps(staircase_spec([("a", 0.5)], PAGE, budget=2000.0))
+    assert "budget" not in json.dumps(staircase_spec([("a", 0.5)], PAGE))
+
+
+# ---------------------------------------------------------------- the same picture, alone and on a page
+
+
+def test_page_draws_the_same_bars_as_a_file(adult_like: list[Candidate]) -> None:
+    tips = ("epsilon", "low", "high", "least", "most", "share", "noise", "error", "state")
+    alone, page = (range_spec(adult_like, frame, reading=0.07, marks={0.2: "selected"}) for frame in (ALONE, PAGE))
+    assert [[row[tip] for tip in tips] for row in alone["data"]["values"]] == [
+        [row[tip] for tip in tips] for row in page["data"]["values"]
+    ]
+    bars = [next(layer for layer in spec["layer"] if layer["mark"]["type"] == "bar") for spec in (alone, page)]
+    assert bars[0]["encoding"]["x"] == bars[1]["encoding"]["x"]
+    assert page["params"] == [{"name": "selected", "value": "0.2"}]
+    assert not any(word in json.dumps(page) for word in ("#0072B2", "#D55E00", "#1f2937", "#6b7280"))
+
+
+def test_page_keeps_the_shape_of_the_histogram_from_step_to_step() -> None:
+    """Only then can it replace data and parameters in place."""
+    people = np.array([0.0] * 990 + [1.0] * 10)
+    shapes = set()
+    for epsilon in (0.1, 0.5, 1.0, 3.0):
+        rdrs = RDRs(epsilon, people + 1 / epsilon, np.ones(1000, dtype=np.int64), 1.0)
+        spec = histogram_spec(bin_people(rdrs), PAGE, top=1000)
+        values = {param["name"]: param["value"] for param in spec["params"]}
+        assert values["low"] <= min(row["start"] for row in spec["data"]["values"])
+        assert values["high"] >= max(row["end"] for row in spec["data"]["values"])
+        shapes.add(json.dumps({name: part for name, part in spec.items() if name not in ("data", "params")}))
+    assert len(shapes) == 1
+
+
+@pytest.mark.parametrize("frame", [ALONE, PAGE])
+def test_labels_of_the_histogram_do_not_meet(frame: Any) -> None:
+    near = (Bin(1.0, 1.05, 900, 1.0, 1.05), Bin(1.05, 1.1, 950, 1.05, 1.1), Bin(1.1, 1.15, 10, 1.1, 1.15))
+    rows = histogram_spec(near, frame)["data"]["values"]
+    assert [row["label"] != "" for row in rows] == [False, True, True]
+    assert rows[2]["height"] == 950  # raised above its taller neighbour
+    assert rows[2]["lift"] == 15  # and one line above its words
+    apart = (Bin(1.0, 1.03, 3997, 1.0, 1.0), Bin(1.97, 2.0, 3, 2.0, 2.0))
+    rows = histogram_spec(apart, frame)["data"]["values"]
+    assert [row["label"] for row in rows] == ["3,997 people at 1\xa0×", "3 people at 2\xa0×"]
+    assert [row["lift"] for row in rows] == [0, 0]
+    assert write_bins(near)[0] == "900 people from 1 to 1.05\xa0×"
+
+
+def test_axis_says_whether_it_is_logarithmic() -> None:
+    numbers = Spread(min=0.1, max=1.1, mean=0.5, median=0.5, variance=0.1)
+    far = Candidate(0.001, 1.0, (1.0,), replace(numbers, min=1000.0, max=1001.0))
+    near = Candidate(1.0, 1.0, (1.0,), numbers)
+    for lines, title in (([near, far], "RDR (log scale)"), ([near], "RDR")):
+        bars = next(layer for layer in range_spec(lines, PAGE, raw=True)["layer"] if layer["mark"]["type"] == "bar")
+        assert bars["encoding"]["x"]["axis"]["title"] == title
+        assert find_range_axis(lines, raw=True).logarithmic == ("log" in title)
 
 
 # ---------------------------------------------------------------- files and pages
@@ -343,7 +406,5 @@ def test_every_chart_has_words_and_a_table(adult_like: list[Candidate]) -> None:
 
 
 def test_drawing_libraries_are_loaded_late() -> None:
-    program = (
-        "import sys, dosimeter.show.charts.drawing; sys.exit('altair' in sys.modules or 'vl_convert' in sys.modules)"
-    )
+    program = "import sys, dosimeter.show.charts; sys.exit('altair' in sys.modules or 'vl_convert' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

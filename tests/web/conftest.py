@@ -41,7 +41,7 @@ def _patient_pages() -> Iterator[None]:
 
     ask = DatasetWorker.ask
 
-    def ask_patiently(self: DatasetWorker, key: Any, *rest: Any, wait: float, **options: Any) -> Job:
+    def ask_patiently(self: DatasetWorker, key: Any, *rest: Any, wait: float, **options: Any) -> Job[Any]:
         job = ask(self, key, *rest, wait=wait, **options)
         if wait >= PATIENCE:
             wait_until(lambda: job.ended.is_set() or is_kept_busy(self), f"{job.title}: ended")

@@ -84,7 +84,7 @@ def test_server_reads_the_form_anew(site: Site, anna: Guest, carol: Guest) -> No
         assert "data-approve" not in page.text
     above = carol.get(address, params={"preset": "ratio", "percent": "95", "epsilon": "0.06"})
     assert above.status_code == 409
-    assert "above the largest remaining one" in above.text
+    assert "above the largest remaining ε that meets the preference, 0.05" in above.text
     between = carol.get(address, params={"preset": "ratio", "percent": "95", "epsilon": "0.045"})
     assert 'name="epsilon" value="0.04"' in between.text
     assert "0.045 is not one of the candidates" in between.text

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from dosimeter.ledger import Ledger
 from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import Limits
-from dosimeter.web.public import show_query
+from dosimeter.web.own_queries import show_query
 from dosimeter.web.store.audit import NOBODY, OPERATOR, SERVER
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
@@ -287,10 +287,10 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 
     monkeypatch.setattr(approve, "release", withdraw_meanwhile)
     carol.approve(query_id)
-    row = find_own(state.database, analyst, query_id)
-    assert row is not None
-    assert row["status"] == becomes
-    assert show_query(row, None).status == shown
+    query = find_own(state.database, analyst, query_id)
+    assert query is not None
+    assert query.status == becomes
+    assert show_query(query, None).status == shown
     assert carol.get(f"/decide/{query_id}").status_code == 200
 
 

@@ -11,11 +11,9 @@ import pytest
 
 from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.show.charts.drawing import Bin
-from dosimeter.web.charts import bin_rows, find_raw_axis, range_spec, staircase_spec
 from dosimeter.web.checks import underline_clause
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
-from dosimeter.web.figures import show_bound, show_number, show_small, write_bins
+from dosimeter.web.figures import show_bound, show_number, show_small
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text
 
@@ -29,31 +27,6 @@ def test_most_exposed_are_counted_by_themselves(site: Site, anna: Guest, carol: 
     page = read_text(carol.get(f"/decide/{anna.ask('SELECT SUM(visits) FROM clinic')}").text)
     expected = "1 person at" if holders == 1 else f"{holders} people at"
     assert f"The most exposed: {expected}" in page
-
-
-def test_labels_of_the_histogram_do_not_meet() -> None:
-    near = [Bin(1.0, 1.1, 900, 1.0, 1.05), Bin(1.1, 1.2, 950, 1.12, 1.18), Bin(1.2, 1.3, 800, 1.25, 1.3)]
-    assert [row["label"] != "" for row in bin_rows(near)] == [False, False, True]
-    assert bin_rows(near)[2]["top_people"] == 950  # raised above its taller neighbour
-    apart = [Bin(1.0, 1.1, 3997, 1.0, 1.0), Bin(1.9, 2.0, 3, 2.0, 2.0)]
-    assert [row["label"] for row in bin_rows(apart)] == ["3,997 people at 1\xa0×", "3 people at 2\xa0×"]
-    assert write_bins(near)[0] == "900 people from 1 to 1.05\xa0×"
-
-
-def test_raw_axis_says_what_it_is() -> None:
-    rows = [{"epsilon": str(e), "low": 1 / e, "high": 1 / e + 1, "open": True} for e in (10.0, 0.001)]
-    title = range_spec(rows, raw=True, reading=0.0)["layer"][1]["encoding"]["x"]["axis"]["title"]
-    assert find_raw_axis(rows).logarithmic
-    assert title == "RDR (log scale)"
-    even = rows[:1]
-    assert range_spec(even, raw=True, reading=0.0)["layer"][1]["encoding"]["x"]["axis"]["title"] == "RDR"
-
-
-def test_budget_is_a_line_of_the_staircase() -> None:
-    texts = str(staircase_spec([("a", 0.5)], 2.0))
-    assert "budget 2" in texts
-    assert "budget" not in str(staircase_spec([("a", 0.5)], 2000.0))
-    assert "budget" not in str(staircase_spec([("a", 0.5)]))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.decision import approve, displaced
 from dosimeter.web.decision.measured import measure_query
+from dosimeter.web.store.queries import find_query
 from dosimeter.web.store.tables import QUERIES, USERS
 from dosimeter.web.store.user import User
 from dosimeter.web.worker import DatasetWorker, Job, Meter, Rank
@@ -294,11 +295,12 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
 def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, carol: Guest) -> None:
     """Claimed, and not yet on the worker: whoever opens the queue then must not take the claim away."""
     state, query_id = site.state, anna.ask()
+    query = find_query(state.database, query_id)
+    assert query is not None
     with state.database.reading() as connection:
-        row = connection.execute(sa.select(QUERIES).where(QUERIES.c.id == query_id)).mappings().one()
         controller = connection.execute(sa.select(USERS).where(USERS.c.name == "carol")).one()
     claim, _ = approve.claim_query(
-        state, state.datasets["clinic"], {**row, "analyst": "anna"},  # type: ignore[arg-type]
+        state, state.datasets["clinic"], query,
         User(controller.id, "carol", "controller"), approve.Approval(0.05, "ratio:0.95", continued=False),
     )  # fmt: skip
     for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):
@@ -509,7 +511,7 @@ def test_joined_tables_are_not_mixed_up_between_queries(start_site: Callable[...
 
 
 def _people_key(site: Site) -> Any:
-    finished: dict[Any, Job] = site.state.datasets["people"].worker._jobs
+    finished: dict[Any, Job[Any]] = site.state.datasets["people"].worker._jobs
     return next(key for key in finished if key[0] == "people")
 
 

@@ -21,6 +21,7 @@ from dosimeter.release.selection import (
     svt_sensitivity,
     violation_share,
 )
+from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.found import Found
 from dosimeter.release.ways.reading import read_way
@@ -40,6 +41,7 @@ __all__ = [
     "Selected",
     "SelectionProblem",
     "Terms",
+    "Way",
     "add_noise",
     "agree_on_terms",
     "calibrate",

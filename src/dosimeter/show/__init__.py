@@ -12,7 +12,16 @@ from dosimeter.show.candidates import (
     format_errors,
     order_candidates,
 )
-from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
+from dosimeter.show.numbers import (
+    count_decimals,
+    format_epsilon,
+    format_multiple,
+    format_number,
+    format_people,
+    format_percent,
+    format_range,
+    format_times,
+)
 
 __all__ = [
     "FAILS",
@@ -20,10 +29,13 @@ __all__ = [
     "Axis",
     "TextTable",
     "candidate_rows",
+    "count_decimals",
     "even_axis",
     "format_epsilon",
     "format_errors",
+    "format_multiple",
     "format_number",
+    "format_people",
     "format_percent",
     "format_range",
     "format_times",

@@ -63,3 +63,22 @@ def format_percent(share: float) -> str:
     if 1e-9 < missing < 1e-4:
         return f"{100.0 * share:.{-1 - math.floor(math.log10(missing))}f} %"
     return f"{format_number(100.0 * share, 2)} %" if share < 0.01 else f"{100.0 * share:.2f} %"
+
+
+def format_people(people: int) -> str:
+    """Write how many people: "1 person", "3,997 people"."""
+    return "1 person" if people == 1 else f"{people:,} people"
+
+
+def count_decimals(low: float, high: float) -> int:
+    """Return how many decimals tell two multiples of the average apart that differ by a fortieth of this span."""
+    gap = (high - low) / 40
+    return min(9, max(2, -math.floor(math.log10(gap)))) if gap > 1e-12 else 2
+
+
+def format_multiple(value: float, decimals: int) -> str:
+    """Write a multiple of the average: with three digits from 100 on, otherwise with so many decimals."""
+    if value >= 100:
+        return format_number(value, 3)
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text and float(text) != 0.0 else text

@@ -7,13 +7,13 @@ demo.py              a demonstration server: the bundled clinic, two users, a fe
 app.py               the application: routes, middleware, error pages, /health
 routes/              the pages and the JSON API, one file per kind; none imports another
 decision/            how a controller decides one query: measured, shown, costed, approved or sent back
+own_queries.py       an analyst's own queries as they see them, on pages and through the API
 http/                what every request shares: visitors, CSRF tokens, templates, refusals, limits of a connection
 checks.py            whether a query can be answered, in threads of its own
 incidents.py         datasets that are stopped, and how a stop is cleared
 released.py          the answers released so far, for every analyst
 account_exposure.py  what adds up per person over all the answers of an account
 question.py          a query in words, and what its answer will look like
-charts.py            chart specifications of the decision page and the account page
 state.py             everything the running server holds: settings, database, served datasets
 worker.py            one thread per dataset: long computations with progress and cancel
 identity/            users, passwords, sessions, API tokens, and how often a password may be tried

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from sqlalchemy import RowMapping
 
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.release import hand_out
@@ -213,37 +212,6 @@ def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stop
         columns=[show_column(column) for column in schema.columns.values()],
         stopped=stopped,
     )
-
-
-def show_query(row: RowMapping, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
-    """Return a stored query as its analyst sees it: while it is decided, or was interrupted, it is still waiting.
-
-    ``stopped``: the sentence about a stopped dataset, if the query's dataset is stopped.
-    """
-    status: PublicStatus = _PUBLIC.get(row["status"], "withdrawn" if row["withdrawal"] else "waiting")
-    answer = None if status != "released" or entry is None else show_answer(entry)
-    words = {"denied": DENIED, "changes": PHRASES.get(row["phrase"] or "", "Please revise the query.")}
-    message = (stopped or None) if status == "waiting" else words.get(status)
-    return PublicQuery(
-        id=row["id"],
-        dataset=row["dataset"],
-        sql=row["sql"],
-        purpose=row["purpose"],
-        priority=row["priority"],
-        wanted_error=row["wanted_error"],
-        status=status,
-        created_at=row["created_at"],
-        message=message,
-        answer=answer,
-    )
-
-
-_PUBLIC: Mapping[str, PublicStatus] = {
-    "released": "released",
-    "denied": "denied",
-    "changes": "changes",
-    "withdrawn": "withdrawn",
-}
 
 
 def show_answer(entry: Entry) -> PublicAnswer | None:

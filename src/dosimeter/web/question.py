@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
@@ -89,15 +88,26 @@ def _join(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class AnswerPreview:
+    """What the analyst will see, with "…" in place of numbers. ``more``: how many rows are left out here."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    more: int
+    about: str
+    promise: str
+
+
+def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> AnswerPreview:
     """Return what the analyst will see, with "…" in place of numbers; with the noisy test, at the largest ε."""
     plan = prepared.plan
     keys = plan.group_keys or ((),)
     shown = keys[:MOST_ROWS]
-    rows = [
-        {output.name: "…" if output.group is None else str(show_cell(key[output.group])) for output in plan.outputs}
+    rows = tuple(
+        tuple("…" if output.group is None else str(show_cell(key[output.group])) for output in plan.outputs)
         for key in shown
-    ]
+    )
     way = prepared.order.way
     match way:
         case Found():
@@ -111,10 +121,10 @@ def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> dict[
             )
         case _:
             raise TypeError(f"no words for {type(way).__name__}")
-    return {
-        "rows": rows,
-        "more": len(keys) - len(shown),
-        "about": about,
-        "promise": way.promise(prepared, exact_decimal(epsilon), viewed=looked),
-        "columns": [o.name for o in plan.outputs],
-    }
+    return AnswerPreview(
+        columns=tuple(output.name for output in plan.outputs),
+        rows=rows,
+        more=len(keys) - len(shown),
+        about=about,
+        promise=way.promise(prepared, exact_decimal(epsilon), viewed=looked),
+    )

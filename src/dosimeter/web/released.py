@@ -14,7 +14,7 @@ from dosimeter.ledger import Entry
 from dosimeter.planning import write_plainly
 from dosimeter.web.public import PublicRelease, PublicReleases, show_answer
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import Row, User, note
+from dosimeter.web.store import User, note
 
 MOST_LISTED = 100
 
@@ -72,12 +72,6 @@ def _write_query(sql: str) -> str:
         return write_plainly(sql)
     except InputError:
         return " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL).split())
-
-
-def note_reading(state: ServerState, user: User, row: Row, session: str) -> None:
-    """Record that an analyst was given an answer: once per session, or per user of the API."""
-    if state.is_first("read", session, row["id"]):
-        note(state.database, user.name, "read an answer", dataset=row["dataset"], query_id=row["id"])
 
 
 def note_readings(state: ServerState, user: User, listed: PublicReleases, session: str) -> None:

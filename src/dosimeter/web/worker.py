@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
@@ -25,6 +25,7 @@ from dosimeter.web.log import report_bug
 from dosimeter.web.store import make_identifier
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
+Result = TypeVar("Result")
 MOST_KEPT = 64  # finished jobs whose results are remembered
 MOST_HEAVY = 12  # of these, jobs that hold as many numbers as a table
 BROKEN = "The computation failed: a bug of ours. It is in the server's log."
@@ -54,12 +55,12 @@ class Meter:
         self.steps = (done, total)
 
 
-Work = Callable[[Dataset, Meter], Any]
+Work = Callable[[Dataset, Meter], Result]
 
 
 @dataclass(slots=True, repr=False)
-class Job:
-    """One computation on one dataset. ``result`` and ``error`` are for the controller alone."""
+class Job(Generic[Result]):
+    """One computation on one dataset, which gives a Result. ``result`` and ``error`` are for the controller alone."""
 
     id: str
     dataset: str
@@ -69,9 +70,18 @@ class Job:
     rank: Rank
     heavy: bool
     state: State = "waiting"
-    result: Any = None
     error: DosimeterError | None = None
     ended: threading.Event = field(default_factory=threading.Event)
+    _results: list[Result] = field(default_factory=list)  # one, once the job is done
+
+    @property
+    def result(self) -> Result:
+        """What was computed. Only a job that is done has a result."""
+        return self._results[0]
+
+    def run(self, work: Work[Result], dataset: Dataset) -> None:
+        """Compute the result, on the dataset's worker."""
+        self._results.append(work(dataset, self.meter))
 
     @property
     def cancellable(self) -> bool:
@@ -93,10 +103,10 @@ class DatasetWorker:
         self.name = name
         self.dataset = dataset
         self.digest = ""  # of the data as the latest job saw them
-        self._jobs: OrderedDict[Hashable, Job] = OrderedDict()
+        self._jobs: OrderedDict[Hashable, Job[Any]] = OrderedDict()
         self._guard = threading.Lock()
         self._changed = threading.Condition(self._guard)
-        self._queue: list[tuple[int, int, Job, Work]] = []
+        self._queue: list[tuple[int, int, Job[Any], Work[Any]]] = []
         self._numbers = itertools.count()
         self._closing = False
         self._thread = threading.Thread(target=self._run_jobs, name=f"worker-{name}", daemon=True)
@@ -106,19 +116,19 @@ class DatasetWorker:
         self,
         key: Hashable,
         title: str,
-        work: Work,
+        work: Work[Result],
         *,
         wait: float,
         rank: Rank = Rank.LOOK,
         heavy: bool = False,
         revive: bool = False,
-    ) -> Job:
+    ) -> Job[Result]:
         """Return the job for this key (finished, running or new), after waiting at most ``wait`` seconds for it.
 
         A cancelled job stays cancelled until it is asked for again on purpose: with ``revive``, or after ``forget``.
         """
         with self._guard:
-            job = self._jobs.get(key)
+            job: Job[Result] | None = self._jobs.get(key)
             if job is None or job.state == "failed" or (revive and job.state == "cancelled"):
                 if self._closing:
                     raise DosimeterError("The server is stopping.")
@@ -165,12 +175,12 @@ class DatasetWorker:
             self._run(job, work)
             del job, work  # hold nothing of a finished job while waiting for the next
 
-    def _run(self, job: Job, work: Work) -> None:
+    def _run(self, job: Job[Result], work: Work[Result]) -> None:
         state: State = "failed"
         try:
             if job.rank is not Rank.RELEASE:  # a release reads the current data by itself
                 job.meter.digest = self.digest = self.dataset.renew()
-            job.result = work(self.dataset, job.meter)
+            job.run(work, self.dataset)
             state = "done"
         except Interrupted:
             state = "cancelled"
@@ -185,7 +195,7 @@ class DatasetWorker:
                 job.state = state
             job.ended.set()
 
-    def _drop_snapshot(self, job: Job) -> None:
+    def _drop_snapshot(self, job: Job[Any]) -> None:
         """Drop the engine's snapshot. Held between jobs, it would block a database's clean-up and hide new data."""
         try:
             self.dataset.engine.refresh()
@@ -194,15 +204,15 @@ class DatasetWorker:
 
     # ------------------------------------------------------------ looking and stopping
 
-    def find(self, job_id: str) -> Job | None:
+    def find(self, job_id: str) -> Job[Any] | None:
         with self._guard:
             return next((job for job in self._jobs.values() if job.id == job_id), None)
 
-    def peek(self, key: Hashable) -> Job | None:
+    def peek(self, key: Hashable) -> Job[Any] | None:
         with self._guard:
             return self._jobs.get(key)
 
-    def forget(self, job: Job) -> bool:
+    def forget(self, job: Job[Any]) -> bool:
         """Forget a job that has ended, so that it is computed again when it is asked for."""
         with self._guard:
             if not job.ended.is_set() or self._jobs.get(job.key) is not job:
@@ -214,18 +224,18 @@ class DatasetWorker:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def running(self) -> list[Job]:
+    def running(self) -> list[Job[Any]]:
         with self._guard:
             return [job for job in self._jobs.values() if not job.ended.is_set()]
 
-    def share(self, job: Job) -> float | None:
+    def share(self, job: Job[Any]) -> float | None:
         """Return the percentage done, or None if it is unknown."""
         if job.meter.steps is not None:
             done, total = job.meter.steps
             return min(100.0, 100.0 * done / total) if total else None
         return self.dataset.engine.progress() if job.state == "running" else None
 
-    def cancel(self, job: Job) -> bool:
+    def cancel(self, job: Job[Any]) -> bool:
         """Stop a job; return whether it stopped. Interrupts repeatedly: a query may begin after the first interrupt."""
         if not job.cancellable:
             return False

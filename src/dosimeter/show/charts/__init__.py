@@ -1,31 +1,42 @@
-"""Pictures of risks: ranges over the candidates, everybody at one ε, the odometer.
+"""Pictures of risks: ranges over the candidates, everybody at one ε, the odometer. Each is specified once.
 
-Takes values; gives charts, SVG and pages that need no network. Altair is used only here and in ``research``.
+Takes values; gives specifications for pages, and charts, SVG and pages that need no network. Altair is used only here
+and in ``research``.
 """
 
-from dosimeter.show.charts.drawing import (
+from dosimeter.show.charts.bins import Bin, bin_people, bin_rows
+from dosimeter.show.charts.drawing import histogram_chart, range_chart, staircase_chart
+from dosimeter.show.charts.pages import draw_svg, risk_page, save_chart, write_page
+from dosimeter.show.charts.specifications import (
     FAINT,
     INK,
     NEUTRAL,
-    Bin,
-    bin_people,
-    histogram_chart,
-    range_chart,
-    staircase_chart,
+    PAGE,
+    Spec,
+    find_range_axis,
+    histogram_spec,
+    range_spec,
+    staircase_spec,
 )
-from dosimeter.show.charts.pages import draw_svg, risk_page, save_chart, write_page
 
 __all__ = [
     "FAINT",
     "INK",
     "NEUTRAL",
+    "PAGE",
     "Bin",
+    "Spec",
     "bin_people",
+    "bin_rows",
     "draw_svg",
+    "find_range_axis",
     "histogram_chart",
+    "histogram_spec",
     "range_chart",
+    "range_spec",
     "risk_page",
     "save_chart",
     "staircase_chart",
+    "staircase_spec",
     "write_page",
 ]

@@ -39,7 +39,7 @@ def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
             chart.save(binary, format="png", scale_factor=2)
             content = binary.getvalue()
         case ".html":
-            content = chart_page([chart], title=str(chart.title.text)).encode()
+            content = chart_page([chart], title=chart.to_dict()["title"]["text"]).encode()
         case other:
             raise OptionError(
                 f"A picture cannot be written as {other or 'a file without an ending'}. Use .svg, .png or .html."

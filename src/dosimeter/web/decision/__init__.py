@@ -27,43 +27,55 @@ from dosimeter.web.decision.case import (
     renew_digest,
 )
 from dosimeter.web.decision.conditions import admit_condition
-from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy, explain_refusal, find_worst
+from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, Displaced, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.page import preview_for_analyst, read_own_fields, read_view, show_decision
+from dosimeter.web.decision.offer import Why, make_offer
+from dosimeter.web.decision.page import (
+    PARTS,
+    DecisionPage,
+    MeasuringPage,
+    UnseenPage,
+    build_page,
+    read_own_fields,
+    show_decision,
+)
 from dosimeter.web.decision.view import describe_person, round_down
 
 __all__ = [
     "ALGORITHMS",
     "MOST_LOOKED_AT",
+    "PARTS",
     "AlreadyDecided",
     "Approval",
     "Case",
     "DecisionForm",
+    "DecisionPage",
     "Displaced",
     "MeasuredQuery",
+    "MeasuringPage",
+    "UnseenPage",
+    "Why",
     "admit_condition",
     "ask_for_changes",
+    "build_page",
     "claim_query",
     "count_cost",
     "deny_query",
     "describe_person",
     "describe_policy",
-    "explain_refusal",
     "find_case",
     "find_earlier",
     "find_measurement",
-    "find_worst",
     "list_displaced",
     "list_identifying",
+    "make_offer",
     "needs_consent",
     "note_look",
-    "preview_for_analyst",
     "read_fields",
     "read_own_fields",
     "read_preference",
-    "read_view",
     "recall_form",
     "reconcile",
     "renew_digest",

@@ -9,23 +9,30 @@ The same is done when somebody opens a claimed query whose release ended without
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import sqlalchemy as sa
+from dataclasses import dataclass, replace
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.problems import Surface
-from dosimeter.release import ReleaseOrder, read_way, release
+from dosimeter.release import ReleaseOrder, Way, read_way, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import QUERIES, SERVER, Row, User, find_query, make_identifier, write_audit, write_time
+from dosimeter.web.store import (
+    SERVER,
+    UNDECIDED,
+    QueryStatus,
+    StoredQuery,
+    User,
+    find_query,
+    is_withdrawn,
+    list_approving,
+    make_identifier,
+    move_query,
+    write_audit,
+)
 
-UNDECIDED = ("waiting", "interrupted")
 NOT_GRANTED = (
     "The approval could not be granted and nothing was charged: the account no longer admits this ε, or the data "
     "contradict the schema. Decide again."
@@ -38,11 +45,11 @@ CHARGED = "The approval was interrupted after the charge: it counts, and there i
 
 
 class AlreadyDecided(DosimeterError):
-    """Another decision came first. ``row`` is the query as it is now."""
+    """Another decision came first. ``query`` is the query as it is now."""
 
-    def __init__(self, row: Row | None) -> None:
+    def __init__(self, query: StoredQuery | None) -> None:
         super().__init__("This query is decided already.")
-        self.row = row
+        self.query = query
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,47 +62,49 @@ class Approval:
     reason: str = ""
 
 
-def build_order(served: ServedDataset, row: Row, approval: Approval, *, claim: str, controller: str) -> ReleaseOrder:
-    """Return the order for the release that was approved, by the algorithm of the dataset's account."""
-    common: dict[str, Any] = {
-        "terms": served.terms,
-        "analyst": row["analyst"],
-        "purpose": row["purpose"],
-        "again": True,  # always a new answer: the page offers an earlier one separately
-        "continued": approval.continued,
-        "reference": claim,
-        "approved_by": controller,
-    }
+def build_order(
+    served: ServedDataset, query: StoredQuery, approval: Approval, *, claim: str, controller: str
+) -> ReleaseOrder:
+    """Return the order for the release that was approved."""
+    return ReleaseOrder(
+        _choose_way(served, approval),
+        terms=served.terms,
+        analyst=query.analyst,
+        purpose=query.purpose,
+        again=True,  # always a new answer: the page offers an earlier one separately
+        continued=approval.continued,
+        reference=claim,
+        approved_by=controller,
+    )
+
+
+def _choose_way(served: ServedDataset, approval: Approval) -> Way:
+    """Return the way of releasing that the algorithm of the dataset's account prescribes."""
     match served.settings.algorithm:
         case "fixed":
-            return ReleaseOrder(read_way(epsilon=approval.epsilon), **common)
+            return read_way(epsilon=approval.epsilon)
         case "find":
-            return ReleaseOrder(read_way(prefer=approval.preference, chosen=approval.epsilon), **common)
+            return read_way(prefer=approval.preference, chosen=approval.epsilon)
         case "find-and-release":
-            return ReleaseOrder(read_way(svt=served.settings.svt, variance=served.settings.variance), **common)
+            return read_way(svt=served.settings.svt, variance=served.settings.variance)
 
 
 def claim_query(
-    state: ServerState, served: ServedDataset, row: Row, user: User, approval: Approval
+    state: ServerState, served: ServedDataset, query: StoredQuery, user: User, approval: Approval
 ) -> tuple[str, ReleaseOrder]:
     """Check what needs no data, then claim the query: nobody else can decide it. Returns the claim and the order."""
     claim = make_identifier()
-    order = build_order(served, row, approval, claim=claim, controller=user.name)
-    served.prepare(row["sql"], order)
-    values = {
-        "status": "approving",
-        "claim": claim,
-        "epsilon": None if approval.epsilon is None else write_decimal(exact_decimal(approval.epsilon)),
-        "preference": approval.preference,
-        "reason": approval.reason or None,
-        "note": None,
-        "entry_id": None,
-    }
+    order = build_order(served, query, approval, claim=claim, controller=user.name)
+    served.prepare(query.sql, order)
     shown = "ε by the noisy test" if approval.epsilon is None else f"ε = {approval.epsilon:g}"
     detail = f"{shown}; {approval.preference or 'no preference'}" + (f"; {approval.reason}" if approval.reason else "")
     state.begin_claim(claim)
     try:
-        _compare_and_set(state, row, user, values, action="approved", detail=detail)
+        _decide(
+            state, query, user, QueryStatus.APPROVING, action="approved", detail=detail, claim=claim,
+            epsilon=None if approval.epsilon is None else write_decimal(exact_decimal(approval.epsilon)),
+            preference=approval.preference, reason=approval.reason or None, entry_id=None,
+        )  # fmt: skip
     except BaseException:
         state.end_claim(claim)
         raise
@@ -103,19 +112,19 @@ def claim_query(
 
 
 def run_release(
-    state: ServerState, served: ServedDataset, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
-) -> str:
+    state: ServerState, served: ServedDataset, query: StoredQuery, claim: str, order: ReleaseOrder, dataset: Dataset
+) -> QueryStatus:
     """Release, then set the query's status from the ledger's entry. Returns the new status."""
     try:
-        problem = _try_release(state, served, row, claim, order, dataset)
+        problem = _try_release(state, served, query, claim, order, dataset)
         state.forget(served.name)
-        return settle_claim(state, served.name, str(row["id"]), claim, problem)
+        return settle_claim(state, served.name, query.id, claim, problem)
     finally:
         state.end_claim(claim)
 
 
 def _try_release(
-    state: ServerState, served: ServedDataset, row: Row, claim: str, order: ReleaseOrder, dataset: Dataset
+    state: ServerState, served: ServedDataset, query: StoredQuery, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> DosimeterError | None:
     """Release; return the error if it failed.
 
@@ -123,7 +132,7 @@ def _try_release(
     """
     for again in (True, False):
         try:
-            release(dataset, row["sql"], served.look, order, state.database.ledger)
+            release(dataset, query.sql, served.look, order, state.database.ledger)
         except Interrupted as error:
             if not again or find_claimed(state, served.name, claim) is not None:
                 return error
@@ -137,37 +146,33 @@ def _try_release(
     return None
 
 
-def settle_left(state: ServerState, row: Row) -> Row:
+def settle_left(state: ServerState, query: StoredQuery) -> StoredQuery:
     """Settle a claimed query whose release ended without writing its status, because the database was unreachable.
 
     Returns the query as it is now.
     """
-    if row["status"] != "approving" or state.is_claimed(row["claim"]):
-        return row
-    settle_claim(state, row["dataset"], row["id"], row["claim"])
-    return find_query(state.database, row["id"]) or row
+    if query.status is not QueryStatus.APPROVING or query.claim is None or state.is_claimed(query.claim):
+        return query
+    settle_claim(state, query.dataset, query.id, query.claim)
+    return find_query(state.database, query.id) or query
 
 
 def settle_claim(
     state: ServerState, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None
-) -> str:
+) -> QueryStatus:
     """Set the query's status from the ledger's entry of this claim. Returns the new status."""
-    entry = find_claimed(state, dataset, claim)
+    outcome = find_outcome(find_claimed(state, dataset, claim), problem)
     with state.database.writing() as connection:
-        withdrawal = sa.select(QUERIES.c.withdrawal).where(QUERIES.c.id == query_id).with_for_update()
-        values = _outcome(entry, problem)
-        if values["status"] != "released" and connection.execute(withdrawal).scalar():
-            values["status"] = "withdrawn"  # its analyst withdrew the query while it was being released
-        changed = connection.execute(
-            QUERIES.update()
-            .where(QUERIES.c.id == query_id, QUERIES.c.claim == claim, QUERIES.c.status == "approving")
-            .values(changed_at=write_time(), **values)
-        )
-        if changed.rowcount:
-            known = ("released", "denied", "interrupted", "withdrawn")
-            action = values["status"] if values["status"] in known else "not granted"
-            write_audit(connection, SERVER, action, dataset=dataset, query_id=query_id, detail=values["note"] or "")
-    return str(values["status"])
+        if outcome.status is not QueryStatus.RELEASED and is_withdrawn(connection, query_id):
+            outcome = replace(outcome, status=QueryStatus.WITHDRAWN)  # its analyst withdrew it during the release
+        moved = move_query(
+            connection, query_id, {QueryStatus.APPROVING}, outcome.status, claimed_by=claim,
+            note=outcome.note, entry_id=outcome.entry_id, claim=claim if outcome.entry_id else None,
+        )  # fmt: skip
+        if moved:
+            action = "not granted" if outcome.status is QueryStatus.WAITING else outcome.status.value
+            write_audit(connection, SERVER, action, dataset=dataset, query_id=query_id, detail=outcome.note or "")
+    return outcome.status
 
 
 def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
@@ -176,28 +181,36 @@ def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
     return next((e for e in reversed(entries) if e.request.settings.get("reference") == claim), None)
 
 
-def _outcome(entry: Entry | None, problem: DosimeterError | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an approval. Without an ``entry_id`` nothing was charged, and the query is free again."""
+
+    status: QueryStatus
+    note: str | None
+    entry_id: str | None = None
+
+
+def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> Outcome:
+    """Return what the ledger's entry of a claim says; without an entry, what the error of the release says."""
     if entry is None:
         words = STOPPED if isinstance(problem, DatasetStopped) else problem and problem.word(Surface.WEB)
-        return {"status": "waiting", "claim": None, "note": words or BACK}
+        return Outcome(QueryStatus.WAITING, words or BACK)
     if entry.status == "released":
-        return {"status": "released", "entry_id": entry.id, "note": None}
+        return Outcome(QueryStatus.RELEASED, None, entry.id)
     if entry.status == "reserved":
-        return {"status": "interrupted", "entry_id": entry.id, "note": CHARGED}
+        return Outcome(QueryStatus.INTERRUPTED, CHARGED, entry.id)
     if entry.reason == "incident":  # its analyst sees it waiting, like all others: nothing tells which query failed
-        return {"status": "interrupted", "entry_id": entry.id, "note": FAILED}
+        return Outcome(QueryStatus.INTERRUPTED, FAILED, entry.id)
     if entry.charge == 0:
-        return {"status": "waiting", "claim": None, "note": NOT_GRANTED}
-    return {"status": "denied", "entry_id": entry.id, "note": "The noisy test found no ε. Its cost is charged."}
+        return Outcome(QueryStatus.WAITING, NOT_GRANTED)
+    return Outcome(QueryStatus.DENIED, "The noisy test found no ε. Its cost is charged.", entry.id)
 
 
 def reconcile(state: ServerState) -> int:
     """Settle, after a start, every approval that a crash left unfinished. Returns how many there were."""
-    with state.database.reading() as connection:
-        query = sa.select(QUERIES.c.id, QUERIES.c.dataset, QUERIES.c.claim).where(QUERIES.c.status == "approving")
-        left = connection.execute(query).all()
-    for row in left:
-        settle_claim(state, row.dataset, row.id, row.claim)
+    left = list_approving(state.database)
+    for query in left:
+        settle_claim(state, query.dataset, query.id, query.claim or "")
     return len(left)
 
 
@@ -218,37 +231,44 @@ def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry |
     return next(fitting, None)
 
 
-def repeat_answer(state: ServerState, row: Row, user: User, entry: Entry) -> None:
+def repeat_answer(state: ServerState, query: StoredQuery, user: User, entry: Entry) -> None:
     """Give the analyst an earlier released answer. No noise, no charge. Raises DatasetStopped for a stopped dataset."""
     if state.database.ledger.stopped(entry.dataset) is not None:
         raise DatasetStopped(STOPPED)
-    values = {"status": "released", "entry_id": entry.id, "note": "The earlier answer was handed out, at no cost."}
-    _compare_and_set(state, row, user, values, action="repeated", detail=f"entry {entry.id}")
+    _decide(
+        state, query, user, QueryStatus.RELEASED, action="repeated", detail=f"entry {entry.id}", entry_id=entry.id,
+        note="The earlier answer was handed out, at no cost.",
+    )  # fmt: skip
 
 
-def deny_query(state: ServerState, row: Row, user: User, reason: str) -> None:
-    values = {"status": "denied", "reason": reason or None, "note": None}
-    _compare_and_set(state, row, user, values, action="denied", detail=reason)
+def deny_query(state: ServerState, query: StoredQuery, user: User, reason: str) -> None:
+    _decide(state, query, user, QueryStatus.DENIED, action="denied", detail=reason, reason=reason or None)
 
 
-def ask_for_changes(state: ServerState, row: Row, user: User, phrase: str, reason: str) -> None:
+def ask_for_changes(state: ServerState, query: StoredQuery, user: User, phrase: str, reason: str) -> None:
     """Send a query back to its analyst with a fixed phrase about SQL or purpose, so that no words reveal the data."""
     if phrase not in PHRASES:
         raise OptionError("Choose one of the phrases.")
-    values = {"status": "changes", "phrase": phrase, "reason": reason or None, "note": None}
-    _compare_and_set(state, row, user, values, action="asked for changes", detail=phrase)
+    _decide(
+        state, query, user, QueryStatus.CHANGES, action="asked for changes", detail=phrase, phrase=phrase,
+        reason=reason or None,
+    )  # fmt: skip
 
 
-def _compare_and_set(
-    state: ServerState, row: Row, user: User, values: Mapping[str, Any], *, action: str, detail: str
+def _decide(
+    state: ServerState,
+    query: StoredQuery,
+    user: User,
+    to: QueryStatus,
+    *,
+    action: str,
+    detail: str,
+    note: str | None = None,
+    **changes: str | None,
 ) -> None:
+    """Give an undecided query another status, and record who did it. Raises AlreadyDecided if it is decided."""
     with state.database.writing() as connection:
-        changed = connection.execute(
-            QUERIES.update()
-            .where(QUERIES.c.id == row["id"], QUERIES.c.status.in_(UNDECIDED))
-            .values(changed_at=write_time(), decided_by=user.id, **values)
-        )
-        if changed.rowcount == 1:
-            write_audit(connection, user.name, action, dataset=row["dataset"], query_id=row["id"], detail=detail)
+        if move_query(connection, query.id, UNDECIDED, to, decided_by=user.id, note=note, **changes):
+            write_audit(connection, user.name, action, dataset=query.dataset, query_id=query.id, detail=detail)
             return
-    raise AlreadyDecided(find_query(state.database, row["id"]))
+    raise AlreadyDecided(find_query(state.database, query.id))

@@ -14,10 +14,10 @@ from dosimeter.schema import Schema
 from dosimeter.web.decision.approve import settle_left
 from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.form import DecisionForm, write_preference
-from dosimeter.web.decision.measured import MeasuredQuery, measure_query
+from dosimeter.web.decision.measured import MeasuredQuery, find_measured, measure_query, name_job
 from dosimeter.web.http import Refused
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import Row, User, find_query, note, read_thresholds
+from dosimeter.web.store import StoredQuery, User, find_query, note, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter
 
 
@@ -25,24 +25,20 @@ from dosimeter.web.worker import PATIENCE, Job, Meter
 class Case:
     """A query with everything that is known without reading the data."""
 
-    row: Row
+    query: StoredQuery
     served: ServedDataset
     prepared: Prepared
 
-    @property
-    def open(self) -> bool:
-        return self.row["status"] in ("waiting", "interrupted")
-
 
 def find_case(state: ServerState, query_id: str) -> Case:
-    row = find_query(state.database, query_id) if query_id.isalnum() else None
-    served = None if row is None else state.dataset(row["dataset"])
-    if row is None:
+    query = find_query(state.database, query_id) if query_id.isalnum() else None
+    if query is None:
         raise Refused(404, "not_found", "There is no such query.")
+    served = state.dataset(query.dataset)
     if served is None:
-        raise Refused(404, "not_found", f"The dataset {row['dataset']} is no longer served.")
+        raise Refused(404, "not_found", f"The dataset {query.dataset} is no longer served.")
     try:
-        return Case(settle_left(state, row), served, served.prepare(row["sql"]))
+        return Case(settle_left(state, query), served, served.prepare(query.sql))
     except InputError as error:
         raise Refused(
             409, "not_answerable", f"Under the present schema this query cannot be answered: {error.word(Surface.WEB)}"
@@ -56,10 +52,12 @@ def list_identifying(schema: Schema) -> list[str]:
 
 def needs_consent(case: Case) -> bool:
     """Return whether looking at the risk needs a separate step: the promise depends on not having looked (G0, G1)."""
-    return case.served.settings.algorithm != "find" and not case.row["looked"]
+    return case.served.settings.algorithm != "find" and not case.query.looked
 
 
-def find_measurement(state: ServerState, case: Case, *, wait: float = PATIENCE, renew: bool = False) -> Job:
+def find_measurement(
+    state: ServerState, case: Case, *, wait: float = PATIENCE, renew: bool = False
+) -> Job[MeasuredQuery]:
     """Return the job that measures the risk, once per query and state of the data. Records the look in the ledger.
 
     ``renew``: find out first whether the data changed; otherwise the digest that the latest job saw is used.
@@ -67,17 +65,17 @@ def find_measurement(state: ServerState, case: Case, *, wait: float = PATIENCE, 
 
     def work(dataset: Dataset, meter: Meter) -> MeasuredQuery:
         measured = digest_measured(case.prepared.plan)
-        state.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.row["analyst"])
+        state.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.query.analyst)
         return measure_query(dataset, case.prepared, meter)
 
-    worker, key = case.served.worker, ("measured", case.row["id"])
-    known = worker.peek(key)
+    worker = case.served.worker
+    known = find_measured(worker, case.query.id)
     if known is not None and known.state == "done":
         if renew:
             renew_digest(case.served)
         if known.result.fingerprint != worker.digest:
             worker.forget(known)
-    return worker.ask(key, "Measuring how exposed everybody is", work, wait=wait, heavy=True)
+    return worker.ask(name_job(case.query.id), "Measuring how exposed everybody is", work, wait=wait, heavy=True)
 
 
 def renew_digest(served: ServedDataset) -> str:
@@ -94,9 +92,9 @@ def renew_digest(served: ServedDataset) -> str:
 
 def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
     """Record a look in the audit log, once per session, query and kind of look: not at every step of the slider."""
-    if state.is_first(user.session, what, case.row["id"], detail):
+    if state.is_first(user.session, what, case.query.id, detail):
         note(
-            state.database, user.name, what, dataset=case.served.name, query_id=case.row["id"], detail=detail
+            state.database, user.name, what, dataset=case.served.name, query_id=case.query.id, detail=detail
         )  # fmt: skip
 
 
@@ -107,7 +105,7 @@ def read_preference(state: ServerState, case: Case, user: User, form: DecisionFo
     """
     if case.served.settings.algorithm == "find-and-release":
         return parse_preference(f"variance:{case.served.settings.variance!r}")
-    suggested = read_thresholds(state.database, user)[case.row["priority"]]
+    suggested = read_thresholds(state.database, user)[case.query.priority]
     preference = write_preference(form, case.served.schema, suggested)
-    admit_condition(state, user, case.row, case.prepared.plan, preference)
+    admit_condition(state, user, case.query, case.prepared.plan, preference)
     return preference

@@ -9,12 +9,14 @@ from dosimeter.errors import PreferenceError, QueryError
 from dosimeter.planning import QueryPlan, list_identifying, name_columns
 from dosimeter.risk import Preference
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import Row, User, note
+from dosimeter.web.store import StoredQuery, User, note
 
 TRIED = "tried a condition"
 
 
-def admit_condition(state: ServerState, user: User, row: Row, plan: QueryPlan, preference: Preference) -> None:
+def admit_condition(
+    state: ServerState, user: User, query: StoredQuery, plan: QueryPlan, preference: Preference
+) -> None:
     """Record a preference that is not one of the fixed sentences, and refuse it if it names people.
 
     Raises PreferenceError if it mentions a column that identifies people and this session has not revealed the people
@@ -22,15 +24,13 @@ def admit_condition(state: ServerState, user: User, row: Row, plan: QueryPlan, p
     """
     if preference.kind in ("ratio", "variance"):
         return
-    if state.is_first(user.session, TRIED, row["id"], preference.text):
-        note(
-            state.database, user.name, TRIED, dataset=row["dataset"], query_id=row["id"], detail=preference.text
-        )  # fmt: skip
+    if state.is_first(user.session, TRIED, query.id, preference.text):
+        note(state.database, user.name, TRIED, dataset=query.dataset, query_id=query.id, detail=preference.text)
     try:
         named = sorted(name_columns(plan, preference.filters.values()) & list_identifying(plan))
     except QueryError as error:
         raise PreferenceError(*error.problem.pieces) from None
-    if named and not state.is_revealed(user.session, row["id"]):
+    if named and not state.is_revealed(user.session, query.id):
         raise PreferenceError(
             f"A condition on {', '.join(named)} tells who is in the answer. Choose Reveal under Most exposed first; "
             "that and the condition are in the audit log under your name."

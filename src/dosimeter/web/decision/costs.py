@@ -1,7 +1,7 @@
-"""The cost of an approval in words: the reading, what is left, and why an ε cannot be granted.
+"""The cost of an approval in words: the reading, what is left, and how many answers may still follow.
 
-Takes a served dataset and its account (Books); gives sentences and rows. Uses public facts and the account only,
-nothing of the data.
+Takes an Offer and its account (Books); gives sentences and rows. Uses public facts and the account only, nothing of
+the data.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dosimeter.ledger import Books, Policy, Reading
 from dosimeter.postprocess import error_95
 from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon, format_number
-from dosimeter.web.figures import show_small
-from dosimeter.web.state import ServedDataset
+from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
 
 MOST_COUNTED = 50
 
@@ -26,10 +25,6 @@ class Cost:
 
     sentences: tuple[str, ...]
     last: bool
-
-
-def write_reading(reading: Decimal) -> str:
-    return "∞" if reading.is_infinite() else format_number(float(reading), 6)
 
 
 def describe_policy(policy: str) -> str:
@@ -57,56 +52,25 @@ def describe_account(books: Books) -> str:
     return f"The reading is {reading} of a budget of {budget}: ε = {write_reading(max(left, Decimal(0)))} is left."
 
 
-def find_worst(served: ServedDataset, books: Books) -> float:
-    """Return the largest ε that the noisy test can still find."""
-    return max(books.remaining(served.candidates) or served.candidates)
-
-
-def explain_refusal(books: Books, epsilon: float) -> str:
-    """Return why the account does not grant this ε, in words; empty where it does."""
-    obstacle = books.find_obstacle((epsilon,))
-    if obstacle is None:
-        return ""
-    reading = write_reading(obstacle.reading.epsilon)
-    match obstacle.rule:
-        case "delta":
-            return f"the account's δ, {show_small(float(obstacle.reading.delta_total))}, would be overspent"
-        case "cap":
-            return f"the account caps one answer at ε = {format_epsilon(float(obstacle.cap or 0))}"
-        case "reading":
-            return f"the reading is {reading}, and by the paper's rule only a larger ε may follow"
-        case "budget":
-            svt, budget = float(obstacle.charge.epsilon_svt), float(obstacle.policy.budget or 0)
-            test = f", with {format_epsilon(svt)} for the test," if svt else ""
-            return (
-                f"it{test} does not fit the budget of {format_epsilon(budget)}: the reading is {reading}, and "
-                f"{write_reading(obstacle.left)} is left"
-            )
-
-
-def count_cost(served: ServedDataset, epsilon: float, books: Books) -> Cost:
+def count_cost(offer: Offer, epsilon: float) -> Cost:
     """Return what approving costs at this ε; with the noisy test, at the largest ε that it can find."""
-    before = write_reading(books.reading.epsilon)
-    testing = served.settings.algorithm == "find-and-release"
-    remaining = books.remaining(served.candidates)
-    if not remaining:
-        why = explain_refusal(books, min(served.candidates))
-        return Cost((f"Nothing can be granted any more, not even the smallest candidate: {why}.",), True)
-    at = max(remaining) if testing else epsilon
-    if at not in remaining:
-        return Cost((f"ε = {format_epsilon(at)} cannot be granted: {explain_refusal(books, at)}.",), False)
+    books, at = offer.books, offer.worst if offer.testing else epsilon
+    shortage = offer.find_shortage(at)
+    if shortage is not None:
+        return Cost((shortage.words,), not offer.remaining)
     after = books.after(at)
     whole = ", the whole budget" if after.epsilon == books.policy.budget else ""
-    most = " at most" if testing else ""
+    most = " at most" if offer.testing else ""
+    before = write_reading(books.reading.epsilon)
     sentences = [f"The reading goes from {before} to {write_reading(after.epsilon)}{most}{whole}."]
-    if testing:
+    if offer.testing:
         test = books.after(None)
         sentences.append(
             f"That is if the test finds ε = {format_epsilon(at)}, the largest it can find. The test alone costs "
             f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: the reading is then "
             f"{write_reading(test.epsilon)}."
         )
-    more = count_more(books, after, served.candidates)
+    more = count_more(books, after, offer.candidates)
     if more > MOST_COUNTED:
         sentences.append(f"After it, more than {MOST_COUNTED} further answers are possible, at the smallest ε's.")
     elif more:
@@ -127,7 +91,7 @@ def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> i
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BlindChoice:
     """One candidate as a controller can choose it without looking at the data."""
 
     epsilon: float
@@ -135,37 +99,35 @@ class Choice:
     after: str
 
 
-def list_choices(served: ServedDataset, prepared: Prepared, books: Books) -> list[Choice]:
+def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     """Return every remaining candidate, largest first, with the reading after it.
 
     Its 95 % errors are given where k and Δ decide them.
     """
     plan, mechanism = prepared.plan, prepared.mechanism
     choices = []
-    for epsilon in sorted(books.remaining(served.candidates), reverse=True):
+    for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
         errors = error_95(plan, mechanism, scale, None)
-        after = books.after(epsilon)
         choices.append(
-            Choice(
+            BlindChoice(
                 epsilon=epsilon,
                 errors=tuple("–" if e is None else f"± {format_number(e)}" for e in errors),
-                after=write_reading(after.epsilon),
+                after=write_reading(offer.books.after(epsilon).epsilon),
             )
         )
     return choices
 
 
-def explain_missing(served: ServedDataset, books: Books) -> str:
+def explain_missing(offer: Offer) -> str:
     """Return which candidates are not offered, and why; empty if all are."""
-    remaining = books.remaining(served.candidates)
-    sentences = []
-    larger = [e for e in served.candidates if remaining and e > max(remaining)]
-    smaller = [e for e in served.candidates if remaining and e < min(remaining)]
+    remaining, sentences = offer.remaining, []
+    larger = [e for e in offer.candidates if remaining and e > max(remaining)]
+    smaller = [e for e in offer.candidates if remaining and e < min(remaining)]
     if larger:
         at = format_epsilon(min(larger))
-        sentences.append(f"ε = {at} and more is not offered: {explain_refusal(books, min(larger))}.")
+        sentences.append(f"ε = {at} and more is not offered: {explain_shortage(offer.books, min(larger))}.")
     if smaller:
         at = format_epsilon(max(smaller))
-        sentences.append(f"ε = {at} and less is not offered: {explain_refusal(books, max(smaller))}.")
+        sentences.append(f"ε = {at} and less is not offered: {explain_shortage(offer.books, max(smaller))}.")
     return " ".join(sentences)

@@ -9,16 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
-from dosimeter.ledger import Books
 from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
-from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.measured import find_measured
+from dosimeter.web.decision.offer import Offer
 from dosimeter.web.state import ServedDataset
-from dosimeter.web.store import Row
+from dosimeter.web.store import StoredQuery
 from dosimeter.web.worker import Meter
 
 MOST_LOOKED_AT = 20
@@ -27,10 +26,21 @@ LONGEST = 5.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class DisplacedQuery:
+    """A waiting query that would lose its answer, and the largest ε at which the account could answer it now."""
+
+    query: StoredQuery
+    epsilon: str
+
+    def __repr__(self) -> str:
+        return "DisplacedQuery(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Displaced:
     """Waiting queries that the account could answer now and not after this approval, and how many were examined."""
 
-    rows: tuple[Mapping[str, Any], ...]
+    queries: tuple[DisplacedQuery, ...]
     looked: int
 
     def __repr__(self) -> str:
@@ -39,9 +49,9 @@ class Displaced:
 
 def list_displaced(
     served: ServedDataset,
-    books: Books,
+    offer: Offer,
     epsilon: float,
-    waiting: Sequence[Row],
+    waiting: Sequence[StoredQuery],
     thresholds: Mapping[str, float],
     dataset: Dataset,
     meter: Meter,
@@ -50,19 +60,18 @@ def list_displaced(
 
     With algorithm 1 a query counts by the candidates that meet its priority's threshold; otherwise by all candidates.
     """
-    candidates = served.candidates
-    after = books.after(epsilon)
-    left_now, left_then = set(books.remaining(candidates)), set(books.remaining(candidates, after))
-    displaced: list[Mapping[str, Any]] = []
+    left_now = set(offer.remaining)
+    left_then = set(offer.books.remaining(offer.candidates, offer.books.after(epsilon)))
+    displaced: list[DisplacedQuery] = []
     looked, deadline = 0, time.monotonic() + LONGEST
-    for done, row in enumerate(waiting[:MOST_LOOKED_AT]):
+    for done, query in enumerate(waiting[:MOST_LOOKED_AT]):
         meter(done, len(waiting))
         if time.monotonic() > deadline:
             break
-        possible = set(candidates)
-        if served.settings.algorithm == "find":
+        possible = set(offer.candidates)
+        if offer.algorithm == "find":
             try:
-                found = _find_meeting(served, row, thresholds[row["priority"]], dataset, meter.digest)
+                found = _find_meeting(served, query, thresholds[query.priority], dataset, meter.digest)
             except Interrupted:
                 raise
             except DosimeterError:
@@ -73,19 +82,20 @@ def list_displaced(
         looked += 1
         now, then = possible & left_now, possible & left_then
         if now and not then:
-            displaced.append({"row": row, "epsilon": format_epsilon(max(now))})
+            displaced.append(DisplacedQuery(query, format_epsilon(max(now))))
     return Displaced(tuple(displaced), looked)
 
 
-def _find_meeting(served: ServedDataset, row: Row, percent: float, dataset: Dataset, digest: str) -> set[float] | None:
+def _find_meeting(
+    served: ServedDataset, query: StoredQuery, percent: float, dataset: Dataset, digest: str
+) -> set[float] | None:
     """Return the candidates that meet the ratio for a query; None for a query that takes too long for a side job."""
     preference = parse_preference(f"ratio:{percent / 100:g}")
-    known = served.worker.peek(("measured", row["id"]))
+    known = find_measured(served.worker, query.id)
     if known is not None and known.state == "done" and known.result.fingerprint == digest:
-        measured: MeasuredQuery = known.result
-        choice = measured.choose(preference)
+        choice = known.result.choose(preference)
     else:
-        prepared = served.prepare(row["sql"])
+        prepared = served.prepare(query.sql)
         if len(prepared.plan.group_keys or ((),)) * len(prepared.plan.measures) > MOST_NUMBERS:
             return None
         choice = dataset.assess_plan(prepared.plan, prepared.look).find(preference)

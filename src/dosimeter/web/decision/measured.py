@@ -37,7 +37,7 @@ from dosimeter.risk import (
     posterior_odds,
 )
 from dosimeter.show.charts import Bin, bin_people
-from dosimeter.web.worker import Meter
+from dosimeter.web.worker import DatasetWorker, Job, Meter
 
 MANY = 20_000  # above so many distinct values, nothing is computed over all of them while somebody waits
 CELLS = 4_096
@@ -173,6 +173,16 @@ class MeasuredQuery:
     def posterior(self, charge: float, prior: float) -> float | None:
         """Return the posterior (P3); None unless the mechanism gives pure differential privacy."""
         return posterior_odds(prior, charge) if self.risk.mechanism.pure else None
+
+
+def name_job(query_id: str) -> tuple[str, str]:
+    """Return the worker's key of the job that measures a query."""
+    return "measured", query_id
+
+
+def find_measured(worker: DatasetWorker, query_id: str) -> Job[MeasuredQuery] | None:
+    """Return the job that measures a query, if it was begun and is remembered."""
+    return worker.peek(name_job(query_id))
 
 
 def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> MeasuredQuery:

@@ -1,14 +1,18 @@
-"""The decision page in its three states: before anybody looked, while the risk is measured, and complete."""
+"""The decision page in its three states: before anybody looked, while the risk is measured, and complete.
+
+``build_page`` makes all of them, for a whole page and for a step of the slider, so that both show the same.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 from fastapi import Request
 from fastapi.responses import Response
 
 from dosimeter.errors import DosimeterError
-from dosimeter.ledger import Books
+from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import Choice, Preference
 from dosimeter.web.decision.approve import find_earlier
@@ -22,24 +26,114 @@ from dosimeter.web.decision.case import (
 )
 from dosimeter.web.decision.costs import (
     ALGORITHMS,
+    BlindChoice,
+    Cost,
     count_cost,
     describe_account,
     describe_policy,
     explain_missing,
-    find_worst,
     list_choices,
 )
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
 from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.view import DecisionView, OwnThreshold, build_view
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES
-from dosimeter.web.question import describe_question, preview_answer
+from dosimeter.web.question import AnswerPreview, Question, describe_question, preview_answer
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import User, read_thresholds
+from dosimeter.web.store import StoredQuery, User, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PageHead:
+    """What every state of the page shows. ``refusal``: why an approval was refused just now."""
+
+    query: StoredQuery
+    question: Question
+    algorithm: Algorithm
+    algorithm_words: str
+    policy: str
+    svt: float
+    variance: float
+    account: str
+    form: DecisionForm
+    refusal: str
+    phrase: str  # asks the analyst for changes
+    earlier: Entry | None  # can be given again
+    entry: Entry | None  # of the answer
+
+    def __repr__(self) -> str:
+        return "PageHead(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UnseenPage:
+    """What a controller can choose by without looking at the data: the account, and what k and Δ decide."""
+
+    template: ClassVar[str] = "decide_blind.html"
+
+    head: PageHead
+    barred: str  # why no ε at all can be approved
+    choices: tuple[BlindChoice, ...]
+    missing: str
+    names: tuple[str, ...]
+    cost: Cost
+    preview: AnswerPreview
+
+    def __repr__(self) -> str:
+        return "UnseenPage(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MeasuringPage:
+    """The risk is being measured, or could not be."""
+
+    template: ClassVar[str] = "decide_wait.html"
+
+    head: PageHead
+    job: Job[MeasuredQuery]
+    share: float | None
+
+    def __repr__(self) -> str:
+        return "MeasuringPage(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DecisionPage:
+    """The complete page. A step of the slider shows some of its parts again: those in ``PARTS``.
+
+    ``problem``: why the preference cannot be used; ``waiting``: the job that evaluates it. In both cases the page shows
+    what the controller's own threshold gives meanwhile, and nothing can be approved.
+    """
+
+    template: ClassVar[str] = "decide.html"
+
+    head: PageHead
+    view: DecisionView
+    preview: AnswerPreview
+    problem: str
+    waiting: Job[Choice] | None
+    percent: float
+    two_way_columns: dict[str, list[str]]
+    columns: tuple[str, ...]
+    candidates: tuple[float, ...]
+    many: bool  # drawn from classes of people, because there are very many
+
+    @property
+    def blocked(self) -> bool:
+        """Whether nothing can be approved until the preference is evaluated."""
+        return bool(self.problem) or self.waiting is not None
+
+    def __repr__(self) -> str:
+        return "DecisionPage(redacted)"
+
+
+PARTS = ("line", "accuracy", "raw_note", "range_table", "histogram_table", "absolute", "cost", "preview", "verdict")
+"""The parts of the page that follow the slider: templates in decide/, each in an element called part-…"""
 
 
 def read_own_fields(request: Request) -> tuple[DecisionForm, str]:
@@ -59,78 +153,107 @@ def show_decision(
     status: int = 200,
 ) -> Response:
     """Show the page with this form. ``complaint``: a field is unusable; ``refusal``: why an approval was refused."""
-    books = state.books(case.served, case.prepared)
-    common: dict[str, Any] = {
-        "row": case.row,
-        "question": describe_question(case.prepared),
-        "algorithm": case.served.settings.algorithm,
-        "algorithm_words": ALGORITHMS[case.served.settings.algorithm],
-        "policy": describe_policy(case.served.settings.policy),
-        "refusal": refusal,
-        "phrases": PHRASES,
-        "form": form,
-        "percent": form.percent or read_thresholds(state.database, user)[case.row["priority"]],
-        "earlier": find_earlier(state, case.served, case.row["sql"]) if case.open else None,
-        "svt": case.served.settings.svt,
-        "variance": case.served.settings.variance,
-        "entry": state.entry(case.row["entry_id"]),
-    }
+    page = build_page(state, user, case, form, complaint=complaint, refusal=refusal, renew=True)
+    return render(request, page.template, user, status=status, page=page)
+
+
+def build_page(
+    state: ServerState,
+    user: User,
+    case: Case,
+    form: DecisionForm,
+    *,
+    complaint: str = "",
+    refusal: str = "",
+    renew: bool = False,
+    revive: bool = False,
+) -> UnseenPage | MeasuringPage | DecisionPage:
+    """Return the page with this form, as far as the risk is measured. Records the look.
+
+    ``renew``: find out first whether the data changed; ``revive``: a preference whose evaluation was stopped is
+    evaluated again, because somebody chose it again.
+    """
+    offer = make_offer(state, case.served, case.prepared)
+    head = _describe_head(state, case, offer, form, refusal)
     if needs_consent(case):
-        return render(
-            request, "decide_blind.html", user, status=status, **_describe_unseen(state, case, books), **common
-        )
-    job = find_measurement(state, case, renew=True)
+        return _describe_unseen(state, case, offer, head)
+    job = find_measurement(state, case, renew=renew)
     if job.state != "done":
-        share = case.served.worker.share(job)
-        return render(request, "decide_wait.html", user, status=status, job=job, share=share, **common)
+        return MeasuringPage(head, job, case.served.worker.share(job))
     note_look(state, user, case, "viewed risk")
-    measured: MeasuredQuery = job.result
-    view, problem, waiting = read_view(state, case, job, user, form)
-    problem = complaint or problem
+    view, problem, waiting = read_view(state, case, job, user, form, offer, revive=revive)
     if view is None:  # the preference cannot be used, or is being computed: show the suggested one meanwhile
-        plain = DecisionForm(epsilon=form.epsilon)
-        view, _, _ = read_view(state, case, job, user, plain)
+        view, _, _ = read_view(state, case, job, user, DecisionForm(epsilon=form.epsilon), offer)
     assert view is not None
-    return render(
-        request, "decide.html", user, status=status, view=view, problem=problem, waiting=waiting,
-        blocked=bool(problem) or waiting is not None, account=describe_account(books),
-        columns=list_two_way_columns(case.served.schema),
-        all_columns=[name for name in case.served.schema.columns if name not in list_identifying(case.served.schema)],
-        candidates=sorted(case.served.candidates), preview=preview_for_analyst(state, case, books, view.selected),
-        many=measured.many, **common,
-    )  # fmt: skip
+    schema = case.served.schema
+    identifying = list_identifying(schema)
+    return DecisionPage(
+        head=head,
+        view=view,
+        preview=preview_for_analyst(state, case, offer, view.selected),
+        problem=complaint or problem,
+        waiting=waiting,
+        percent=form.percent or read_thresholds(state.database, user)[case.query.priority],
+        two_way_columns=list_two_way_columns(schema),
+        columns=tuple(name for name in schema.columns if name not in identifying),
+        candidates=tuple(sorted(offer.candidates)),
+        many=job.result.many,
+    )
 
 
-def preview_for_analyst(state: ServerState, case: Case, books: Books, epsilon: float) -> dict[str, Any]:
+def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionForm, refusal: str) -> PageHead:
+    query, settings = case.query, case.served.settings
+    return PageHead(
+        query=query,
+        question=describe_question(case.prepared),
+        algorithm=settings.algorithm,
+        algorithm_words=ALGORITHMS[settings.algorithm],
+        policy=describe_policy(settings.policy),
+        svt=settings.svt,
+        variance=settings.variance,
+        account=describe_account(offer.books),
+        form=form,
+        refusal=refusal,
+        phrase=PHRASES.get(query.phrase or "", ""),
+        earlier=find_earlier(state, case.served, query.sql) if query.status.undecided else None,
+        entry=state.entry(query.entry_id),
+    )
+
+
+def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
+    refused = offer.refuse(offer.worst)
+    return UnseenPage(
+        head=head,
+        barred="" if refused is None else refused.words,
+        choices=tuple(list_choices(offer, case.prepared)),
+        missing=explain_missing(offer),
+        names=tuple(output.name for output in case.prepared.plan.outputs if output.is_aggregate),
+        cost=count_cost(offer, offer.worst),
+        preview=preview_for_analyst(state, case, offer, offer.worst),
+    )
+
+
+def preview_for_analyst(state: ServerState, case: Case, offer: Offer, epsilon: float) -> AnswerPreview:
     """Return what the analyst will see. Its promise is that of the release: the ledger knows who looked (G1)."""
-    told = case.served.settings.algorithm != "find" and state.told(case.prepared, case.row["analyst"])
-    at = find_worst(case.served, books) if case.served.settings.algorithm == "find-and-release" else epsilon
-    return preview_answer(case.prepared, at, looked=told)
-
-
-def _describe_unseen(state: ServerState, case: Case, books: Books) -> dict[str, Any]:
-    """Return what a controller can choose by without looking at the data: the account, and what k and Δ decide."""
-    remaining = books.remaining(case.served.candidates)
-    at = max(remaining or case.served.candidates)
-    return {
-        "account": describe_account(books),
-        "choices": list_choices(case.served, case.prepared, books),
-        "missing": explain_missing(case.served, books),
-        "names": [output.name for output in case.prepared.plan.outputs if output.is_aggregate],
-        "any_left": bool(remaining),
-        "cost": count_cost(case.served, at, books),
-        "preview": preview_for_analyst(state, case, books, at),
-    }
+    told = offer.algorithm != "find" and state.told(case.prepared, case.query.analyst)
+    return preview_answer(case.prepared, offer.worst if offer.testing else epsilon, looked=told)
 
 
 def read_view(
-    state: ServerState, case: Case, measurement: Job, user: User, form: DecisionForm, *, revive: bool = False
-) -> tuple[DecisionView | None, str, Job | None]:
-    """Return what follows the slider; or why the preference cannot be used; or the job that a FILTER needs first.
+    state: ServerState,
+    case: Case,
+    measurement: Job[MeasuredQuery],
+    user: User,
+    form: DecisionForm,
+    offer: Offer,
+    *,
+    revive: bool = False,
+) -> tuple[DecisionView | None, str, Job[Choice] | None]:
+    """Return what follows the slider; or why the preference cannot be used; or the job that evaluates it first.
 
     ``revive``: a job that was stopped begins again, because somebody chose its preference again.
     """
-    measured: MeasuredQuery = measurement.result
+    measured = measurement.result
     try:
         preference = read_preference(state, case, user, form)
         choice = measured.recall(preference)
@@ -146,10 +269,8 @@ def read_view(
             if job.state != "done":
                 return None, "", job
             choice = job.result
-        books = state.books(case.served, case.prepared)
         own = find_own_threshold(state, case, user, measured)
-        view = build_view(case.served, measured, books, preference, form, case.row["wanted_error"], choice, own)
-        return view, "", None
+        return build_view(measured, offer, preference, form, case.query.wanted_error, choice, own), "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None
 
@@ -164,6 +285,6 @@ def find_own_threshold(state: ServerState, case: Case, user: User, measured: Mea
     """Return what the controller's own thresholds suggest for this priority, to warn of a looser preference."""
     if case.served.settings.algorithm == "find-and-release":
         return None
-    percent = read_thresholds(state.database, user)[case.row["priority"]]
+    percent = read_thresholds(state.database, user)[case.query.priority]
     choice = measured.recall(write_preference(DecisionForm(), case.served.schema, percent))
-    return None if choice is None else OwnThreshold(case.row["priority"], percent, choice)
+    return None if choice is None else OwnThreshold(case.query.priority, percent, choice)

@@ -1,36 +1,66 @@
 """Everything that changes when the slider or the preference moves: words, tables, chart data. For controllers only.
 
-Takes a MeasuredQuery, the account (Books), a DecisionForm and the Choice made by it; gives a DecisionView for the
-templates. Computes only with what is already measured.
+Takes a MeasuredQuery, an Offer, a DecisionForm and the Choice made by it; gives a DecisionView for the templates.
+Computes only with what is already measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.ledger import Books
 from dosimeter.risk import Candidate, Choice, ExposedPerson, Preference
 from dosimeter.show import (
     TextTable,
     candidate_rows,
+    count_decimals,
     format_epsilon,
     format_errors,
+    format_multiple,
     format_number,
+    format_people,
     format_percent,
     format_times,
     order_candidates,
 )
-from dosimeter.web.charts import bin_digits, bin_rows, find_raw_axis, histogram_spec, range_rows, range_spec
-from dosimeter.web.decision.costs import Cost, count_cost, explain_refusal, find_worst
+from dosimeter.show.charts import PAGE, Spec, bin_rows, find_range_axis, histogram_spec, range_spec
+from dosimeter.web.decision.costs import Cost, count_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.figures import count_decimals, show_count, show_multiple, show_number
-from dosimeter.web.state import ServedDataset
+from dosimeter.web.decision.offer import Offer, Refusal, explain_shortage
+from dosimeter.web.figures import show_number
 
 PRIOR = 0.01
 MOST_GROUPS = 40  # groups beyond this number are not listed one by one
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AccuracyCell:
+    """How good one number is at one ε: its 95 % error, the range of the answer, and the error relative to it."""
+
+    error: str
+    range: str
+    relative: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AccuracyRow:
+    """How good an answer is at one ε. ``meets``: the preference; ``open``: the account leaves this ε."""
+
+    epsilon: str
+    selected: bool
+    meets: bool | None
+    open: bool
+    cells: tuple[AccuracyCell, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupCell:
+    """A cell of a group's row: the group's own value, without a range; or an exact number, with the answer's range."""
+
+    text: object
+    range: str | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,26 +68,23 @@ class DecisionView:
     """Everything on the decision page that depends on the preference and on ε."""
 
     preference: Preference
-    found: float | None
     line: str
     states: tuple[str, ...]
     notes: tuple[str, ...]
     selected: float
     index: int
     valuetext: str
-    approvable: bool
-    why_not: str
-    accuracy: tuple[Mapping[str, Any], ...]
+    refusal: Refusal | None
+    accuracy: tuple[AccuracyRow, ...]
     columns: tuple[str, ...]
     alone: bool  # one number per column, so that the page can say in which range it will lie
-    groups: tuple[Mapping[str, Any], ...]
+    groups: tuple[tuple[GroupCell, ...], ...]
     more_groups: int
     range_table: TextTable
-    range_spec: Mapping[str, Any]
+    range_spec: Spec
     raw_note: str
-    bins: Sequence[Mapping[str, Any]]
-    digits: int
-    histogram_spec: Mapping[str, Any]
+    histogram_table: TextTable
+    histogram_spec: Spec
     tail: str
     absolute: tuple[str, ...]
     cost: Cost
@@ -77,58 +104,46 @@ class OwnThreshold:
 
 
 def build_view(
-    served: ServedDataset,
     measured: MeasuredQuery,
-    books: Books,
+    offer: Offer,
     preference: Preference,
     form: DecisionForm,
     wanted_error: float | None,
     choice: Choice,
     own: OwnThreshold | None = None,
 ) -> DecisionView:
-    candidates = served.candidates
-    remaining = books.remaining(candidates)
-    meeting = {line.epsilon for line in choice.candidates if line.satisfied}
-    found = max((e for e in meeting if e in set(remaining)), default=None)
-    indifferent = is_indifferent(measured, choice)
-    selected = _select(form.epsilon, found, remaining, candidates, indifferent=indifferent)
-    approvable, why_not = _may_approve(served, selected, found, books)
-    line = measured.candidate(selected)
-    rows = range_rows(choice.candidates, raw=form.raw, remaining=remaining)
-    reading = float(books.reading.epsilon)
+    offer = offer.prefer(choice)
+    selected = _select(form.epsilon, offer, indifferent=is_indifferent(measured, choice))
     bins = measured.bins(selected)
-    binned = bin_rows(bins)
-    ascending = sorted(candidates)
     return DecisionView(
         preference=preference,
-        found=found,
-        line=_write_line(served, preference, choice, found),
-        states=(
-            *_list_states(measured, preference, choice, found, meeting, books),
-            *_compare_thresholds(preference, found, remaining, own),
-        ),
+        line=_write_line(offer, preference, choice),
+        states=(*_list_states(measured, preference, choice, offer), *_compare_thresholds(preference, offer, own)),
         notes=choice.notes,
         selected=selected,
-        index=ascending.index(selected),
-        valuetext=_write_valuetext(line, selected in meeting, selected in set(remaining), books),
-        approvable=approvable,
-        why_not=why_not,
-        accuracy=tuple(_accuracy_rows(measured, choice, selected, set(remaining))),
+        index=sorted(offer.candidates).index(selected),
+        valuetext=_write_valuetext(measured.candidate(selected), offer),
+        refusal=offer.refuse(selected),
+        accuracy=tuple(_accuracy_rows(measured, choice, selected, offer)),
         columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
         alone=not measured.risk.plan.groups,
         groups=tuple(_group_rows(measured, selected)),
         more_groups=max(0, len(measured.groups) - MOST_GROUPS),
         range_table=candidate_rows(choice.candidates),
-        range_spec=range_spec(rows, raw=form.raw, reading=reading),
-        raw_note=_write_raw_note(rows) if form.raw else "",
-        bins=binned,
-        digits=bin_digits(bins),
-        histogram_spec=histogram_spec(
-            binned, people=measured.risk.n, log_counts=not form.linear, digits=bin_digits(bins)
+        range_spec=range_spec(
+            choice.candidates,
+            PAGE,
+            raw=form.raw,
+            reading=float(offer.books.reading.epsilon),
+            remaining=offer.remaining,
+            marks={selected: ""},
         ),
+        raw_note=_write_raw_note(choice.candidates) if form.raw else "",
+        histogram_table=bin_rows(bins),
+        histogram_spec=histogram_spec(bins, PAGE, log_counts=not form.linear, top=measured.risk.n),
         tail=_write_tail(measured, selected, len(bins) == 1),
-        absolute=tuple(_absolute_sentences(served, measured, selected, books)),
-        cost=count_cost(served, selected, books),
+        absolute=tuple(_absolute_sentences(offer, measured, selected)),
+        cost=count_cost(offer, selected),
         wanted=_write_wanted(measured, wanted_error),
     )
 
@@ -153,41 +168,16 @@ def round_down(wanted: float, candidates: Sequence[float]) -> float:
     return max(below) if below else min(candidates)
 
 
-def _select(
-    wanted: float | None,
-    found: float | None,
-    remaining: Sequence[float],
-    candidates: Sequence[float],
-    *,
-    indifferent: bool,
-) -> float:
+def _select(wanted: float | None, offer: Offer, *, indifferent: bool) -> float:
     """Return the candidate to show: the wanted one, or else the one that was found.
 
     The smallest one that remains, where none was found or the preference does not depend on ε.
     """
     if wanted is not None:
-        return round_down(wanted, candidates)
-    if found is not None and not indifferent:
-        return found
-    return min(remaining) if remaining else min(candidates)
-
-
-def _may_approve(served: ServedDataset, epsilon: float, found: float | None, books: Books) -> tuple[bool, str]:
-    shown = format_epsilon(epsilon)
-    remaining = books.remaining(served.candidates)
-    if not remaining:
-        return False, f"The account leaves no candidate: {explain_refusal(books, min(served.candidates))}."
-    if served.settings.algorithm == "find-and-release":
-        return True, ""
-    if epsilon not in set(remaining):
-        return False, f"ε = {shown} cannot be granted: {explain_refusal(books, epsilon)}."
-    if served.settings.algorithm == "fixed":
-        return True, ""
-    if found is None:
-        return False, "No remaining ε meets the preference."
-    if epsilon > found:
-        return False, f"ε = {shown} is above the largest ε that meets the preference, {format_epsilon(found)}."
-    return True, ""
+        return round_down(wanted, offer.candidates)
+    if offer.found is not None and not indifferent:
+        return offer.found
+    return min(offer.remaining or offer.candidates)
 
 
 # ---------------------------------------------------------------- the preference in words
@@ -201,9 +191,9 @@ def show_value(preference: Preference, value: float | None) -> str:
     return format_number(value, 4)
 
 
-def _write_line(served: ServedDataset, preference: Preference, choice: Choice, found: float | None) -> str:
+def _write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
     """Write the largest ε: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
-    name = "Without noise, largest ε" if served.settings.algorithm == "find-and-release" else "Largest ε"
+    name, found = "Without noise, largest ε" if offer.testing else "Largest ε", offer.found
     if found is None:
         return f"{name}: none."
     limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
@@ -220,14 +210,7 @@ def _write_line(served: ServedDataset, preference: Preference, choice: Choice, f
     return f"{text} The next candidate, {shown}, gives {show_value(preference, following.value)}."
 
 
-def _list_states(
-    measured: MeasuredQuery,
-    preference: Preference,
-    choice: Choice,
-    found: float | None,
-    meeting: set[float],
-    books: Books,
-) -> list[str]:
+def _list_states(measured: MeasuredQuery, preference: Preference, choice: Choice, offer: Offer) -> list[str]:
     states = []
     if is_equal(measured):
         states.append(
@@ -239,29 +222,26 @@ def _list_states(
             "This preference does not depend on ε here: every candidate gives the same, so the slider starts at the "
             "smallest ε."
         )
-    if found is not None:
+    if offer.found is not None:
         return states
-    if not meeting:
+    if not offer.meeting:
         states.append(_write_miss(measured, preference, choice))
         return states
-    best = max(meeting)
+    best = max(offer.meeting)
     states.append(
         f"Stopped by the odometer, not by the preference: ε = {format_epsilon(best)} would meet it, but "
-        f"{explain_refusal(books, best)}."
+        f"{explain_shortage(offer.books, best)}."
     )
     return states
 
 
-def _compare_thresholds(
-    preference: Preference, found: float | None, remaining: Sequence[float], own: OwnThreshold | None
-) -> list[str]:
+def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> list[str]:
     """Warn of a preference that is looser than the controller's own threshold: a form can come from a link."""
     if own is None or preference.text == own.choice.preference:
         return []
-    meeting = [line.epsilon for line in own.choice.candidates if line.satisfied and line.epsilon in set(remaining)]
-    allowed = max(meeting, default=0.0)
+    allowed = offer.prefer(own.choice).found or 0.0
     looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
-    if not looser and (found or 0.0) <= allowed:
+    if not looser and (offer.found or 0.0) <= allowed:
         return []
     largest = f"ε = {format_epsilon(allowed)} at most" if allowed else "no ε"
     return [
@@ -284,18 +264,19 @@ def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice)
     return f"{text} {who} it: the most exposed, listed below."
 
 
-def _write_valuetext(line: Candidate, meets: bool, available: bool, books: Books) -> str:
-    words = "meets the preference" if meets else "does not meet the preference"
-    left = "" if available else f"; not available: {explain_refusal(books, line.epsilon)}"
+def _write_valuetext(line: Candidate, offer: Offer) -> str:
+    words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
+    short = line.epsilon not in offer.remaining
+    left = f"; not available: {explain_shortage(offer.books, line.epsilon)}" if short else ""
     return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {format_errors(line)}{left}"
 
 
-def _write_raw_note(rows: Sequence[dict[str, Any]]) -> str:
+def _write_raw_note(candidates: Sequence[Candidate]) -> str:
     note = (
         "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
         "and most exposed never changes: only the level does."
     )
-    if find_raw_axis(rows).logarithmic:
+    if find_range_axis(candidates, raw=True).logarithmic:
         note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
     return note
 
@@ -307,71 +288,57 @@ def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     people, times = measured.most_exposed(epsilon)
     spread = measured.candidate(epsilon).rdr
     decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
-    return f"The most exposed: {show_count(people)} at {show_multiple(times, decimals)} × the average."
+    return f"The most exposed: {format_people(people)} at {format_multiple(times, decimals)} × the average."
 
 
 # ---------------------------------------------------------------- accuracy
 
 
-def _accuracy_rows(
-    measured: MeasuredQuery, choice: Choice, selected: float, remaining: set[float]
-) -> list[dict[str, Any]]:
-    rows = []
+def _accuracy_rows(measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer) -> Iterator[AccuracyRow]:
     for line in order_candidates(choice.candidates):
-        cells = [
-            _accuracy_cell(error, measured.exact.get(name, ()))
-            for error, name in zip(line.error_95, measured.exact, strict=True)
-        ]
-        rows.append(
-            {
-                "epsilon": format_epsilon(line.epsilon),
-                "selected": line.epsilon == selected,
-                "meets": line.satisfied,
-                "open": line.epsilon in remaining,
-                "cells": cells,
-            }
+        cells = zip(line.error_95, measured.exact.values(), strict=True)
+        yield AccuracyRow(
+            epsilon=format_epsilon(line.epsilon),
+            selected=line.epsilon == selected,
+            meets=line.satisfied,
+            open=line.epsilon in offer.remaining,
+            cells=tuple(_accuracy_cell(error, values) for error, values in cells),
         )
-    return rows
 
 
-def _accuracy_cell(error: float | None, values: Sequence[float]) -> dict[str, str]:
+def _accuracy_cell(error: float | None, values: Sequence[float]) -> AccuracyCell:
     """Return the 95 % error with its sign ±, the range of the answer, and the relative error.
 
     The error is relative to the exact number, or to the median of several.
     """
     if error is None:
-        return {"error": "unbounded", "range": "", "relative": "–"}
+        return AccuracyCell("unbounded", "", "–")
     shown = f"± {format_number(error)}"
     sizes = sorted(abs(value) for value in values)
     typical = sizes[len(sizes) // 2] if sizes else 0.0
     relative = format_number(100.0 * error / typical, 2) + " %" if typical > 0 else "–"
-    lies = ""
-    if len(values) == 1:
-        lies = _write_range(values[0], error)
-    return {"error": shown, "range": lies, "relative": relative}
+    return AccuracyCell(shown, _write_range(values[0], error) if len(values) == 1 else "", relative)
 
 
 def _write_range(value: float, error: float) -> str:
     return f"{show_number(value - error, 4)} to {show_number(value + error, 4)}"
 
 
-def _group_rows(measured: MeasuredQuery, epsilon: float) -> list[dict[str, Any]]:
-    """Return each group at the selected ε: its exact numbers, and the range in which the answer will lie."""
+def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[GroupCell, ...]]:
+    """Yield each group at the selected ε: its exact numbers, and the range in which the answer will lie."""
     outputs = measured.risk.plan.outputs
-    rows = []
     for exact, errors in zip(measured.groups, measured.group_errors(epsilon, MOST_GROUPS), strict=False):
         left = iter(errors)
-        cells = []
+        cells: list[GroupCell] = []
         for output in outputs:
             value = exact[output.name]
             if not output.is_aggregate:
-                cells.append({"text": value, "range": None})
+                cells.append(GroupCell(value, None))
                 continue
             error = next(left)
             known = error is not None and isinstance(value, (int, float))
-            cells.append({"text": value, "range": _write_range(float(value), error or 0.0) if known else "unbounded"})
-        rows.append({"cells": cells})
-    return rows
+            cells.append(GroupCell(value, _write_range(float(value), error or 0.0) if known else "unbounded"))
+        yield tuple(cells)
 
 
 def _write_wanted(measured: MeasuredQuery, wanted: float | None) -> str:
@@ -390,12 +357,12 @@ def _write_wanted(measured: MeasuredQuery, wanted: float | None) -> str:
 # ---------------------------------------------------------------- absolute measures, costs
 
 
-def _absolute_sentences(served: ServedDataset, measured: MeasuredQuery, epsilon: float, books: Books) -> list[str]:
-    testing = served.settings.algorithm == "find-and-release"
-    at = find_worst(served, books) if testing else epsilon
+def _absolute_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -> list[str]:
+    testing, books = offer.testing, offer.books
+    at = offer.worst if testing else epsilon
     charge = at + float(books.epsilon_svt)
     own, shown = format_number(measured.own_guarantee(at)), format_epsilon(at)
-    found = served.settings.algorithm == "find"
+    found = offer.algorithm == "find"
     sentences = [
         f"Own guarantee (P1): had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
         "the most exposed person. Algorithm 1 itself guarantees no ε."

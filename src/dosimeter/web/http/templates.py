@@ -20,7 +20,7 @@ from dosimeter.web.http.csrf import make_csrf
 from dosimeter.web.http.visitors import get_state
 from dosimeter.web.public import Public, PublicVisitor
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import User
+from dosimeter.web.store import QueryStatus, User
 
 NOTICE_COOKIE = "dosimeter_notice"
 _FOLDER = Path(__file__).parents[1]
@@ -44,6 +44,7 @@ def make_environment() -> Environment:
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
     environment.filters["cell"] = show_answer_cell
     environment.globals["version"] = __version__
+    environment.globals["QueryStatus"] = QueryStatus
     return environment
 
 

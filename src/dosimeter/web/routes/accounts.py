@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
@@ -11,14 +10,14 @@ from fastapi.responses import Response
 
 from dosimeter.dataset import Dataset
 from dosimeter.ledger import Entry
-from dosimeter.show import format_number
+from dosimeter.show import TextTable, format_number
+from dosimeter.show.charts import PAGE, staircase_spec
 from dosimeter.web.account_exposure import Sums, sum_guarantees
-from dosimeter.web.charts import staircase_spec
 from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
-from dosimeter.web.worker import PATIENCE, Job, Meter
+from dosimeter.web.worker import PATIENCE, Meter
 
 router = APIRouter()
 
@@ -45,7 +44,7 @@ def show_account(request: Request, state: StateOf, user: Controller, name: str) 
     note(state.database, user.name, "viewed account", dataset=name)
     entries = () if account is None else account.entries
     steps = [(entry.at, math.inf if entry.reading.is_infinite() else float(entry.reading)) for entry in entries]
-    table: dict[str, Any] = {
+    table: TextTable = {
         "columns": ["entry", "at (UTC)", "reading afterwards"],
         "rows": [
             [number, show_moment(at), format_number(reading, 6)] for number, (at, reading) in enumerate(steps, start=1)
@@ -54,7 +53,7 @@ def show_account(request: Request, state: StateOf, user: Controller, name: str) 
     budget = None if account is None or account.policy.budget is None else float(account.policy.budget)
     return render(
         request, "account.html", user, served=served, account=account, entries=entries, verified=verified,
-        spec=staircase_spec(steps, budget) if steps else None, table=table, budget=budget,
+        spec=staircase_spec(steps, PAGE, budget=budget) if steps else None, table=table, budget=budget,
         algorithm=ALGORITHMS[served.settings.algorithm], policy=describe_policy(served.settings.policy),
     )  # fmt: skip
 
@@ -119,6 +118,6 @@ def _sums(
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
     """Forget the guarantees per person that were added up for these entries on data that have changed since."""
-    known: Job | None = served.worker.peek(_key(entries))
+    known = served.worker.peek(_key(entries))
     if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
         served.worker.forget(known)

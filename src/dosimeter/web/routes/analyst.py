@@ -13,9 +13,9 @@ from dosimeter.errors import InputError, LimitError
 from dosimeter.problems import Surface
 from dosimeter.web.checks import CheckQueue, underline_clause
 from dosimeter.web.http import Analyst, Checks, Refused, StateOf, render_public, require_dataset
-from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery, show_query
-from dosimeter.web.released import list_released, note_reading, note_readings
+from dosimeter.web.own_queries import find_shown, show_query
+from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery
+from dosimeter.web.released import list_released, note_readings
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, find_own, list_own, submit_query, withdraw_query
 
@@ -48,9 +48,9 @@ def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> Ask
     form = AskForm(dataset=dataset if dataset in state.datasets else next(iter(state.datasets)))
     earlier = find_own(state.database, user, again) if again.isalnum() else None
     if earlier is not None:
-        error = earlier["wanted_error"]
+        error = earlier.wanted_error
         form = AskForm(
-            dataset=earlier["dataset"], sql=earlier["sql"], purpose=earlier["purpose"], priority=earlier["priority"],
+            dataset=earlier.dataset, sql=earlier.sql, purpose=earlier.purpose, priority=earlier.priority,
             wanted_error="" if error is None else f"{error:g}",
         )  # fmt: skip
     return form
@@ -144,20 +144,20 @@ def _name_problems(error: ValidationError) -> dict[str, str]:
 
 @router.get("/queries")
 def list_queries(request: Request, state: StateOf, user: Analyst) -> Response:
-    shown = [show_query(row, None) for row in list_own(state.database, user)]
+    shown = [show_query(query, None) for query in list_own(state.database, user)]
     stopped = [name for name in state.datasets if state.is_stopped(name)]
     return render_public(request, "queries.html", user, queries=shown, stopped=stopped)
 
 
 @router.get("/queries/{query_id}")
 def show_one(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
-    query = find_shown(state, user, query_id)
+    query = find_shown(state, user, query_id, user.session)
     return render_public(request, "query.html", user, query=query, **_describe_columns(state, query))
 
 
 @router.get("/queries/{query_id}/status")
 def show_status(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
-    query = find_shown(state, user, query_id)
+    query = find_shown(state, user, query_id, user.session)
     return render_public(request, "fragments/status.html", user, query=query, **_describe_columns(state, query))
 
 
@@ -176,19 +176,9 @@ def _describe_columns(state: ServerState, query: PublicQuery) -> dict[str, Any]:
     return {"measured": [o.name for o in plan.outputs if o.is_aggregate], "grouped": bool(plan.groups)}
 
 
-def find_shown(state: ServerState, user: User, query_id: str) -> PublicQuery:
-    row = find_own(state.database, user, query_id) if query_id.isalnum() else None
-    if row is None:
-        raise Refused(404, "not_found", "There is no such query.")
-    if row["status"] == "released":
-        note_reading(state, user, row, user.session)
-    entry = state.entry(row["entry_id"]) if row["status"] == "released" else None
-    return show_query(row, entry, stopped=tell_analysts(state, row["dataset"]))
-
-
 @router.post("/queries/{query_id}/withdraw")
 def withdraw(state: StateOf, user: Analyst, query_id: str) -> Response:
-    find_shown(state, user, query_id)
+    find_shown(state, user, query_id, user.session)
     if not withdraw_query(state.database, user, query_id):
         raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
     return RedirectResponse("/queries", status_code=303)

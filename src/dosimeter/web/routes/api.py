@@ -16,7 +16,7 @@ from dosimeter.version import __version__
 from dosimeter.web.checks import CheckQueue
 from dosimeter.web.http import Checks, Refused, StateOf, require_dataset
 from dosimeter.web.identity import find_token
-from dosimeter.web.incidents import tell_analysts
+from dosimeter.web.own_queries import find_shown, show_own
 from dosimeter.web.public import (
     NewQuery,
     PublicCheck,
@@ -25,11 +25,10 @@ from dosimeter.web.public import (
     PublicQuery,
     PublicReleases,
     QueryText,
-    show_query,
 )
-from dosimeter.web.released import MOST_LISTED, list_released, note_reading, note_readings
+from dosimeter.web.released import MOST_LISTED, list_released, note_readings
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import Row, User, find_own, list_own, submit_query
+from dosimeter.web.store import User, list_own, submit_query
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
@@ -108,9 +107,7 @@ async def submit(state: StateOf, checks: Checks, user: TokenUser, query: NewQuer
 
 def _submit(state: ServerState, user: User, query: NewQuery) -> PublicQuery:
     query_id = submit_query(state.database, user, query, most=state.settings.open_queries)
-    row = find_own(state.database, user, query_id)
-    assert row is not None
-    return _show(state, user, row)
+    return find_shown(state, user, query_id, _name_session(user))
 
 
 @router.get("/queries", summary="Your queries, newest first")
@@ -122,16 +119,13 @@ def list_queries(
 ) -> PublicList:
     if before is not None and not before.isprintable():
         raise Refused(422, "unusable", "before must be a time, as created_at gives it.")
-    rows = list_own(state.database, user, limit=limit, before=before)
-    return PublicList(queries=[_show(state, user, row) for row in rows])
+    own = list_own(state.database, user, limit=limit, before=before)
+    return PublicList(queries=[show_own(state, user, query, _name_session(user)) for query in own])
 
 
 @router.get("/queries/{query_id}", summary="One of your queries, with its answer once it is released")
 def read_query(state: StateOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
-    row = find_own(state.database, user, query_id) if query_id.isalnum() else None
-    if row is None:
-        raise Refused(404, "not_found", "There is no such query.")
-    return _show(state, user, row)
+    return find_shown(state, user, query_id, _name_session(user))
 
 
 @router.get("/answers", summary="The released answers of a dataset, whoever asked, newest first")
@@ -143,12 +137,10 @@ def list_answers(
     before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$", description="following")] = None,
 ) -> PublicReleases:
     listed = list_released(state, require_dataset(state, dataset), limit=limit, before=before)
-    note_readings(state, user, listed, f"token of {user.id}")
+    note_readings(state, user, listed, _name_session(user))
     return listed
 
 
-def _show(state: ServerState, user: User, row: Row) -> PublicQuery:
-    if row["status"] == "released":
-        note_reading(state, user, row, f"token of {user.id}")
-    entry = state.entry(row["entry_id"]) if row["status"] == "released" else None
-    return show_query(row, entry, stopped=tell_analysts(state, row["dataset"]))
+def _name_session(user: User) -> str:
+    """Return what stands for a session here, so that a reading is recorded once per user."""
+    return f"token of {user.id}"

@@ -17,29 +17,33 @@ from pydantic import BaseModel, ConfigDict
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError
 from dosimeter.risk import ExposedPerson, GroupRisk
+from dosimeter.show.charts import Spec
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
+    PARTS,
     Case,
     DecisionForm,
-    Displaced,
+    DecisionPage,
     MeasuredQuery,
+    MeasuringPage,
+    UnseenPage,
+    build_page,
     describe_person,
     find_case,
     find_measurement,
     list_displaced,
     list_identifying,
+    make_offer,
     needs_consent,
     note_look,
-    preview_for_analyst,
     read_fields,
     read_own_fields,
-    read_view,
     recall_form,
     show_decision,
 )
 from dosimeter.web.http import Controller, Refused, StateOf, make_csrf, render
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import OPEN, User, count_open, list_open, mark_looked, note, read_thresholds
+from dosimeter.web.store import User, count_open, list_open, mark_looked, note, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter, Rank
 
 router = APIRouter()
@@ -51,17 +55,17 @@ MOST_PEOPLE = 8
 def show_page(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
     case = find_case(state, query_id)
     form, complaint = read_own_fields(request)
-    if not case.open and not request.query_params:
+    if not case.query.status.undecided and not request.query_params:
         form = _recall(state, case)
     return show_decision(request, state, user, case, form, complaint=complaint)
 
 
 def _recall(state: ServerState, case: Case) -> DecisionForm:
     """Return the form with which a decided query was decided: the page starts there."""
-    entry = state.entry(case.row["entry_id"])
-    epsilon = case.row["epsilon"] or (entry.epsilon if entry is not None else None)
+    entry = state.entry(case.query.entry_id)
+    epsilon = case.query.epsilon or (entry.epsilon if entry is not None else None)
     try:
-        return recall_form(case.row["preference"], None if epsilon is None else float(epsilon))
+        return recall_form(case.query.preference, None if epsilon is None else float(epsilon))
     except DosimeterError:
         return DecisionForm()
 
@@ -79,53 +83,39 @@ class ViewUpdate(BaseModel):
     valuetext: str = ""
     preference: str = ""
     fragments: dict[str, str] = {}
-    range: dict[str, Any] | None = None
-    histogram: dict[str, Any] | None = None
-    bins: list[dict[str, Any]] = []
-    digits: int = 4
-
-
-FRAGMENTS = (
-    "line", "accuracy", "raw_note", "range_table", "histogram_table", "absolute", "cost", "preview", "verdict",
-)  # fmt: skip
+    range: Spec | None = None
+    histogram: Spec | None = None
 
 
 @router.get("/decide/{query_id}/live")
 def update_view(request: Request, state: StateOf, user: Controller, query_id: str) -> ViewUpdate:
     case = find_case(state, query_id)
-    if needs_consent(case):
-        raise Refused(403, "not_looked", "Choose to look at the risk first.")
     form, complaint = read_fields(request.query_params)
-    if complaint:
-        return ViewUpdate(problem=complaint)
-    job = find_measurement(state, case)
-    if job.state != "done":
-        return ViewUpdate(problem=job.problem, job=job.id, share=case.served.worker.share(job))
-    note_look(state, user, case, "viewed risk")
-    measured: MeasuredQuery = job.result
-    view, problem, waiting = read_view(state, case, job, user, form, revive=True)
-    if view is None:
-        running = None if waiting is None else waiting.id
-        return ViewUpdate(
-            problem=problem, job=running, share=None if waiting is None else case.served.worker.share(waiting)
-        )
-    environment: Environment = request.app.state.templates
-    books = state.books(case.served, case.prepared)
-    context = {
-        "view": view, "row": case.row, "algorithm": case.served.settings.algorithm, "csrf": make_csrf(state, user),
-        "preview": preview_for_analyst(state, case, books, view.selected), "many": measured.many, "blocked": False,
-    }  # fmt: skip
+    page = build_page(state, user, case, form, complaint=complaint, revive=True)
+    if isinstance(page, UnseenPage):
+        raise Refused(403, "not_looked", "Choose to look at the risk first.")
+    if isinstance(page, MeasuringPage):
+        return ViewUpdate(problem=page.job.problem, job=page.job.id, share=page.share)
+    if page.problem:
+        return ViewUpdate(problem=page.problem)
+    if page.waiting is not None:
+        return ViewUpdate(problem="", job=page.waiting.id, share=case.served.worker.share(page.waiting))
+    return _show_update(request.app.state.templates, page, make_csrf(state, user))
+
+
+def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> ViewUpdate:
+    view = page.view
     return ViewUpdate(
         problem="",
         selected=f"{view.selected:.12g}",
         index=view.index,
         valuetext=view.valuetext,
         preference=view.preference.text,
-        fragments={name: environment.get_template(f"decide/{name}.html").render(context) for name in FRAGMENTS},
-        range=dict(view.range_spec),
-        histogram=dict(view.histogram_spec),
-        bins=[dict(row) for row in view.bins],
-        digits=view.digits,
+        fragments={
+            name: environment.get_template(f"decide/{name}.html").render(page=page, csrf=csrf) for name in PARTS
+        },
+        range=view.range_spec,
+        histogram=view.histogram_spec,
     )
 
 
@@ -138,7 +128,7 @@ def look(state: StateOf, user: Controller, query_id: str) -> Response:
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
 
 
-def _require_measurement(state: ServerState, case: Case) -> Job:
+def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
     """Return the finished measurement; refuse if it was not asked for, or is still running."""
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
@@ -192,7 +182,7 @@ def _people(
 ) -> Response:
     case = find_case(state, query_id)
     measurement = _require_measurement(state, case)
-    measured: MeasuredQuery = measurement.result
+    measured = measurement.result
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
     identifying = list_identifying(case.served.schema)
 
@@ -210,7 +200,7 @@ def _people(
     people = [describe_person(row) for row in job.result]
     return render(
         request, "fragments/people.html", user,
-        people=people, row=case.row, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
+        people=people, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
     )  # fmt: skip
 
 
@@ -220,7 +210,7 @@ def show_groups(
 ) -> Response:
     case = find_case(state, query_id)
     measurement = _require_measurement(state, case)
-    measured: MeasuredQuery = measurement.result
+    measured = measurement.result
     if column not in case.served.schema.columns or column in list_identifying(case.served.schema):
         raise Refused(422, "unusable", "Choose a column that does not identify people.")
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
@@ -240,7 +230,7 @@ def show_groups(
     )
 
 
-def _progress(request: Request, case: Case, user: User, job: Job, again: str) -> Response:
+def _progress(request: Request, case: Case, user: User, job: Job[Any], again: str) -> Response:
     if job.state == "failed":
         raise Refused(409, "failed", job.problem)
     return render(request, "fragments/progress.html", user, job=job, share=case.served.worker.share(job), again=again)
@@ -253,19 +243,16 @@ def show_displaced(request: Request, state: StateOf, user: Controller, query_id:
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
     thresholds = read_thresholds(state.database, user)
     first = list_open(state.database, case.served.name, limit=MOST_LOOKED_AT + 1)
-    waiting = [row for row in first if row["id"] != query_id][:MOST_LOOKED_AT]
-    total = count_open(state.database, case.served.name) - int(case.row["status"] in OPEN)
-    key = ("others", query_id, at, tuple(row["id"] for row in waiting), tuple(sorted(thresholds.items())))
-    books = state.books(case.served, case.prepared)
+    waiting = [query for query in first if query.id != query_id][:MOST_LOOKED_AT]
+    total = count_open(state.database, case.served.name) - int(case.query.status.open)
+    key = ("others", query_id, at, tuple(query.id for query in waiting), tuple(sorted(thresholds.items())))
+    offer = make_offer(state, case.served, case.prepared)
     note_look(state, user, case, "viewed what others would lose")
     job = case.served.worker.ask(
-        (*key, str(books.reading.epsilon)), "Looking at the other waiting queries",
-        lambda dataset, meter: list_displaced(case.served, books, at, waiting, thresholds, dataset, meter),
+        (*key, str(offer.books.reading.epsilon)), "Looking at the other waiting queries",
+        lambda dataset, meter: list_displaced(case.served, offer, at, waiting, thresholds, dataset, meter),
         wait=PATIENCE, rank=Rank.ASIDE,
     )  # fmt: skip
     if job.state != "done":
         return _progress(request, case, user, job, f"/decide/{query_id}/others?epsilon={at:.12g}")
-    found: Displaced = job.result
-    return render(
-        request, "fragments/displaced.html", user, displaced=found.rows, looked=found.looked, total=total
-    )  # fmt: skip
+    return render(request, "fragments/displaced.html", user, displaced=job.result, total=total)

@@ -10,23 +10,23 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.errors import DatasetStopped, DosimeterError
 from dosimeter.problems import Surface
-from dosimeter.risk import parse_preference
+from dosimeter.risk import Choice, parse_preference
 from dosimeter.show import format_epsilon
 from dosimeter.web.decision import (
     AlreadyDecided,
     Approval,
     Case,
     DecisionForm,
+    Why,
     admit_condition,
     ask_for_changes,
     claim_query,
     count_cost,
     deny_query,
-    explain_refusal,
     find_case,
     find_earlier,
     find_measurement,
-    find_worst,
+    make_offer,
     needs_consent,
     read_own_fields,
     read_preference,
@@ -39,10 +39,9 @@ from dosimeter.web.decision import (
     write_query,
 )
 from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, render, show_moment
-from dosimeter.web.incidents import REFUSED
 from dosimeter.web.public import DENIED, PHRASES, check_text
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import User
+from dosimeter.web.store import QueryStatus, User
 from dosimeter.web.worker import PATIENCE, Rank
 
 router = APIRouter()
@@ -71,8 +70,8 @@ class ChangesForm(BaseModel):
 def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
     """Ask whether the approval is meant: show what the form says, read anew, and what it costs. Changes nothing."""
     case = find_case(state, query_id)
-    if not case.open:
-        return _conflict(request, user, AlreadyDecided(case.row))
+    if not case.query.status.undecided:
+        return _conflict(request, user, AlreadyDecided(case.query))
     form, complaint = read_own_fields(request)
     if complaint:
         return show_decision(request, state, user, case, form, complaint=complaint, status=422)
@@ -89,13 +88,13 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         return show_decision(
             request, state, user, case, form, refusal=refused.message, status=refused.status
         )  # fmt: skip
-    books = state.books(case.served, case.prepared)
-    at = find_worst(case.served, books) if epsilon is None else epsilon
+    offer = make_offer(state, case.served, case.prepared)
+    at = offer.worst if epsilon is None else epsilon
     asked = "" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0)
     return render(
-        request, "confirm.html", user, row=case.row, epsilon=epsilon, at=at, asked=asked, preference=preference or "",
-        wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
-        cost=count_cost(case.served, at, books), other_data=_is_other_data(state, case), blind=needs_consent(case),
+        request, "confirm.html", user, query=case.query, epsilon=epsilon, at=at, asked=asked,
+        preference=preference or "", wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
+        cost=count_cost(offer, at), other_data=_is_other_data(state, case), blind=needs_consent(case),
         svt=case.served.settings.svt, variance=case.served.settings.variance,
         back=f"/decide/{query_id}?{write_query(form, epsilon)}",
     )  # fmt: skip
@@ -115,8 +114,8 @@ def approve(
     request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ApproveForm, Form()]
 ) -> Response:
     case = find_case(state, query_id)
-    if not case.open:
-        return _conflict(request, user, AlreadyDecided(case.row))
+    if not case.query.status.undecided:
+        return _conflict(request, user, AlreadyDecided(case.query))
     algorithm = case.served.settings.algorithm
     approval = Approval(
         epsilon=None if algorithm == "find-and-release" else form.epsilon,
@@ -133,13 +132,13 @@ def approve(
         query = write_query(recall_form(approval.preference, approval.epsilon), approval.epsilon)
         return RedirectResponse(f"/decide/{query_id}/confirm?{query}", status_code=303)
     try:
-        claim, order = claim_query(state, case.served, case.row, user, approval)
+        claim, order = claim_query(state, case.served, case.query, user, approval)
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     try:
         case.served.worker.ask(
             ("release", claim), "Releasing",
-            lambda dataset, _m: run_release(state, case.served, case.row, claim, order, dataset),
+            lambda dataset, _m: run_release(state, case.served, case.query, claim, order, dataset),
             wait=4 * PATIENCE, rank=Rank.RELEASE,
         )  # fmt: skip
     except DosimeterError:  # the server is stopping: nothing was started
@@ -160,54 +159,43 @@ def _show_refusal(
 
 def _check(state: ServerState, user: User, case: Case, approval: Approval) -> None:
     """Refuse an approval that the page would not have offered; the ledger checks once more, in its transaction."""
-    if state.is_stopped(case.served.name):
-        raise Refused(409, "stopped", REFUSED)
-    books = state.books(case.served, case.prepared, fresh=True)
-    remaining = books.remaining(case.served.candidates)
-    if approval.epsilon is None:
-        if case.served.settings.algorithm != "find-and-release":
-            raise Refused(422, "unusable", "Choose an ε.")
-        if not remaining:
-            why = explain_refusal(books, min(case.served.candidates))
-            raise Refused(409, "odometer", f"The account leaves no candidate: {why}.")
-        return
-    if approval.epsilon not in case.served.candidates:
-        raise Refused(422, "unusable", "ε must be one of the candidates.")
-    if approval.epsilon not in remaining:
-        raise Refused(
-            409,
-            "odometer",
-            f"ε = {format_epsilon(approval.epsilon)} cannot be granted: {explain_refusal(books, approval.epsilon)}.",
-        )
-    if case.served.settings.algorithm != "find":
-        return
+    offer = make_offer(state, case.served, case.prepared, fresh=True)
+    refusal = offer.refuse(approval.epsilon)
+    if refusal is not None and refusal.why is Why.UNEVALUATED:
+        choice = _recall_choice(state, user, case, approval)
+        refusal = refusal if choice is None else offer.prefer(choice).refuse(approval.epsilon)
+    if refusal is not None:
+        raise Refused(*_ANSWERS[refusal.why], refusal.words)
+
+
+_ANSWERS = {
+    Why.STOPPED: (409, "stopped"), Why.UNUSABLE: (422, "unusable"), Why.ACCOUNT: (409, "odometer"),
+    Why.UNEVALUATED: (409, "computing"), Why.PREFERENCE: (409, "above"),
+}  # fmt: skip
+
+
+def _recall_choice(state: ServerState, user: User, case: Case, approval: Approval) -> Choice | None:
+    """Return what the preference gives at every candidate, on the data as they are; None if it was not evaluated."""
     try:
         preference = parse_preference(approval.preference or "")
-        admit_condition(state, user, case.row, case.prepared.plan, preference)
+        admit_condition(state, user, case.query, case.prepared.plan, preference)
         job = find_measurement(state, case, wait=4 * PATIENCE, renew=True)
         if job.state != "done":
             raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
-        choice = job.result.recall(preference)
-        if choice is None:
-            raise Refused(409, "computing", "The preference was not evaluated yet. Wait for its line, then approve.")
+        return job.result.recall(preference)
     except DosimeterError as error:
         raise Refused(422, "unusable", error.word(Surface.WEB)) from None
-    found = max(
-        (line.epsilon for line in choice.candidates if line.satisfied and line.epsilon in remaining), default=None
-    )
-    if found is None or approval.epsilon > found:
-        raise Refused(409, "above", "This ε is above the largest remaining one that meets the preference.")
 
 
 @router.post("/decide/{query_id}/repeat")
 def repeat(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
     """Give the earlier answer to the same query again: the same numbers, no charge."""
     case = find_case(state, query_id)
-    earlier = find_earlier(state, case.served, case.row["sql"])
+    earlier = find_earlier(state, case.served, case.query.sql)
     if earlier is None:
         raise Refused(409, "no_answer", "There is no earlier answer to this query on these data.")
     try:
-        repeat_answer(state, case.row, user, earlier)
+        repeat_answer(state, case.query, user, earlier)
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     except DatasetStopped as stopped:
@@ -229,9 +217,9 @@ def _refusal_page(
     request: Request, state: ServerState, user: User, query_id: str, template: str, **context: Any
 ) -> Response:
     case = find_case(state, query_id)
-    if not case.open:
-        return _conflict(request, user, AlreadyDecided(case.row))
-    return render(request, template, user, row=case.row, **context)
+    if not case.query.status.undecided:
+        return _conflict(request, user, AlreadyDecided(case.query))
+    return render(request, template, user, query=case.query, **context)
 
 
 @router.post("/decide/{query_id}/deny")
@@ -240,7 +228,7 @@ def deny(
 ) -> Response:
     case = find_case(state, query_id)
     try:
-        deny_query(state, case.row, user, " ".join(form.reason.split()))
+        deny_query(state, case.query, user, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)
@@ -252,7 +240,7 @@ def changes(
 ) -> Response:
     case = find_case(state, query_id)
     try:
-        ask_for_changes(state, case.row, user, form.phrase, " ".join(form.reason.split()))
+        ask_for_changes(state, case.query, user, form.phrase, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     except DosimeterError as error:
@@ -261,19 +249,20 @@ def changes(
 
 
 _WORDS = {
-    "approving": "is being released", "released": "was answered", "denied": "was denied",
-    "changes": "was sent back with a request for changes", "withdrawn": "was withdrawn by its analyst",
+    QueryStatus.APPROVING: "is being released", QueryStatus.RELEASED: "was answered", QueryStatus.DENIED: "was denied",
+    QueryStatus.CHANGES: "was sent back with a request for changes",
+    QueryStatus.WITHDRAWN: "was withdrawn by its analyst",
 }  # fmt: skip
 
 
 def _conflict(request: Request, user: User, decided: AlreadyDecided) -> Response:
     """Show who has already decided the query, and how. It may have been this controller's own second click."""
-    row = decided.row
-    if row is None:
+    query = decided.query
+    if query is None:
         raise Refused(404, "not_found", "There is no such query.")
-    who = "you" if row["decided_by"] == user.id else row["decider"]
-    words = _WORDS.get(row["status"], "was decided")
-    if who is not None and row["status"] != "withdrawn":
+    who = "you" if query.decided_by == user.id else query.decider
+    words = _WORDS.get(query.status, "was decided")
+    if who is not None and query.status is not QueryStatus.WITHDRAWN:
         words += f", by {who}"
-    message = f"This query {words}, on {show_moment(row['changed_at'])} UTC. Nothing more was changed."
-    return render(request, "conflict.html", user, status=409, row=row, message=message)
+    message = f"This query {words}, on {show_moment(query.changed_at)} UTC. Nothing more was changed."
+    return render(request, "conflict.html", user, status=409, query=query, message=message)

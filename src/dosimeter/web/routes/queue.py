@@ -15,6 +15,7 @@ from dosimeter.web.public import PHRASES, check_text
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import (
     AuditFilter,
+    QueryStatus,
     User,
     count_open,
     find_query,
@@ -56,7 +57,7 @@ def show_queue(
 
 def _list_waiting(state: ServerState, user: User, shown: int) -> dict[str, Any]:
     """Return the first waiting queries, and how many there are in all. Settles those whose release ended unrecorded."""
-    waiting = [settle_left(state, row) for row in list_open(state.database, limit=shown)]
+    waiting = [settle_left(state, query) for query in list_open(state.database, limit=shown)]
     return {
         "waiting": waiting,
         "shown": shown,
@@ -68,15 +69,15 @@ def _list_waiting(state: ServerState, user: User, shown: int) -> dict[str, Any]:
 
 def _tell_done(state: ServerState, user: User, query_id: str) -> str:
     """Return a sentence about what this controller has just done to a query."""
-    row = find_query(state.database, query_id) if query_id.isalnum() else None
-    if row is None or row["decided_by"] != user.id:
+    query = find_query(state.database, query_id) if query_id.isalnum() else None
+    if query is None or query.decided_by != user.id:
         return ""
-    sql = row["sql"] if len(row["sql"]) <= 80 else row["sql"][:79] + "…"
-    match row["status"]:
-        case "denied":
-            return f"Denied: “{sql}”. The analyst {row['analyst']} sees the one fixed wording."
-        case "changes":
-            return f"Sent back: “{sql}”. The analyst {row['analyst']} is told: “{PHRASES[row['phrase']]}”"
+    sql = query.sql if len(query.sql) <= 80 else query.sql[:79] + "…"
+    match query.status:
+        case QueryStatus.DENIED:
+            return f"Denied: “{sql}”. The analyst {query.analyst} sees the one fixed wording."
+        case QueryStatus.CHANGES:
+            return f"Sent back: “{sql}”. The analyst {query.analyst} is told: “{PHRASES[query.phrase or '']}”"
         case _:
             return ""
 

@@ -14,7 +14,7 @@ function fillInInks(spec) {
   return JSON.parse(JSON.stringify(spec), (_, value) => (typeof value === "string" && value in inks ? inks[value] : value));
 }
 
-export async function draw(element, spec) {
+async function draw(element, spec) {
   const result = await window.vegaEmbed(element, fillInInks(spec), OPTIONS);
   const earlier = views.get(element);
   if (earlier) earlier.view.finalize();
@@ -23,14 +23,23 @@ export async function draw(element, spec) {
   return result.view;
 }
 
-export function viewOf(element) {
-  return views.get(element)?.view;
+// The specification without what a drawn picture can replace in place: its data and its parameters.
+function shapeOf({ data, params, ...shape }) {
+  return JSON.stringify(shape);
 }
 
-export async function drawAll() {
+// Show another specification of the same picture: in place if only data and parameters differ, otherwise drawn anew.
+export async function show(element, spec) {
+  const earlier = views.get(element);
+  if (!earlier || shapeOf(earlier.spec) !== shapeOf(spec)) { await draw(element, spec); return; }
+  views.set(element, { view: earlier.view, spec });
+  for (const { name, value } of spec.params) earlier.view.signal(name, value);
+  await earlier.view.data(spec.data.name, spec.data.values).runAsync();
+}
+
+async function drawAll() {
   for (const element of document.querySelectorAll("[data-spec]")) {
-    const view = await draw(element, JSON.parse(element.dataset.spec));
-    if (element.dataset.selected) await view.signal("selected", element.dataset.selected).runAsync();
+    await draw(element, JSON.parse(element.dataset.spec));
     element.dataset.drawn = "true";
   }
 }
@@ -38,8 +47,5 @@ export async function drawAll() {
 export const drawn = drawAll();
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", async () => {
-  for (const [element, { spec }] of views) {
-    const view = await draw(element, spec);
-    if (element.dataset.selected) await view.signal("selected", element.dataset.selected).runAsync();
-  }
+  for (const [element, { spec }] of views) await draw(element, spec);
 });

@@ -1,7 +1,7 @@
 // The decision page: the slider, the number box and the sentence ask the server for what changed, and show it.
 // From an input until the server's answer, what the page shows is out of date: it is dimmed, and nothing can be approved.
 
-import { draw, drawn, viewOf } from "./charts.js";
+import { drawn, show as showChart } from "./charts.js";
 
 const form = document.getElementById("decision-form");
 const slider = document.getElementById("slider");
@@ -16,8 +16,6 @@ const candidates = slider.dataset.candidates.split(",");
 const range = document.getElementById("range");
 const histogram = document.getElementById("histogram");
 const own = form.elements.text;
-let rangeSpec = range.dataset.spec;
-let histogramKind = form.elements.linear.checked;
 let preference = form.dataset.preference;
 let written = Boolean(own && form.elements.preset.value === "own"); // the controller typed a condition of their own, so it is kept
 let following = false; // ε follows the preference until somebody moves it
@@ -95,8 +93,8 @@ async function show(reading, signal) {
   remember(reading.selected);
   await drawn;
   if (signal.aborted) return;
-  range.dataset.selected = reading.selected;
-  await showCharts(reading);
+  await showChart(range, reading.range);
+  await showChart(histogram, reading.histogram);
   clearTimeout(settle);
   settle = setTimeout(showParts, 250);
   document.body.dataset.shown = reading.selected;
@@ -126,22 +124,6 @@ function scrollToSelected(pane) {
   if (!row) return;
   const top = row.offsetTop - pane.clientHeight / 2;
   if (row.offsetTop < pane.scrollTop + 40 || row.offsetTop > pane.scrollTop + pane.clientHeight - 60) pane.scrollTop = Math.max(0, top);
-}
-
-async function showCharts(reading) {
-  const fresh = JSON.stringify(reading.range);
-  if (fresh !== rangeSpec) {
-    rangeSpec = fresh;
-    await draw(range, reading.range);
-  }
-  await viewOf(range).signal("selected", reading.selected).runAsync();
-  const kind = form.elements.linear.checked;
-  if (kind !== histogramKind) {
-    histogramKind = kind;
-    await draw(histogram, reading.histogram);
-  } else {
-    await viewOf(histogram).signal("digits", reading.digits).data("bins", reading.bins).runAsync();
-  }
 }
 
 // Load the parts that need the engine only once the slider rests.
@@ -230,7 +212,6 @@ document.getElementById("preference-cancel").addEventListener("click", () => {
 
 document.getElementById("update").className = "hidden";
 document.getElementById("update").tabIndex = -1;
-range.dataset.selected = candidates[slider.value];
 document.body.dataset.shown = candidates[slider.value];
 showPreset();
 showValues();

@@ -19,21 +19,23 @@ from dosimeter.web.store.audit import (
 from dosimeter.web.store.database import COUNTING, Database, take_turn
 from dosimeter.web.store.keys import digest_key, make_identifier, make_key, make_password
 from dosimeter.web.store.queries import (
-    OPEN,
-    Row,
     count_open,
     find_own,
     find_query,
+    is_withdrawn,
+    list_approving,
     list_decided,
     list_open,
     list_own,
     mark_looked,
+    move_query,
     read_thresholds,
     save_thresholds,
     submit_query,
     withdraw_query,
 )
-from dosimeter.web.store.tables import ATTEMPTS, AUDIT, QUERIES, SESSIONS, TOKENS, USERS, later, write_time
+from dosimeter.web.store.stored_query import UNDECIDED, QueryStatus, StoredQuery
+from dosimeter.web.store.tables import ATTEMPTS, AUDIT, SESSIONS, TOKENS, USERS, later, write_time
 from dosimeter.web.store.user import Role, User
 
 __all__ = [
@@ -41,17 +43,17 @@ __all__ = [
     "AUDIT",
     "COUNTING",
     "NOBODY",
-    "OPEN",
     "OPERATOR",
-    "QUERIES",
     "SERVER",
     "SESSIONS",
     "TOKENS",
+    "UNDECIDED",
     "USERS",
     "AuditFilter",
     "Database",
+    "QueryStatus",
     "Role",
-    "Row",
+    "StoredQuery",
     "User",
     "check_audit",
     "count_open",
@@ -59,7 +61,9 @@ __all__ = [
     "export_audit",
     "find_own",
     "find_query",
+    "is_withdrawn",
     "later",
+    "list_approving",
     "list_audit",
     "list_decided",
     "list_open",
@@ -68,6 +72,7 @@ __all__ = [
     "make_key",
     "make_password",
     "mark_looked",
+    "move_query",
     "note",
     "read_head",
     "read_thresholds",

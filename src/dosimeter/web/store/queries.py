@@ -1,8 +1,8 @@
-"""Queries as they are stored: submitted, listed, withdrawn. Each function says for whom it reads."""
+"""Queries as they are stored: submitted, listed, moved on, withdrawn. Each function says for whom it reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,11 +12,10 @@ from dosimeter.web.public import NewQuery
 from dosimeter.web.store.audit import write_audit
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_identifier
+from dosimeter.web.store.stored_query import OPEN, QueryStatus, StoredQuery
 from dosimeter.web.store.tables import QUERIES, THRESHOLDS, USERS, write_time
 from dosimeter.web.store.user import User
 
-Row = sa.RowMapping
-OPEN = ("waiting", "approving", "interrupted")
 PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
 """Suggested least ÷ most, in percent: the more urgent, the looser. Every controller may keep a table of their own."""
 
@@ -34,7 +33,7 @@ def submit_query(database: Database, analyst: User, query: NewQuery, *, most: in
         "purpose": query.purpose,
         "priority": query.priority,
         "wanted_error": query.wanted_error,
-        "status": "waiting",
+        "status": QueryStatus.WAITING,
         "created_at": now,
         "changed_at": now,
         "looked": False,
@@ -59,21 +58,33 @@ def _count_open(connection: sa.Connection, analyst: User) -> int:
     return int(connection.execute(query).scalar_one())
 
 
+def _with_names() -> sa.Select[Any]:
+    decider = USERS.alias("decider")
+    return (
+        sa.select(QUERIES, USERS.c.name.label("analyst"), decider.c.name.label("decider"))
+        .join(USERS, USERS.c.id == QUERIES.c.analyst_id)
+        .join(decider, decider.c.id == QUERIES.c.decided_by, isouter=True)
+    )
+
+
+def _read(database: Database, query: sa.Select[Any]) -> list[StoredQuery]:
+    with database.reading() as connection:
+        return [StoredQuery.from_row(row) for row in connection.execute(query).mappings()]
+
+
 # ---------------------------------------------------------------- for the analyst: only their own
 
 
-def list_own(database: Database, analyst: User, *, limit: int = 100, before: str | None = None) -> Sequence[Row]:
-    query = sa.select(QUERIES).where(QUERIES.c.analyst_id == analyst.id)
+def list_own(database: Database, analyst: User, *, limit: int = 100, before: str | None = None) -> list[StoredQuery]:
+    query = _with_names().where(QUERIES.c.analyst_id == analyst.id)
     if before is not None:
         query = query.where(QUERIES.c.created_at < before)
-    with database.reading() as connection:
-        return connection.execute(query.order_by(QUERIES.c.created_at.desc()).limit(limit)).mappings().all()
+    return _read(database, query.order_by(QUERIES.c.created_at.desc()).limit(limit))
 
 
-def find_own(database: Database, analyst: User, query_id: str) -> Row | None:
-    query = sa.select(QUERIES).where(QUERIES.c.id == query_id, QUERIES.c.analyst_id == analyst.id)
-    with database.reading() as connection:
-        return connection.execute(query).mappings().first()
+def find_own(database: Database, analyst: User, query_id: str) -> StoredQuery | None:
+    query = _with_names().where(QUERIES.c.id == query_id, QUERIES.c.analyst_id == analyst.id)
+    return next(iter(_read(database, query)), None)
 
 
 def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
@@ -88,11 +99,13 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
             .where(
                 QUERIES.c.id == query_id,
                 QUERIES.c.analyst_id == analyst.id,
-                QUERIES.c.status.in_((*OPEN, "changes")),
+                QUERIES.c.status.in_(OPEN | {QueryStatus.CHANGES}),
                 QUERIES.c.withdrawal.is_(False),
             )
             .values(
-                status=sa.case((QUERIES.c.status == "approving", "approving"), else_="withdrawn"),
+                status=sa.case(
+                    (QUERIES.c.status == QueryStatus.APPROVING, QueryStatus.APPROVING), else_=QueryStatus.WITHDRAWN
+                ),
                 withdrawal=True,
                 changed_at=write_time(),
             )
@@ -105,22 +118,12 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
 # ---------------------------------------------------------------- for the controller: everybody's
 
 
-def _with_names() -> sa.Select[Any]:
-    decider = USERS.alias("decider")
-    return (
-        sa.select(QUERIES, USERS.c.name.label("analyst"), decider.c.name.label("decider"))
-        .join(USERS, USERS.c.id == QUERIES.c.analyst_id)
-        .join(decider, decider.c.id == QUERIES.c.decided_by, isouter=True)
-    )
-
-
-def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> Sequence[Row]:
+def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> list[StoredQuery]:
     """Return the open queries, most urgent first, then oldest first."""
     query = _with_names().where(QUERIES.c.status.in_(OPEN)).order_by(_RANK, QUERIES.c.created_at).limit(limit)
     if dataset is not None:
         query = query.where(QUERIES.c.dataset == dataset)
-    with database.reading() as connection:
-        return connection.execute(query).mappings().all()
+    return _read(database, query)
 
 
 def count_open(database: Database, dataset: str | None = None) -> int:
@@ -131,15 +134,45 @@ def count_open(database: Database, dataset: str | None = None) -> int:
         return int(connection.execute(query).scalar_one())
 
 
-def list_decided(database: Database, limit: int = 50) -> Sequence[Row]:
+def list_decided(database: Database, limit: int = 50) -> list[StoredQuery]:
     query = _with_names().where(QUERIES.c.status.not_in(OPEN)).order_by(QUERIES.c.changed_at.desc()).limit(limit)
-    with database.reading() as connection:
-        return connection.execute(query).mappings().all()
+    return _read(database, query)
 
 
-def find_query(database: Database, query_id: str) -> Row | None:
-    with database.reading() as connection:
-        return connection.execute(_with_names().where(QUERIES.c.id == query_id)).mappings().first()
+def list_approving(database: Database) -> list[StoredQuery]:
+    """Return the queries whose approval is under way, or was when a crash ended the server."""
+    return _read(database, _with_names().where(QUERIES.c.status == QueryStatus.APPROVING))
+
+
+def find_query(database: Database, query_id: str) -> StoredQuery | None:
+    return next(iter(_read(database, _with_names().where(QUERIES.c.id == query_id))), None)
+
+
+def move_query(
+    connection: sa.Connection,
+    query_id: str,
+    since: Collection[QueryStatus],
+    to: QueryStatus,
+    *,
+    claimed_by: str | None = None,
+    **changes: str | None,
+) -> bool:
+    """Give a query another status, with other changes; return False if it no longer has one of the statuses ``since``.
+
+    ``claimed_by``: only if the query has this claim. Compares and sets in one statement, so that only one caller wins.
+    """
+    if any(to not in status.following for status in since):
+        raise ValueError(f"A query cannot become {to} from each of: {', '.join(sorted(since))}.")
+    update = QUERIES.update().where(QUERIES.c.id == query_id, QUERIES.c.status.in_(since))
+    if claimed_by is not None:
+        update = update.where(QUERIES.c.claim == claimed_by)
+    return connection.execute(update.values(status=to, changed_at=write_time(), **changes)).rowcount == 1
+
+
+def is_withdrawn(connection: sa.Connection, query_id: str) -> bool:
+    """Return whether its analyst withdrew a query. Locks the query until the transaction ends."""
+    query = sa.select(QUERIES.c.withdrawal).where(QUERIES.c.id == query_id).with_for_update()
+    return bool(connection.execute(query).scalar())
 
 
 def mark_looked(database: Database, query_id: str) -> None:

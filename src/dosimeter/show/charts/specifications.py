@@ -1,0 +1,435 @@
+"""Each picture, specified once in Vega-Lite, for files, notebooks and the web. Takes plain values; gives dictionaries.
+
+Three rules hold for every picture:
+
+- Colour never stands alone: Okabe–Ito colours come with a tick or a cross, drawn as shapes so that no font is needed.
+- RDRs are shown relative to their mean, "× the average person" (R8), on a logarithmic axis: there the length of a bar
+  is the ratio of the most to the least exposed person, and nothing else.
+- Candidates run from the largest ε to the smallest, top to bottom, here and on the terminal.
+
+A Frame says where a picture stands. What a page replaces while somebody moves its slider is named: the data, and
+``params``. Nothing here computes a risk, opens data, touches the network or imports a drawing library.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dosimeter.show.axes import Axis, even_axis, ratio_axis
+from dosimeter.show.candidates import FAILS, MEETS, format_errors, order_candidates
+from dosimeter.show.charts.bins import Bin, is_wide, write_bins
+from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
+
+if TYPE_CHECKING:
+    from dosimeter.risk import Candidate
+
+Spec = dict[str, Any]
+"""A part of a Vega-Lite specification, or a whole one."""
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+INK, NEUTRAL, FAINT = "#1f2937", "#6b7280", "#e5e7eb"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+MEETS_WORDS, FAILS_WORDS, PLAIN_WORDS = "meets the preference", "does not meet it", "no preference"
+TICK = "M-1,0.05L-0.65,-0.3L-0.25,0.1L0.65,-0.8L1,-0.45L-0.25,0.8Z"
+CROSS = "M-0.8,-0.5L-0.5,-0.8L0,-0.3L0.5,-0.8L0.8,-0.5L0.3,0L0.8,0.5L0.5,0.8L0,0.3L-0.5,0.8L-0.8,0.5L-0.3,0Z"
+SELECTED = "selected"
+MOST_TEXTS = 14  # steps of a staircase whose readings are written beside them
+MOST_PLACES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a picture stands, and its colours. ``alone``: in a file or notebook; otherwise on a page.
+
+    A page has the words, the key and the table itself, and decides the width.
+    """
+
+    ink: str
+    neutral: str
+    faint: str
+    meets: str
+    fails: str
+    alone: bool
+
+
+ALONE = Frame(INK, NEUTRAL, FAINT, MEETS, FAILS, alone=True)
+PAGE = Frame("INK", "MUTED", "FAINT", "MEETS", "FAILS", alone=False)  # the page fills in its colours, light or dark
+
+
+def _frame_spec(frame: Frame, *, width: int, height: int, data: Spec, layer: Sequence[Spec], params: Spec) -> Spec:
+    """Return the whole picture: its size, data, layers and style."""
+    sizes: Spec = {"width": width} if frame.alone else {"width": "container"}
+    fitting: Spec = {} if frame.alone else {"autosize": {"type": "fit-x", "contains": "padding"}}
+    return {
+        "$schema": SCHEMA, **sizes, "height": height, **fitting,
+        "params": [{"name": name, "value": value} for name, value in params.items()],
+        "data": data, "layer": list(layer), "config": _style(frame),
+    }  # fmt: skip
+
+
+def _style(frame: Frame) -> Spec:
+    return {
+        "background": "white" if frame.alone else "transparent", "padding": 14 if frame.alone else 5, "font": FONT,
+        "view": {"stroke": None}, "legend": {"labelFontSize": 11.5, "labelColor": frame.ink},
+        "axis": {
+            "labelColor": frame.ink, "titleColor": frame.neutral if frame.alone else frame.ink,
+            "titleFontWeight": "normal", "gridColor": frame.faint, "domainColor": frame.faint, "tickColor": frame.faint,
+            "labelFontSize": 11 if frame.alone else 12, "titleFontSize": 11.5 if frame.alone else 12,
+            "titlePadding": 8,
+        },
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- ranges over the candidates: the first picture
+
+
+def range_spec(
+    candidates: Sequence[Candidate],
+    frame: Frame,
+    *,
+    raw: bool = False,
+    reading: float | None = None,
+    remaining: Sequence[float] | None = None,
+    marks: Mapping[float, str] | None = None,
+) -> Spec:
+    """Return one bar per candidate ε, from the least to the most exposed person.
+
+    ``reading`` draws the odometer's reading as a line between the candidates that are larger and those that are not.
+    ``remaining``: the candidates that the account leaves; others are pale. ``marks``: candidates to be highlighted, and
+    the word that stands beside each in a picture that is alone.
+    """
+    ordered = order_candidates(candidates)
+    marks = marks or {}
+    stated = any(c.satisfied is not None for c in ordered)
+    axis = find_range_axis(ordered, raw=raw)
+    rows = [_range_row(c, axis, marks, remaining, raw=raw) for c in ordered]
+    width, step = 430, 17 if len(rows) > 20 or not frame.alone else 24
+    share_at = width + 62
+    end_at = share_at + (136 if reading is None else 200) if frame.alone else 0
+    end: Spec = {"value": end_at if frame.alone else "width"}
+    y: Spec = {
+        "field": "epsilon", "type": "ordinal", "sort": [row["epsilon"] for row in rows],
+        "scale": {"paddingInner": 0.3, "paddingOuter": 0.25},
+        "axis": {
+            "title": "ε (smaller: more noise)", "ticks": False, "domain": False, "labelOverlap": False,
+            "labelPadding": 26 if stated else 8,
+        },
+    }  # fmt: skip
+    colour, shape = _state_encodings(rows, frame)
+    picked = {"transform": [{"filter": "datum.mark != ''" if frame.alone else f"datum.epsilon == {SELECTED}"}]}
+    tint = {"condition": {"test": f"datum.mark == '{SELECTED}'", "value": frame.neutral}, "value": frame.meets}
+    tips = [{"field": field, "type": "nominal", "title": title} for field, title in _TIPS if field in rows[0]]
+    layers: list[Spec] = [
+        {**picked, "mark": {"type": "rect", "opacity": 0.14, "cornerRadius": 3},
+         "encoding": {"y": y, "x": {"value": -22 if stated else 0}, "x2": end,
+                      "fill": tint if frame.alone else {"value": frame.meets}}},
+        {"mark": {"type": "bar", "cornerRadius": 1.5, "strokeWidth": 1.5},
+         "encoding": {"y": y, "x": _value_encoding("low", axis, "RDR" if raw else "× the average person", grid=True),
+                      "x2": {"field": "high"}, "color": colour, "stroke": colour, "tooltip": tips,
+                      "opacity": {"condition": {"test": "datum.open", "value": 1}, "value": 0.35}}},
+    ]  # fmt: skip
+    if not raw:
+        average = {"mark": {"type": "rule", "color": frame.ink, "strokeWidth": 1.3}, "encoding": {"x": {"datum": 1}}}
+        layers.insert(1, average)
+    if stated:
+        mark = {"type": "point", "filled": True, "size": 72, "opacity": 1, "tooltip": False}
+        layers.append({"mark": mark, "encoding": {"y": y, "x": {"value": -12}, "color": colour, "shape": shape}})
+    if frame.alone:
+        layers += _beside_bars(y, picked, frame, share_at)
+    if reading is not None and reading > 0.0:
+        layers += _reading_layers(ordered, reading, y, end, frame, 0.15 * step)
+    params = {} if frame.alone else {SELECTED: next((format_epsilon(epsilon) for epsilon in marks), "")}
+    return _frame_spec(
+        frame, width=width, height=round(step * (len(rows) + 0.2)), params=params,
+        data={"name": "candidates", "values": rows}, layer=layers,
+    )  # fmt: skip
+
+
+_TIPS = (
+    ("epsilon", "ε"),
+    ("least", "least exposed"),
+    ("most", "most exposed"),
+    ("share", "least ÷ most"),
+    ("noise", "noise scale"),
+    ("error", "95 % error"),
+    ("state", "preference"),
+    ("left", "account"),
+)
+
+
+def _range_row(
+    candidate: Candidate, axis: Axis, marks: Mapping[float, str], remaining: Sequence[float] | None, *, raw: bool
+) -> Spec:
+    least, most = format_range(*candidate.rdr.relative)
+    low, high = _span(candidate, raw=raw)
+    left = remaining is None or candidate.epsilon in remaining
+    words = {None: PLAIN_WORDS, True: MEETS_WORDS, False: FAILS_WORDS}[candidate.satisfied]
+    account = {} if remaining is None else {"left": "available" if left else "not left by the account"}
+    return {
+        "epsilon": format_epsilon(candidate.epsilon),
+        "low": max(low, axis.low),
+        "high": max(high, axis.low),
+        "least": f"{least} × (RDR {format_number(candidate.rdr.min, 4)})",
+        "most": f"{most} × (RDR {format_number(candidate.rdr.max, 4)})",
+        "share": format_percent(candidate.rdr.ratio),
+        "noise": format_number(candidate.noise_scale),
+        "error": format_errors(candidate),
+        "state": words,
+        "mark": marks.get(candidate.epsilon, ""),
+        "open": left,
+        **account,
+    }
+
+
+def _span(candidate: Candidate, *, raw: bool) -> tuple[float, float]:
+    return (candidate.rdr.min, candidate.rdr.max) if raw else candidate.rdr.relative
+
+
+def find_range_axis(candidates: Sequence[Candidate], *, raw: bool) -> Axis:
+    """Return a log axis for relative bars; for raw bars a linear one while the shortest can be seen there (R8)."""
+    spans = [_span(candidate, raw=raw) for candidate in candidates]
+    ends = [end for span in spans for end in span]
+    if not raw:
+        return ratio_axis([*ends, 1.0])
+    shortest = min(high - low for low, high in spans)
+    return even_axis(0.0, max(ends)) if shortest > 0.02 * max(ends) else ratio_axis(ends)
+
+
+def _state_encodings(rows: Sequence[Spec], frame: Frame) -> tuple[Spec, Spec]:
+    """Return colour and shape by whether the preference is met; grey where there is no preference."""
+    looks = {
+        MEETS_WORDS: (frame.meets, TICK), FAILS_WORDS: (frame.fails, CROSS), PLAIN_WORDS: (frame.neutral, "circle"),
+    }  # fmt: skip
+    states = {row["state"] for row in rows}
+    if states == {PLAIN_WORDS}:
+        return {"value": frame.neutral}, {}
+    shown = [words for words in looks if words in states or words != PLAIN_WORDS]
+    legend = {
+        "orient": "bottom", "direction": "horizontal", "title": None, "symbolSize": 90, "offset": 14, "labelLimit": 0,
+    }  # fmt: skip
+    field: Spec = {"field": "state", "type": "nominal", "legend": legend if frame.alone else None}
+    colours, shapes = zip(*(looks[words] for words in shown), strict=True)
+    return (
+        {**field, "scale": {"domain": shown, "range": list(colours)}},
+        {**field, "scale": {"domain": shown, "range": list(shapes)}},
+    )
+
+
+def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
+    """Return the horizontal axis of a picture, with our own ticks."""
+    sign = "" if title == "RDR" else " + ' ×'"
+    kind: Spec = {"type": "log"} if axis.logarithmic else {"type": "linear", "zero": False}
+    return {
+        "field": field, "type": "quantitative", "scale": {**kind, "domain": [axis.low, axis.high], "nice": False},
+        "axis": {
+            "title": title + (" (log scale)" if axis.logarithmic else ""), "values": list(axis.ticks), "grid": grid,
+            "labelExpr": f"format(datum.value, datum.value >= 1000 ? ',.0f' : '.6~g'){sign}", "labelOverlap": True,
+        },
+    }  # fmt: skip
+
+
+def _beside_bars(y: Spec, picked: Spec, frame: Frame, share_at: int) -> list[Spec]:
+    """Write least ÷ most beside each bar, under its heading, and the words of those that are marked."""
+    share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": frame.ink}
+    heading: Spec = {**share, "fontSize": 10, "color": frame.neutral, "baseline": "bottom"}
+    return [
+        {"mark": share, "encoding": {"y": y, "x": {"value": share_at}, "text": {"field": "share"}}},
+        {**picked, "mark": {**share, "align": "left", "fontWeight": "bold"},
+         "encoding": {"y": y, "x": {"value": share_at + 14}, "text": {"field": "mark"}}},
+        {"data": {"values": [{"text": "least ÷ most"}]}, "mark": heading,
+         "encoding": {"x": {"value": share_at}, "y": {"value": -3}, "text": {"field": "text"}}},
+    ]  # fmt: skip
+
+
+def _reading_layers(
+    ordered: Sequence[Candidate], reading: float, y: Spec, end: Spec, frame: Frame, gap: float
+) -> list[Spec]:
+    """Draw a dashed line below the last candidate that is still larger than the reading (O2)."""
+    larger = [candidate.epsilon for candidate in ordered if candidate.epsilon > reading]
+    place, down = {**y, "bandPosition": 1 if larger else 0}, gap if larger else -gap  # half the space between two bars
+    row = {
+        "epsilon": format_epsilon(larger[-1] if larger else ordered[0].epsilon),
+        "text": f"reading {format_number(reading, 4)}",
+    }
+    data: Spec = {"values": [row]}
+    rule = {"type": "rule", "color": frame.ink, "strokeDash": [5, 3], "strokeWidth": 1.2, "yOffset": down}
+    text = {
+        "type": "text", "align": "right", "baseline": "bottom", "dy": down - 2, "color": frame.ink, "fontSize": 11,
+    }  # fmt: skip
+    return [
+        {"data": data, "mark": rule, "encoding": {"y": place, "x": {"value": 0}, "x2": end}},
+        {"data": data, "mark": text, "encoding": {"y": place, "x": end, "text": {"field": "text"}}},
+    ]
+
+
+# ---------------------------------------------------------------- everybody at one ε: the second picture
+
+
+def histogram_spec(bins: Sequence[Bin], frame: Frame, *, log_counts: bool = True, top: int | None = None) -> Spec:
+    """Return how many people are how exposed at one ε, with the tallest bar and the tail named.
+
+    ``top``: how many people the axis has to hold, where the axis is to stay the same for several pictures; by default
+    those of the tallest bar. Show ranges first, and never this alone.
+    """
+    top = top or max(held.people for held in bins)
+    ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
+    axis = ratio_axis(ends) if is_wide(*ends) else even_axis(*ends)
+    y, x = (
+        _count_encoding(top, log_counts=log_counts),
+        _value_encoding("start", axis, "× the average person", grid=False),
+    )
+    # Ends and ticks are parameters, so that a page can replace them together with the data, without drawing anew.
+    kind = {name: x["scale"][name] for name in ("type", "zero") if name in x["scale"]}
+    x["scale"] = {**kind, "nice": False, "domainMin": {"expr": "low"}, "domainMax": {"expr": "high"}}
+    x["axis"] |= {"values": {"expr": "ticks"}}
+    stroke = "white" if frame.alone and log_counts else frame.neutral
+    text: Spec = {
+        "type": "text", "align": {"expr": "datum.align"}, "baseline": "bottom", "dy": {"expr": "-4 - datum.lift"},
+        "fontSize": 11 if frame.alone else 11.5, "fontWeight": {"expr": "datum.weight"}, "color": frame.ink,
+    }  # fmt: skip
+    named = {"transform": [{"filter": "datum.label != ''"}]}
+    layers: list[Spec] = [
+        {"mark": {"type": "bar", "color": frame.neutral, "stroke": stroke, "strokeWidth": 0.5 if log_counts else 1},
+         "encoding": {"x": x, "x2": {"field": "end"}, "y": y, "y2": {"datum": 0},
+                      "tooltip": [{"field": "words", "type": "nominal", "title": "who"}]}},
+        {"transform": [{"filter": "datum.tallest"}], "mark": {"type": "rule", "color": frame.ink, "strokeWidth": 1},
+         "encoding": {"x": {"datum": 1}, "y": y, "y2": {"datum": 0}}},
+        {"transform": [{"filter": "datum.label != '' && datum.height > datum.people"}],
+         "mark": {"type": "rule", "color": frame.neutral, "strokeWidth": 0.75},
+         "encoding": {"x": {**x, "field": "middle"}, "y": y, "y2": {"field": "height"}}},
+        {**named, "mark": text,
+         "encoding": {"x": {**x, "field": "place"}, "y": {**y, "field": "height"}, "text": {"field": "label"}}},
+    ]  # fmt: skip
+    return _frame_spec(
+        frame, width=560, height=240 if frame.alone else 200, layer=layers,
+        params={"low": axis.low, "high": axis.high, "ticks": list(axis.ticks)},
+        data={"name": "bins", "values": histogram_rows(bins, axis, frame, log_counts=log_counts)},
+    )  # fmt: skip
+
+
+def histogram_rows(bins: Sequence[Bin], axis: Axis, frame: Frame, *, log_counts: bool) -> list[Spec]:
+    """Return the histogram's data. The tallest bar and the tail have a label that covers neither a bar nor the other.
+
+    The tail's label stands to its left, above the bars that are there; one line higher where it would meet the other.
+    """
+    words, last = write_bins(bins), len(bins) - 1
+    tallest = max(range(len(bins)), key=lambda place: bins[place].people)
+    level = math.log1p if log_counts else float
+    reach = 0.5 if frame.alone else 0.3  # how far to the left the label may extend: a page can be narrow
+    above = max(held.people for held in bins if axis.position(held.end) > reach or held is bins[last])
+    crowded = axis.position(bins[tallest].start) > 0.6
+    near = crowded or level(above) > 0.85 * level(bins[tallest].people)
+    rows = []
+    for place, held in enumerate(bins):
+        right = crowded if place == tallest else True
+        tail = place == last != tallest
+        rows.append(
+            {
+                "start": held.start, "end": held.end, "middle": (held.start + held.end) / 2, "people": held.people,
+                "words": words[place], "label": words[place] if place in (tallest, last) else "",
+                "align": "right" if right else "left", "place": held.end if right else held.start,
+                "height": above if tail else held.people, "lift": 15 if tail and near else 0,
+                "weight": "bold" if place == last else "normal", "tallest": place == tallest,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _count_encoding(top: int, *, log_counts: bool) -> Spec:
+    """Return an axis of counts with space for two lines of words above the bars.
+
+    symlog keeps 0 on the axis, and gives a single person a bar of their own.
+    """
+    encoding: Spec = {"field": "people", "type": "quantitative"}
+    if not log_counts:
+        axis = {"title": "people", "format": ",d", "tickMinStep": 1, "tickCount": 5}
+        return {**encoding, "axis": axis, "scale": {"domain": [0, top * 1.2], "nice": False}}
+    scale = {"type": "symlog", "constant": 1, "domain": [0, (top + 1) ** 1.2], "nice": False}
+    powers = [10**power for power in range(len(str(top)))]
+    return {
+        **encoding, "scale": scale, "axis": {"title": "people (log scale)", "format": ",d", "values": [0, *powers]},
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- the odometer
+
+
+def staircase_spec(steps: Sequence[tuple[str, float]], frame: Frame, *, budget: float | None = None) -> Spec:
+    """Return what an account has spent after each of its entries: its reading. ``steps``: entries' names and readings.
+
+    Where the reading becomes infinite (O1), the last step goes to the top. The budget is a line, unless it is far above
+    the readings. Entries are named in a picture that is alone; on a page they are numbered.
+    """
+    finite = max((reading for _, reading in steps if math.isfinite(reading)), default=1.0) or 1.0
+    limit = budget if budget is not None and finite / 1.3 <= budget <= 12 * finite else None
+    finite = max(finite, limit or 0.0)
+    top = finite * (1.3 if any(math.isinf(reading) for _, reading in steps) else 1.15)
+    rows: list[Spec] = []
+    before = 0.0
+    for place, (name, reading) in enumerate(steps, start=1):
+        text = format_number(reading, 4) if len(steps) <= MOST_TEXTS or place == len(steps) else ""
+        shown = min(reading, top)
+        rows.append(
+            {
+                "place": place, "entry": name, "before": before, "reading": shown, "text": text,
+                "after": format_number(reading, 4),
+            }
+        )  # fmt: skip
+        before = shown
+    width = min(640, max(240, 56 * len(rows)))
+    x = _entry_encoding([name for name, _ in steps], width, frame)
+    y: Spec = {
+        "field": "reading", "type": "quantitative", "scale": {"domain": [0, top], "nice": False},
+        "axis": {"title": "reading, ε", "tickCount": 6},
+    }  # fmt: skip
+    tips = [
+        {"field": field, "type": "nominal", "title": title}
+        for field, title in (("entry", "entry"), ("after", "reading afterwards"))
+    ]
+    line: Spec = {"type": "rule", "color": frame.meets, "strokeWidth": 2.5}
+    layers: list[Spec] = [
+        {"mark": {"type": "bar", "color": frame.meets, "opacity": 0.14}, "encoding": {"x": x, "y": y, "tooltip": tips}},
+        {"mark": line,
+         "encoding": {"x": {**x, "bandPosition": 0}, "x2": {"field": "place", "bandPosition": 1}, "y": y}},
+        {"mark": {**line, "strokeCap": "round"},
+         "encoding": {"x": {**x, "bandPosition": 0}, "y": {**y, "field": "before"}, "y2": {"field": "reading"}}},
+        {"transform": [{"filter": "datum.text != ''"}],
+         "mark": {"type": "text", "baseline": "bottom", "dy": -5, "fontSize": 11, "color": frame.ink},
+         "encoding": {"x": x, "y": y, "text": {"field": "text"}}},
+    ]  # fmt: skip
+    if limit is not None:
+        layers = [*_limit_layers(limit, y, frame), *layers]
+    data: Spec = {"name": "steps", "values": rows}
+    return _frame_spec(frame, width=width, height=220, data=data, layer=layers, params={})
+
+
+def _entry_encoding(names: Sequence[str], width: int, frame: Frame) -> Spec:
+    places = list(range(1, len(names) + 1, 1 + len(names) // MOST_PLACES))
+    axis: Spec = {"title": "entries of the ledger, in order", "labelAngle": 0, "values": places}
+    if frame.alone:
+        fits = 6.5 * max(len(name) for name in names) < width / len(names)
+        axis = {
+            "title": None, "labelExpr": f"{json.dumps(list(names))}[datum.value - 1]", "labelLimit": 140,
+            "labelAngle": 0 if fits else -40,
+        }  # fmt: skip
+    return {
+        "field": "place", "type": "ordinal", "scale": {"paddingInner": 0, "paddingOuter": 0.3},
+        "axis": {**axis, "grid": False},
+    }  # fmt: skip
+
+
+def _limit_layers(limit: float, y: Spec, frame: Frame) -> list[Spec]:
+    """Draw the budget as a dashed line."""
+    data: Spec = {"values": [{"reading": limit, "text": f"budget {format_number(limit, 4)}"}]}
+    rule = {"type": "rule", "color": frame.ink, "strokeDash": [5, 3], "strokeWidth": 1.2}
+    text = {
+        "type": "text", "align": "right", "baseline": "bottom", "dy": -3, "dx": -2, "color": frame.ink, "fontSize": 11,
+    }  # fmt: skip
+    return [
+        {"data": data, "mark": rule, "encoding": {"y": y}},
+        {"data": data, "mark": text, "encoding": {"y": y, "x": {"value": "width"}, "text": {"field": "text"}}},
+    ]

@@ -1,0 +1,145 @@
+"""Which ε may be approved for one query, and why another may not. The page, the slider, the confirmation and the
+approval itself all ask here; the ledger decides once more, in its transaction.
+
+Takes the account (Books) and the candidates that meet a preference; gives a Refusal, or None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import Enum
+
+from dosimeter.ledger import Algorithm, Books
+from dosimeter.release import Prepared
+from dosimeter.risk import Choice
+from dosimeter.show import format_epsilon, format_number
+from dosimeter.web.figures import show_small
+from dosimeter.web.incidents import REFUSED
+from dosimeter.web.state import ServedDataset, ServerState
+
+
+class Why(Enum):
+    """What is in the way of an approval."""
+
+    STOPPED = "an incident stopped the dataset"
+    UNUSABLE = "this is not an ε that can be chosen"
+    ACCOUNT = "the account does not grant it"
+    UNEVALUATED = "the preference was not evaluated"
+    PREFERENCE = "it does not meet the preference"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an ε may not be approved: the kind, for programs, and the words, for the controller."""
+
+    why: Why
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a controller may approve.
+
+    ``remaining``: the candidates that the account still grants. ``meeting``: those that meet the preference, whether
+    they remain or not; None if the preference was not evaluated. ``stopped``: an incident stopped the dataset.
+    A preference decides with algorithm 1 only: a fixed ε is advised by it, and the noisy test has its own.
+    """
+
+    algorithm: Algorithm
+    candidates: tuple[float, ...]
+    remaining: tuple[float, ...]
+    books: Books
+    stopped: bool
+    meeting: frozenset[float] | None = None
+
+    @property
+    def testing(self) -> bool:
+        """Whether the noisy test finds ε, and not the controller."""
+        return self.algorithm == "find-and-release"
+
+    @property
+    def found(self) -> float | None:
+        """The largest remaining ε that meets the preference; None if there is none."""
+        return max((epsilon for epsilon in self.remaining if epsilon in (self.meeting or ())), default=None)
+
+    @property
+    def worst(self) -> float:
+        """The largest ε that the noisy test can still find."""
+        return max(self.remaining or self.candidates)
+
+    def prefer(self, choice: Choice) -> Offer:
+        """Return the offer by the preference that was evaluated here."""
+        return replace(self, meeting=frozenset(line.epsilon for line in choice.candidates if line.satisfied))
+
+    def refuse(self, epsilon: float | None) -> Refusal | None:
+        """Return why this ε may not be approved; None if it may. ``epsilon``: None where the noisy test finds it."""
+        if self.stopped:
+            return Refusal(Why.STOPPED, REFUSED)
+        if self.testing:
+            return self.find_shortage(None)
+        if epsilon is None:
+            return Refusal(Why.UNUSABLE, "Choose an ε.")
+        if epsilon not in self.candidates:
+            return Refusal(Why.UNUSABLE, "ε must be one of the candidates.")
+        shortage = self.find_shortage(epsilon)
+        if shortage is not None or self.algorithm == "fixed":
+            return shortage
+        if self.meeting is None:
+            words = "The preference was not evaluated yet. Wait for its line, then approve."
+            return Refusal(Why.UNEVALUATED, words)
+        if self.found is None:
+            return Refusal(Why.PREFERENCE, "No remaining ε meets the preference.")
+        if epsilon > self.found:
+            words = f"ε = {format_epsilon(epsilon)} is above the largest remaining ε that meets the preference, "
+            return Refusal(Why.PREFERENCE, f"{words}{format_epsilon(self.found)}.")
+        return None
+
+    def find_shortage(self, epsilon: float | None) -> Refusal | None:
+        """Return why the account does not grant this ε, or without one, any ε at all; None if it does."""
+        if not self.remaining:
+            why = explain_shortage(self.books, min(self.candidates))
+            words = f"Nothing can be granted any more, not even the smallest candidate: {why}."
+            return Refusal(Why.ACCOUNT, words)
+        if epsilon is None or epsilon in self.remaining:
+            return None
+        why = explain_shortage(self.books, epsilon)
+        return Refusal(Why.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted: {why}.")
+
+
+def make_offer(state: ServerState, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Offer:
+    """Return what may be approved for a query, before any preference. ``fresh``: read the account anew."""
+    books = state.books(served, prepared, fresh=fresh)
+    return Offer(
+        algorithm=served.settings.algorithm,
+        candidates=served.candidates,
+        remaining=books.remaining(served.candidates),
+        books=books,
+        stopped=state.is_stopped(served.name),
+    )
+
+
+def explain_shortage(books: Books, epsilon: float) -> str:
+    """Return which rule of the account an ε breaks, in words (O1, O2); empty where it breaks none."""
+    obstacle = books.find_obstacle((epsilon,))
+    if obstacle is None:
+        return ""
+    reading = write_reading(obstacle.reading.epsilon)
+    match obstacle.rule:
+        case "delta":
+            return f"the account's δ, {show_small(float(obstacle.reading.delta_total))}, would be overspent"
+        case "cap":
+            return f"the account caps one answer at ε = {format_epsilon(float(obstacle.cap or 0))}"
+        case "reading":
+            return f"the reading is {reading}, and by the paper's rule only a larger ε may follow"
+        case "budget":
+            svt, budget = float(obstacle.charge.epsilon_svt), float(obstacle.policy.budget or 0)
+            test = f", with {format_epsilon(svt)} for the test," if svt else ""
+            return (
+                f"it{test} does not fit the budget of {format_epsilon(budget)}: the reading is {reading}, and "
+                f"{write_reading(obstacle.left)} is left"
+            )
+
+
+def write_reading(reading: Decimal) -> str:
+    return "∞" if reading.is_infinite() else format_number(float(reading), 6)

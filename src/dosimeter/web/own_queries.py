@@ -1,0 +1,69 @@
+"""An analyst's own queries as they see them, on pages and through the API. Whoever reads an answer is on record."""
+
+from __future__ import annotations
+
+from dosimeter.ledger import Entry
+from dosimeter.web.http import Refused
+from dosimeter.web.incidents import tell_analysts
+from dosimeter.web.public import DENIED, PHRASES, PublicQuery, PublicStatus, show_answer
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, note
+
+
+def find_shown(state: ServerState, user: User, query_id: str, session: str) -> PublicQuery:
+    """Return one of the analyst's own queries, with its answer. Raises Refused if there is none with this id."""
+    query = find_own(state.database, user, query_id) if query_id.isalnum() else None
+    if query is None:
+        raise Refused(404, "not_found", "There is no such query.")
+    return show_own(state, user, query, session)
+
+
+def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -> PublicQuery:
+    """Return a query with its answer, and record that it was read: once per session, or per user of the API."""
+    if query.status is not QueryStatus.RELEASED:
+        return show_query(query, None, stopped=tell_analysts(state, query.dataset))
+    if state.is_first("read", session, query.id):
+        note(state.database, user.name, "read an answer", dataset=query.dataset, query_id=query.id)
+    return show_query(query, state.entry(query.entry_id))
+
+
+def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
+    """Return a stored query as its analyst sees it: while it is decided, or was interrupted, it is still waiting.
+
+    ``stopped``: the sentence about a stopped dataset, if the query's dataset is stopped.
+    """
+    status = _show_status(query)
+    message: str | None = None
+    match status:
+        case "waiting":
+            message = stopped or None
+        case "denied":
+            message = DENIED
+        case "changes":
+            message = PHRASES.get(query.phrase or "", "Please revise the query.")
+    return PublicQuery(
+        id=query.id,
+        dataset=query.dataset,
+        sql=query.sql,
+        purpose=query.purpose,
+        priority=query.priority,
+        wanted_error=query.wanted_error,
+        status=status,
+        created_at=query.created_at,
+        message=message,
+        answer=None if status != "released" or entry is None else show_answer(entry),
+    )
+
+
+def _show_status(query: StoredQuery) -> PublicStatus:
+    match query.status:
+        case QueryStatus.RELEASED:
+            return "released"
+        case QueryStatus.DENIED:
+            return "denied"
+        case QueryStatus.CHANGES:
+            return "changes"
+        case QueryStatus.WITHDRAWN:
+            return "withdrawn"
+        case QueryStatus.WAITING | QueryStatus.APPROVING | QueryStatus.INTERRUPTED:
+            return "withdrawn" if query.withdrawal else "waiting"

@@ -1,0 +1,87 @@
+"""A query as it is stored, and what its status may become. Values only: ``queries`` reads and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from dosimeter.web.public import Priority
+
+
+class QueryStatus(StrEnum):
+    """Where a query stands. Analysts see less: to them an approval under way or interrupted is a query that waits."""
+
+    WAITING = "waiting"
+    APPROVING = "approving"  # claimed by an approval; its release is under way
+    INTERRUPTED = "interrupted"  # charged, and without an answer
+    RELEASED = "released"
+    DENIED = "denied"
+    CHANGES = "changes"  # sent back to its analyst with a request for changes
+    WITHDRAWN = "withdrawn"
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a controller can decide the query now."""
+        return self in UNDECIDED
+
+    @property
+    def open(self) -> bool:
+        """Whether the query counts as waiting, for the queue and for its analyst."""
+        return self in OPEN
+
+    @property
+    def following(self) -> frozenset[QueryStatus]:
+        """What this status may become."""
+        return _FOLLOWING[self]
+
+
+UNDECIDED = frozenset({QueryStatus.WAITING, QueryStatus.INTERRUPTED})
+OPEN = UNDECIDED | {QueryStatus.APPROVING}
+_DECISIONS = frozenset({QueryStatus.APPROVING, QueryStatus.RELEASED, QueryStatus.DENIED, QueryStatus.CHANGES})
+_FOLLOWING: Mapping[QueryStatus, frozenset[QueryStatus]] = {
+    QueryStatus.WAITING: _DECISIONS | {QueryStatus.WITHDRAWN},
+    QueryStatus.INTERRUPTED: _DECISIONS | {QueryStatus.WITHDRAWN},
+    QueryStatus.APPROVING: UNDECIDED | {QueryStatus.RELEASED, QueryStatus.DENIED, QueryStatus.WITHDRAWN},
+    QueryStatus.CHANGES: frozenset({QueryStatus.WITHDRAWN}),
+    QueryStatus.RELEASED: frozenset(),
+    QueryStatus.DENIED: frozenset(),
+    QueryStatus.WITHDRAWN: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StoredQuery:
+    """One query with the names of its analyst and of whoever decided it. ``tables`` says what each field means."""
+
+    id: str
+    dataset: str
+    analyst: str
+    sql: str
+    purpose: str
+    priority: Priority
+    wanted_error: float | None
+    status: QueryStatus
+    created_at: str
+    changed_at: str
+    phrase: str | None
+    looked: bool
+    claim: str | None
+    decided_by: str | None
+    decider: str | None
+    epsilon: str | None
+    preference: str | None
+    reason: str | None
+    note: str | None
+    entry_id: str | None
+    withdrawal: bool
+
+    @classmethod
+    def from_row(cls, row: sa.RowMapping) -> StoredQuery:
+        values = {field.name: row[field.name] for field in fields(cls)}
+        return cls(**values | {"status": QueryStatus(row["status"])})
+
+    def __repr__(self) -> str:
+        return f"StoredQuery({self.id}, {self.status})"
