@@ -9,7 +9,7 @@ import pytest
 from release_stays import COLUMNS, WARDS, account_of, ask
 
 from dosimeter import Dataset, Ledger
-from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.answers import estimate_group
 
 
 def test_every_declared_group_is_answered(stays: Dataset, ledger: Ledger) -> None:

@@ -16,11 +16,9 @@ from dosimeter.planning.joins import (
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, Method
 from dosimeter.planning.planner import Groups, PlanOptions, plan_query, write_plainly
-from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output, QueryPlan
+from dosimeter.planning.query_plan import Group, Output, QueryPlan
 
 __all__ = [
-    "Estimate",
-    "EstimateKind",
     "Explanation",
     "Group",
     "Groups",

@@ -115,7 +115,7 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
         schema=schema,
         scope=scope,
         min_rows=options.min_rows,
-        direct=options.sensitivity is not None,
+        by_hand=options.sensitivity is not None,
         groups=math.prod(len(group.values) for group in groups if group.values is not None),
     )
     formulas = _Formulas(scope, groups, kinds, aggregates)
