@@ -9,7 +9,8 @@ import duckdb
 import pytest
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.planner import parse_select, plan_query
+from dosimeter.planning.parsing import parse_select
+from dosimeter.planning.planner import plan_query
 from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.schema.toml import read_schema
 

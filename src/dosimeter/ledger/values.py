@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.accounting import ZERO, Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
+from dosimeter.ledger.accounting import Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.ledger.entries import (
     Algorithm,
     DenialReason,
@@ -291,9 +291,7 @@ class Account:
     @property
     def remaining(self) -> Decimal | None:
         """Return what the budget still allows; None without a budget."""
-        if self.policy.budget is None:
-            return None
-        return ZERO if self.reading.infinite else max(self.policy.budget - self.reading.epsilon, ZERO)
+        return self.policy.left(self.reading)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -351,7 +349,7 @@ def _name_way(algorithm: Algorithm) -> str:
             return "a fixed ε (--epsilon)"
         case "find":
             return "find, algorithm 1 (--prefer)"
-        case _:
+        case "find-and-release":
             return "find-and-release, the noisy test (--svt with --variance)"
 
 

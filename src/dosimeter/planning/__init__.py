@@ -4,6 +4,7 @@ Takes text and public facts; gives the plan, its explanation and its identity. N
 """
 
 from dosimeter.planning.explain import Explanation, explain_plan, list_conditions, note_singled_out
+from dosimeter.planning.groups import Groups
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -15,7 +16,8 @@ from dosimeter.planning.joins import (
 )
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, Method
-from dosimeter.planning.planner import Groups, PlanOptions, plan_query, write_plainly
+from dosimeter.planning.parsing import write_plainly
+from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import Group, Output, QueryPlan
 
 __all__ = [
