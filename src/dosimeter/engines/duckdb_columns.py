@@ -139,7 +139,7 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
         case ColumnType.TIMESTAMP:  # asked before the cast, which TIMESTAMP_S and _MS can fail in
             last = LAST_MOMENT[: _LENGTHS.get(bare)]
             return keep_if(is_within(column, FIRST_MOMENT, last, _type(bare)), _cast(column, "TIMESTAMP"))
-        case _:
+        case ColumnType.INTEGER | ColumnType.DECIMAL | ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:
             return exp.Cast(this=column, to=target)
 
 

@@ -279,7 +279,7 @@ def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
             return keep_if(is_within(value, FIRST_MOMENT, LAST_MOMENT, _type("TIMESTAMP")), value)
         case ColumnType.TEXT | ColumnType.CATEGORY:
             return collate_by_bytes(value)
-        case _:
+        case ColumnType.INTEGER | ColumnType.DECIMAL | ColumnType.BOOLEAN:
             return value
 
 

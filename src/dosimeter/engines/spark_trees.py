@@ -115,7 +115,7 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None) -> e
         case ColumnType.TIMESTAMP:
             moment = exp.Cast(this=column, to=target)
             return keep_if(is_within(moment, FIRST_MOMENT, LAST_MOMENT, target), moment)
-        case _:
+        case ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:
             return exp.Cast(this=column, to=target)
 
 
