@@ -5,7 +5,7 @@ somebody out does to it, and its answer. ``AGGREGATES`` says how SQL's aggregate
 arrays.
 """
 
-from dosimeter.measures.aggregates import AGGREGATES, Aggregate
+from dosimeter.measures.aggregates import AGGREGATES
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.distinct import CountDistinct
@@ -19,7 +19,6 @@ from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows
 
 __all__ = [
     "AGGREGATES",
-    "Aggregate",
     "Argument",
     "ArgumentMeasure",
     "Call",
