@@ -15,7 +15,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from dosimeter.cli import app
+from dosimeter.cli import build_app
 
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\
@@ -38,7 +38,7 @@ With `--json` standard output holds one JSON document and nothing else.
 
 def write_page() -> str:
     """Return the whole page: its head, then every command in the order of ``dosimeter --help``."""
-    root = get_command(app)
+    root = get_command(build_app())
     sections = [HEAD, *_describe_root(root)]
     for path, command in walk_commands(root, ("dosimeter",)):
         sections.append("\n".join(_describe_command(path, command)))

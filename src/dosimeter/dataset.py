@@ -40,10 +40,6 @@ ROWS_OF_ONE = (
 )
 HAND_MADE = "The sensitivity was given by hand (S7): for study only, it never backs a release."
 OBSERVED = "Groups are those observed in the data (C8): for study only, which groups exist is private."
-CLASSIC = (
-    "The classic Gaussian calibration is proven for ε up to 1 only (M2), and above it gives too little noise: for "
-    "reproducing the paper, it never backs a release."
-)
 
 
 class Dataset:
@@ -455,8 +451,8 @@ def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
         yield HAND_MADE
     if plan.groups and not plan.declared:
         yield OBSERVED
-    if mechanism.calibration == "classic":
-        yield CLASSIC
+    if mechanism.caution is not None:
+        yield mechanism.caution
 
 
 # ---------------------------------------------------------------- opening

@@ -22,8 +22,8 @@ import sqlglot
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning import aggregates, grid
-from dosimeter.planning import planner as plan
+from dosimeter.measures import AGGREGATES
+from dosimeter.planning import aggregates, formulas, grid, parsing, plan_query
 from dosimeter.planning import subqueries as inline
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
@@ -66,13 +66,13 @@ def read_schema() -> Schema:
 
 @pytest.mark.parametrize("sql", ANSWERED)
 def test_answered_examples_are_planned(sql: str) -> None:
-    assert plan.plan_query(sql, read_schema()).measures
+    assert plan_query(sql, read_schema()).measures
 
 
 @pytest.mark.parametrize(("sql", "words"), REFUSED)
 def test_refused_examples_are_refused_with_these_words(sql: str, words: str) -> None:
     with pytest.raises(QueryError) as refused:
-        plan.plan_query(sql, read_schema())
+        plan_query(sql, read_schema())
     assert len(words) >= 10
     assert words in str(refused.value)
 
@@ -121,7 +121,7 @@ def find_places(node: exp.Expr, top: exp.Select) -> Iterator[str]:
 def hold_answered() -> Holding:
     found: dict[str, set[type]] = {name: set() for name in Holding.__dataclass_fields__}
     for sql in ANSWERED:
-        top = plan.parse_select(sql)
+        top = parsing.parse_select(sql)
         for node in top.walk():
             for place in find_places(node, top):
                 found[place].add(type(node))
@@ -178,8 +178,8 @@ def read_cases(function: Callable[..., Any]) -> Cases:
 DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
     (expression.check_expression, "of_a_row", set()),
     (grid._compile, "inside_aggregates", {exp.Cast}),
-    (plan._Formulas.formula, "over_aggregates", set()),
-    (plan._Formulas.condition, "in_having", set()),
+    (formulas.Formulas.formula, "over_aggregates", set()),
+    (formulas.Formulas.condition, "in_having", set()),
 ]
 
 
@@ -208,7 +208,7 @@ def test_everything_the_planner_refuses_by_kind_has_an_example() -> None:
         (expression.COMPARISONS, "of_a_row"),
         (expression.COMPARISONS, "in_having"),
         (expression.DATE_PART_NODES, "of_a_row"),
-        (aggregates.AGGREGATES, "anywhere"),
+        (AGGREGATES, "anywhere"),
         ((exp.Filter, exp.WithinGroup, exp.Distinct, exp.Star), "anywhere"),
         (set(inline._ROW_WISE_NODES) - {exp.Var, exp.Identifier, exp.DataType}, "of_a_row"),
     ],
@@ -227,17 +227,17 @@ def list_set_arguments(selects: Iterable[exp.Expression]) -> set[str]:
 
 
 def test_every_clause_has_an_example() -> None:
-    parsed = [plan.parse_select(sql) for sql in ANSWERED]
-    assert set(plan._READ) | {"with_"} <= list_set_arguments(parsed)
+    parsed = [parsing.parse_select(sql) for sql in ANSWERED]
+    assert set(parsing._READ) | {"with_"} <= list_set_arguments(parsed)
     inner = [select for tree in parsed for select in tree.find_all(exp.Select) if select is not tree]
     assert set(inline._ROW_WISE) <= list_set_arguments(inner)
-    refused = [plan.parse_select(sql) for sql, _ in REFUSED if is_select(sql)]
-    assert set(plan._CLAUSES) <= list_set_arguments(refused)
+    refused = [parsing.parse_select(sql) for sql, _ in REFUSED if is_select(sql)]
+    assert set(parsing._CLAUSES) <= list_set_arguments(refused)
 
 
 def is_select(sql: str) -> bool:
     try:
-        plan.parse_select(sql)
+        parsing.parse_select(sql)
     except QueryError:
         return False
     return True
@@ -247,13 +247,13 @@ def test_every_date_part_unit_and_literal_has_an_example() -> None:
     told = "\n".join(ANSWERED)
     assert not [part for part in expression.DATE_PARTS if f"EXTRACT({part} FROM" not in told]
     assert not [unit for unit in expression.TRUNCATIONS if f"DATE_TRUNC('{unit.lower()}'" not in told]
-    casts = {node.to.this for sql in ANSWERED for node in plan.parse_select(sql).find_all(exp.Cast)}
+    casts = {node.to.this for sql in ANSWERED for node in parsing.parse_select(sql).find_all(exp.Cast)}
     assert {expression._LITERAL_CASTS.get(kind) for kind in casts} == set(expression._LITERAL_CASTS.values())
 
 
 def test_every_join_has_an_example() -> None:
     """The planner tells joins apart by words; so does this."""
-    joins = [join for sql in ANSWERED for join in plan.parse_select(sql).find_all(exp.Join)]
+    joins = [join for sql in ANSWERED for join in parsing.parse_select(sql).find_all(exp.Join)]
     assert {str(join.args.get("side") or "") for join in joins} == {"", "LEFT"}
     assert {"using" if join.args.get("using") else "on" for join in joins} == {"using", "on"}
     refused = " ".join(sql for sql, _ in REFUSED)
@@ -286,7 +286,7 @@ def test_shorter_lists_name_nothing_that_is_not_here(text: str) -> None:
 
 def test_messages_name_every_aggregate() -> None:
     """By the names that the examples call them by."""
-    called = {node.sql_name() for node in aggregates.AGGREGATES if issubclass(node, exp.Func)}
+    called = {node.sql_name() for node in AGGREGATES if issubclass(node, exp.Func)}
     told = list_words(aggregates.SUPPORTED)
     spelled = {"PERCENTILE_CONT": "QUANTILE_CONT", "VARIANCE_POP": "VAR_POP"}
     assert {spelled.get(name, name) for name in called} <= told

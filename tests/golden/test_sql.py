@@ -82,6 +82,10 @@ ACCEPTED = [
     Understood("SELECT COUNT(*) FROM people WHERE age > 9223372036854775807", 1, 1, ("count",)),
     Understood("SELECT COUNT(*) FILTER (WHERE age > 30) FROM people", 1, 1, ("column1",)),
     Understood("SELECT COUNT(*) FILTER (WHERE age > 30) AS old, SUM(age) FROM people", 2, 2, ("old", "sum_age")),
+    Understood("SELECT COUNT_IF(age > 30) FROM people", 1, 1, ("count_if",), measures=("count",)),
+    Understood("SELECT COUNT_IF(member) FROM people", 1, 1, ("count_if_member",), measures=("count",)),
+    Understood("SELECT COUNT_IF(member) FILTER (WHERE age > 30), COUNT(*) FROM people", 2, 2, ("column1", "count")),
+    Understood("SELECT COUNT_IF(age > 30) + COUNT(*) FILTER (WHERE age > 30) AS twice FROM people", 1, 1, ("twice",)),
     # Groups: the declared ones (C8).
     Understood("SELECT city, COUNT(*) FROM people GROUP BY city", 2, 1, ("city", "count")),
     Understood("SELECT COUNT(*) FROM people GROUP BY city, member", 4, 1, ("count",)),
@@ -242,6 +246,11 @@ REFUSED = [
     ("SELECT COUNT(*) AS n FROM people WHERE n > 3", "no column n"),
     # Aggregates.
     ("SELECT COUNT() FROM people", "COUNT() counts nothing"),
+    ("SELECT COUNT_IF() FROM people", "does not parse"),
+    ("SELECT COUNT_IF(age) FROM people", "age"),
+    ("SELECT COUNT_IF(DISTINCT member) FROM people", "takes one condition"),
+    ("SELECT COUNT_IF(age > 3, city) FROM people", ""),
+    ("SELECT COUNT_IF(COUNT(*) > 3) FROM people", "aggregate cannot stand inside"),
     ("SELECT SUM() FROM people", ""),
     ("SELECT COUNT(DISTINCT age, city) FROM people", "takes one column"),
     ("SELECT COUNT(age, city) FROM people", "not supported"),

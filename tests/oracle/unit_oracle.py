@@ -167,6 +167,10 @@ class World:
         counted = (lambda rows: Fraction(len(rows))) if term is None else (lambda rows: Fraction(len(term.of(rows))))
         return Number(("count", term and term.sql), counted, self.m, self.m, Fraction(1))
 
+    def holding(self, condition: Condition) -> Number:
+        text, holds = condition
+        return Number(("count if", text), lambda rows: Fraction(sum(map(holds, rows))), self.m, self.m, Fraction(1))
+
     def distinct(self, column: str) -> Number:
         def value(rows: Sequence[Row]) -> Fraction:
             return Fraction(len({row[column] for row in rows if row[column] is not None}))
@@ -208,10 +212,20 @@ class World:
         )  # fmt: skip
 
 
+Condition = tuple[str, Callable[[Row], bool]]
+CONDITIONS: list[Condition] = [
+    ("x >= 1", lambda row: row["x"] is not None and row["x"] >= 1),
+    ("x > 100", lambda row: False),
+    ("infinite", lambda row: row["infinite"] is True),
+    ("grp <> 'A'", lambda row: row["grp"] is not None and row["grp"] != "A"),
+    ("n0 < 0 OR grp IS NULL", lambda row: row["grp"] is None or (row["n0"] is not None and row["n0"] < 0)),
+    ("entries % 2 = 0", lambda row: row["entries"] % 2 == 0),
+]
 Aggregate = tuple[str, Callable[[World], list[Number]]]
 AGGREGATES: dict[str, st.SearchStrategy[Aggregate]] = {
     "COUNT(*)": st.just(("COUNT(*)", lambda w: [w.count()])),
     "COUNT": TERMS.map(lambda t: (f"COUNT({t.sql})", lambda w: [w.count(t)])),
+    "COUNT_IF": st.sampled_from(CONDITIONS).map(lambda c: (f"COUNT_IF({c[0]})", lambda w: [w.holding(c)])),
     "COUNT DISTINCT": st.sampled_from(["x", "n0", "grp", "entries"]).map(
         lambda column: (f"COUNT(DISTINCT {column})", lambda w: [w.distinct(column)])
     ),
@@ -229,15 +243,6 @@ AGGREGATES: dict[str, st.SearchStrategy[Aggregate]] = {
     "VAR_POP": TERMS.map(lambda t: (f"VAR_POP({t.sql})", lambda w: [w.count(t), w.power(t, 1), w.power(t, 2)])),
     "STDDEV_POP": TERMS.map(lambda t: (f"STDDEV_POP({t.sql})", lambda w: [w.count(t), w.power(t, 1), w.power(t, 2)])),
 }
-Condition = tuple[str, Callable[[Row], bool]]
-CONDITIONS: list[Condition] = [
-    ("x >= 1", lambda row: row["x"] is not None and row["x"] >= 1),
-    ("x > 100", lambda row: False),
-    ("infinite", lambda row: row["infinite"] is True),
-    ("grp <> 'A'", lambda row: row["grp"] is not None and row["grp"] != "A"),
-    ("n0 < 0 OR grp IS NULL", lambda row: row["grp"] is None or (row["n0"] is not None and row["n0"] < 0)),
-    ("entries % 2 = 0", lambda row: row["entries"] % 2 == 0),
-]
 Grouping = tuple[str, tuple[Any, ...], Callable[[Row], Any]]
 GROUPINGS: list[Grouping] = [
     ("grp", GROUPS, lambda row: row["grp"]),

@@ -10,7 +10,8 @@ import pytest
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.planner import parse_select, plan_query
+from dosimeter.planning.parsing import parse_select
+from dosimeter.planning.planner import plan_query
 from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.schema.toml import read_schema
 

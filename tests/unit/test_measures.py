@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from dataclasses import FrozenInstanceError, dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -12,12 +9,11 @@ from typing import ClassVar
 import pytest
 from sqlglot import exp
 
-import dosimeter.measures
-from dosimeter.measures import MEASURES
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.measure import Dependence, Measure
 from dosimeter.measures.noise_grid import Facts
 from dosimeter.release.selection import _REFUSALS
+from tests.measure_classes import list_measures
 
 # Ledgers hold these: a digest of what a query measures is made of them.
 RECORDED = {
@@ -35,27 +31,13 @@ RECORDED = {
 }
 
 
-def list_concrete() -> set[type[Measure]]:
-    """Every class of the package that can be made."""
-    modules = [
-        importlib.import_module(f"{dosimeter.measures.__name__}.{module.name}")
-        for module in pkgutil.iter_modules(dosimeter.measures.__path__)
-    ]
-    classes = {each for module in modules for _, each in inspect.getmembers(module, inspect.isclass)}
-    return {each for each in classes if issubclass(each, Measure) and not inspect.isabstract(each)}
-
-
-def test_the_table_lists_every_measure() -> None:
-    assert list_concrete() == set(MEASURES)
-
-
 def test_names_are_those_that_ledgers_hold() -> None:
-    assert {each.__name__: each.name for each in MEASURES} == RECORDED
+    assert {each.__name__: each.name for each in list_measures()} == RECORDED
 
 
 def test_every_dependence_has_a_reason_and_a_measure() -> None:
     assert set(_REFUSALS) == set(Dependence)
-    assert {each.depends_on for each in MEASURES} == {None, *Dependence}
+    assert {each.depends_on for each in list_measures()} == {None, *Dependence}
 
 
 def test_a_measure_that_leaves_something_open_cannot_be_made() -> None:

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 import dosimeter
 from dosimeter import Dataset, LedgerError, OptionError, QueryError
-from dosimeter.cli import app
+from dosimeter.cli import build_app
 from dosimeter.ledger import Account, Policy, Reading
 from dosimeter.options import OPTIONS, check_option
 from dosimeter.planning import Look, plan_query
@@ -38,7 +38,7 @@ def list_commands(command: object) -> Iterator[object]:
 
 FLAGS = {
     flag
-    for command in list_commands(get_command(app))
+    for command in list_commands(get_command(build_app()))
     for param in getattr(command, "params", [])
     for flag in (*param.opts, *param.secondary_opts)
     if flag.startswith("--")

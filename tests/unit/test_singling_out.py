@@ -95,6 +95,7 @@ def test_a_test_of_an_identifying_column_is_found(condition: str, column: str) -
     for sql in (
         f"SELECT COUNT(*) FROM visits v WHERE {condition}",
         f"SELECT COUNT(*) FILTER (WHERE {condition}) FROM visits v",
+        f"SELECT COUNT_IF({condition}) FROM visits v",
         f"SELECT SUM(CASE WHEN {condition} THEN 1 ELSE 0 END) FROM visits v",
     ):
         assert find(sql) == [column], sql

@@ -23,12 +23,10 @@ from dosimeter.influence import (
     take_row,
 )
 from dosimeter.json_values import JsonObject
-from dosimeter.measures import Argument, Mean
+from dosimeter.measures import Argument, Identity, Mean
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator, check_option
 from dosimeter.planning import (
-    Estimate,
-    EstimateKind,
     Output,
     QueryPlan,
     find_column,
@@ -93,7 +91,7 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         measures=tuple(
             Mean.by_hand(Argument("value", output.tree, output.name), output.name) for output in study.outputs
         ),
-        estimates=tuple(Estimate(EstimateKind.IDENTITY, (at,), study.outputs[at].name, integer=False) for at in places),
+        estimates=tuple(Identity((at,), study.outputs[at].name) for at in places),
         outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
         having=None,
         order=(),

@@ -8,7 +8,8 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -16,27 +17,44 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from dosimeter import __version__
-from dosimeter.cli import paper, study
-from dosimeter.cli.audit import audit
-from dosimeter.cli.demo import demo
-from dosimeter.cli.explain import explain
-from dosimeter.cli.find import find
-from dosimeter.cli.ledger import ledger
-from dosimeter.cli.release import release
-from dosimeter.cli.risk import risk
-from dosimeter.cli.schema import schema
-from dosimeter.cli.serve import serve
-from dosimeter.cli.users import users
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.problems import Surface
 
-app = typer.Typer(
-    name="dosimeter",
-    help="Choose and spend ε knowing whom it exposes: everybody's relative disclosure risk, for data controllers.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+COMMANDS: Mapping[str, str] = {
+    "demo": "demo:demo",
+    "schema": "schema:schema",
+    "explain": "explain:explain",
+    "risk": "risk:risk",
+    "find": "find:find",
+    "release": "release:release",
+    "ledger": "ledger:ledger",
+    "serve": "serve:serve",
+    "user": "users:users",
+    "audit": "audit:audit",
+    "paper": "paper:app",
+    "study": "study:app",
+}
+"""Each command, in the order in which help lists them: its module and its function, or its group of commands."""
+
+
+def build_app(only: str | None = None) -> typer.Typer:
+    """Return the application with all its commands, or with one: to run it, the others need not be loaded."""
+    app = typer.Typer(
+        name="dosimeter",
+        help="Choose and spend ε knowing whom it exposes: everybody's relative disclosure risk, for data controllers.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_common)
+    for name in COMMANDS if only is None else [only]:
+        module, _, attribute = COMMANDS[name].partition(":")
+        command = getattr(import_module(f"dosimeter.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -45,7 +63,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _common(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
@@ -54,25 +71,12 @@ def _common(
     pass
 
 
-app.command("demo")(demo)
-app.command("schema")(schema)
-app.command("explain")(explain)
-app.command("risk")(risk)
-app.command("find")(find)
-app.command("release")(release)
-app.command("ledger")(ledger)
-app.command("serve")(serve)
-app.add_typer(users, name="user")
-app.add_typer(audit, name="audit")
-app.add_typer(paper.app, name="paper")
-app.add_typer(study.app)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status. Never print a traceback for a user's mistake."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _never_fail_on_a_character()
+        app = build_app(words[0] if words and words[0] in COMMANDS else None)
         result = app(args=words or ["--help"], prog_name="dosimeter", standalone_mode=False)
         sys.stdout.flush()
         if result == Interrupted.exit_code:  # Ctrl-C was caught by Typer

@@ -78,7 +78,7 @@ def ledger(
                 _print_answers(books, name, json=json)
             case o.LedgerAction.CLEAR:
                 _clear(books, name, by, reason, json=json)
-            case _:
+            case o.LedgerAction.SHOW:
                 _show(books, dataset, plot, json=json)
     return 0
 

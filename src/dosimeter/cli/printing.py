@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 def make_console() -> Console:
     """Return a console on standard output; when that is not a terminal, wide enough that nothing is cut."""
     if sys.stdout.isatty():
-        return Console(highlight=False)
+        return Console(highlight=False, emoji=False)
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isascii() and columns.isdigit() and int(columns) > 0 else 120
-    return Console(file=cast(IO[str], _Trimmed(sys.stdout)), highlight=False, width=width, no_color=True)
+    return Console(file=cast(IO[str], _Trimmed(sys.stdout)), highlight=False, emoji=False, width=width, no_color=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Read Arrow columns as NumPy arrays and Python values, straight from their buffers.
 
-Arrow's own conversions load pandas where it is installed, which costs a command a fifth of a second; and they raise
-on days that engines know and Python does not, quoting them.
+Arrow's own conversions load pandas where it is installed, and its functions a module of their own, which costs a
+command a fifth of a second; and conversions raise on days that engines know and Python does not, quoting them.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]
     """Return whole numbers, and which of them are not NULL; NULL is given as 0."""
     import pyarrow as pa
 
-    array = _whole(column.cast(pa.int64()))
-    present = _bits(_whole(array.is_valid()))
+    array = _whole(column if column.type == pa.int64() else column.cast(pa.int64()))
+    present = _present(array)
     return np.where(present, _numbers(array, np.int64), 0), present
 
 
 def read_booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return truth values; NULL counts as false."""
     array = _whole(column)
-    return _bits(array) & _bits(_whole(array.is_valid()))
+    return _bits(array, 1) & _present(array)
 
 
 def read_codes(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
@@ -75,10 +75,15 @@ def _numbers(array: pa.Array, kind: type[np.signedinteger[Any]]) -> NDArray[Any]
     return np.frombuffer(array.buffers()[1], dtype=kind)[array.offset : array.offset + len(array)]
 
 
-def _bits(array: pa.Array) -> NDArray[np.bool_]:
-    """Return the values of a boolean array, which Arrow packs eight to a byte."""
+def _present(array: pa.Array) -> NDArray[np.bool_]:
+    """Return which values are not NULL."""
+    return _bits(array, 0) if array.null_count else np.ones(len(array), dtype=np.bool_)
+
+
+def _bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
+    """Return the bits of a buffer, packed eight to a byte: 0 says which values are not NULL, 1 holds truth values."""
     if not len(array):
         return np.zeros(0, dtype=np.bool_)
-    packed = np.frombuffer(array.buffers()[1], dtype=np.uint8)
+    packed = np.frombuffer(array.buffers()[buffer], dtype=np.uint8)
     unpacked = np.unpackbits(packed, bitorder="little", count=array.offset + len(array))
     return unpacked[array.offset :].astype(np.bool_)

@@ -59,7 +59,7 @@ def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> e
             return keep_if(is_within(value, FIRST_DAY, LAST_DAY, native), value)
         case ColumnType.TIMESTAMP:
             return keep_if(is_within(value, FIRST_MOMENT, LAST_MOMENT, native), value)
-        case _:
+        case ColumnType.INTEGER | ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:
             return value
 
 

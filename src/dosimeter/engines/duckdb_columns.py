@@ -23,6 +23,7 @@ from dosimeter.engines.cells import (
     keep_if,
     read_cell,
 )
+from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
 from dosimeter.errors import DataError
 from dosimeter.schema import Column, ColumnType
 
@@ -38,31 +39,32 @@ _NATIVE = {
 _SMALL_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _INTEGERS = _SMALL_INTEGERS | {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _FLOATS = {"FLOAT", "DOUBLE"}
-_FITS = {
-    ColumnType.INTEGER: _INTEGERS,
-    ColumnType.DECIMAL: _INTEGERS | _FLOATS | {"DECIMAL"},
-    ColumnType.CATEGORY: {"VARCHAR", "ENUM"},
-    ColumnType.TEXT: {"VARCHAR", "ENUM", "UUID"},
-    ColumnType.BOOLEAN: {"BOOLEAN"},
-    ColumnType.DATE: {"DATE"},
-    ColumnType.TIMESTAMP: {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
-    | {"TIMESTAMPTZ_NS"},
-}
+_MOMENTS = frozenset(
+    {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"}
+)
 _NOTHING = '"NULL"'  # the type of a column in which every cell is NULL: it can be of any type
+_TYPES = NativeTypes(
+    fits={
+        ColumnType.INTEGER: frozenset(_INTEGERS),
+        ColumnType.DECIMAL: frozenset(_INTEGERS | _FLOATS | {"DECIMAL"}),
+        ColumnType.BOOLEAN: frozenset({"BOOLEAN"}),
+        ColumnType.DATE: frozenset({"DATE"}),
+        ColumnType.TIMESTAMP: _MOMENTS,
+        ColumnType.TEXT: frozenset({"VARCHAR", "ENUM", "UUID"}),
+        ColumnType.CATEGORY: frozenset({"VARCHAR", "ENUM"}),
+    },
+    also_fits={ColumnType.INTEGER: frozenset(_FLOATS | {"DECIMAL"})},  # whole numbers with gaps: pandas has floats
+    unknown=_NOTHING,
+)
 _LENGTHS = {"TIMESTAMP_S": len("9999-12-31 23:59:59"), "TIMESTAMP_MS": len("9999-12-31 23:59:59.999")}
-_ALSO_FITS = {ColumnType.INTEGER: _FLOATS | {"DECIMAL"}}  # whole numbers with gaps, which pandas keeps as floats
 _DAYS = (
     " If these are days without a time: in pandas use .dt.date, in SQL CAST({} AS DATE), and write a Parquet file anew."
 )
-_CONVERSIONS = {(native, ColumnType.DATE): _DAYS for native in _FITS[ColumnType.TIMESTAMP]}
 
 
 def guess_type(native: str) -> ColumnType | None:
     """Return the type a column has without a schema; None where there is no equivalent: a time, a list, bytes."""
-    if _bare(native) == _NOTHING:
-        return ColumnType.TEXT
-    kinds = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE, ColumnType.TIMESTAMP)
-    return next((kind for kind in (*kinds, ColumnType.TEXT) if _bare(native) in _FITS[kind]), None)
+    return _TYPES.find_type(_bare(native))
 
 
 def match_columns(
@@ -78,27 +80,20 @@ def match_columns(
             f"The data has none of the columns the schema declares. The first line of a CSV must name its columns; "
             f"the schema's are {', '.join(list(columns)[:20])}."
         )
-    reading = {}
-    for column in columns.values():
-        found = named.get(column.name.lower())
-        if found is None:
-            raise DataError(
-                f"The data has no column {column.name}, which the schema declares. "
-                f"Columns in the data: {', '.join(list(natives)[:20])}."
-            )
-        native = _bare(natives[found])
-        if not text and guess_type(natives[found]) is None:
-            raise DataError(
-                f"Column {column.name} is {native} in the data, which has no equivalent here. Leave it out of the "
-                "schema, or read a view that casts it."
-            )
-        if not text and native not in _FITS[column.type] | _ALSO_FITS.get(column.type, set()) | {_NOTHING}:
-            raise DataError(
-                f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
-                f"{_CONVERSIONS.get((native, column.type), '').format(column.name)}"
-            )
-        reading[column.name] = (found, column.type)
-    return reading
+
+    def find(name: str) -> str | None:
+        return named.get(name.lower())
+
+    if text:
+        reading = {column.name: require_column(column, find(column.name), natives) for column in columns.values()}
+    else:
+        found = {name: NativeColumn(_bare(native), _bare(native)) for name, native in natives.items()}
+        reading = _TYPES.match(columns, found, find, _advise_days)
+    return {column.name: (reading[column.name], column.type) for column in columns.values()}
+
+
+def _advise_days(column: Column, native: NativeColumn) -> str:
+    return _DAYS.format(column.name) if column.type is ColumnType.DATE and native.kind in _MOMENTS else ""
 
 
 def read_text_column(name: str, kind: ColumnType) -> exp.Expression:
@@ -139,13 +134,13 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
         case ColumnType.TIMESTAMP:  # asked before the cast, which TIMESTAMP_S and _MS can fail in
             last = LAST_MOMENT[: _LENGTHS.get(bare)]
             return keep_if(is_within(column, FIRST_MOMENT, last, _type(bare)), _cast(column, "TIMESTAMP"))
-        case _:
+        case ColumnType.INTEGER | ColumnType.DECIMAL | ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:
             return exp.Cast(this=column, to=target)
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
     """Return whether cells that were all found to be of this native type can be read as the kind."""
-    return kind not in FORMS or _bare(native) in _FITS[kind]
+    return kind not in FORMS or _bare(native) in _TYPES.fits[kind]
 
 
 def _bare(native: str) -> str:

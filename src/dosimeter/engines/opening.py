@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from dosimeter.problems import Option, leave_out
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ENGINES = ("duckdb", "postgres", "spark")
 _POSTGRES = ("postgresql", "postgres")
 
 
@@ -27,13 +26,7 @@ def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine
         raise OptionError(f"This source is read by {wanted}, not by {engine}.", leave_out("engine"))
     chosen = engine or wanted or "duckdb"
     given = str(source) if isinstance(source, (str, Path)) else source
-    match chosen:
-        case "postgres":
-            return _open_postgres(given, options)
-        case "spark":
-            return _open_spark(given, options)
-        case _:
-            return _open_duckdb(given, options)
+    return ENGINES[chosen](given, options)
 
 
 def _engine_of(source: Any) -> str | None:
@@ -79,6 +72,13 @@ def _open_duckdb(source: Any, options: ReadOptions) -> Engine:
             " reads what Spark can reach.",
         )
     return open_duckdb(source, options)
+
+
+ENGINES: Mapping[str, Callable[[Any, ReadOptions], Engine]] = {
+    "duckdb": _open_duckdb,
+    "postgres": _open_postgres,
+    "spark": _open_spark,
+}
 
 
 def read_frames(tables: Mapping[str, object]) -> dict[str, object]:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlglot import ErrorLevel, exp
 
 from dosimeter.engines.base import ReadOptions, combine_fingerprints, joined_with_itself
+from dosimeter.engines.columns import NativeColumn
 from dosimeter.engines.postgres_catalogue import (
-    Attribute,
+    TYPES,
     Reading,
     Relation,
     collate_by_bytes,
@@ -90,7 +91,7 @@ class PostgresEngine:
         reconnect: Callable[[], psycopg.Connection[Any]],
         relation: Relation,
         table: str,
-        attributes: Mapping[str, Attribute],
+        attributes: Mapping[str, NativeColumn],
         options: ReadOptions,
     ) -> None:
         self._connection = connection
@@ -116,12 +117,12 @@ class PostgresEngine:
 
     def describe(self) -> Mapping[str, ColumnType]:
         """Return the columns and their types. Those of a type that has no equivalent (JSON, arrays …) are left out."""
-        found = {name: attribute.column_type for name, attribute in self._attributes.items()}
+        found = {name: TYPES.find_type(attribute.kind) for name, attribute in self._attributes.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def unread_columns(self) -> Mapping[str, str]:
         """Return the columns that ``describe`` leaves out, with the types they have in the source."""
-        return {name: found.written for name, found in self._attributes.items() if found.column_type is None}
+        return {name: each.written for name, each in self._attributes.items() if TYPES.find_type(each.kind) is None}
 
     def impose(self, schema: Schema) -> None:
         self._reading = match_columns(schema.columns, self._attributes)
@@ -157,7 +158,7 @@ class PostgresEngine:
     def doubtful_columns(self) -> frozenset[str]:
         return frozenset()
 
-    def _find_joined(self, name: str) -> tuple[Relation, dict[str, Attribute]]:
+    def _find_joined(self, name: str) -> tuple[Relation, dict[str, NativeColumn]]:
         import psycopg
 
         named = name if len(split_name(name)) > 1 else f"{quote_identifier(self._relation.schema)}.{name}"
@@ -238,7 +239,7 @@ class PostgresEngine:
             return "absent"  # no query can join it either
         return self._digest(*found)
 
-    def _digest(self, relation: Relation, attributes: Mapping[str, Attribute]) -> str:
+    def _digest(self, relation: Relation, attributes: Mapping[str, NativeColumn]) -> str:
         record = ", ".join(quote_identifier(name) for name in attributes)
         table = f"{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
         sums = ", ".join(f"SUM(CAST(hashtextextended(record, {seed}) AS NUMERIC)) AS sum{seed}" for seed in (0, 1))
@@ -367,7 +368,7 @@ def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> 
 
 def _look_up(
     connection: psycopg.Connection[Any], table: str | None, server: str
-) -> tuple[Relation, dict[str, Attribute]]:
+) -> tuple[Relation, dict[str, NativeColumn]]:
     import psycopg
 
     try:

@@ -22,6 +22,7 @@ from dosimeter.engines.cells import (
     is_within,
     keep_if,
 )
+from dosimeter.engines.columns import NativeColumn, NativeTypes
 from dosimeter.engines.files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
 from dosimeter.problems import Option
@@ -37,16 +38,19 @@ _RELATION_KINDS = "('r', 'p', 'v', 'm', 'f')"  # tables, partitioned ones, views
 _INTEGERS = frozenset({"int2", "int4", "int8", "whole numeric"})
 _NUMBERS = _INTEGERS | {"numeric", "float4", "float8"}
 _TEXTS = frozenset({"text", "varchar", "bpchar", "char", "name", "citext", "uuid", "enum"})
-_FITS = {
-    ColumnType.INTEGER: _INTEGERS,
-    ColumnType.DECIMAL: _NUMBERS,
-    ColumnType.BOOLEAN: frozenset({"bool"}),
-    ColumnType.DATE: frozenset({"date"}),
-    ColumnType.TIMESTAMP: frozenset({"timestamp", "timestamptz"}),
-    ColumnType.TEXT: _TEXTS,
-    ColumnType.CATEGORY: _TEXTS,
-}
-_ALSO_FITS = {ColumnType.INTEGER: _NUMBERS}  # whole numbers that are kept as numeric or floats
+_MOMENTS = frozenset({"timestamp", "timestamptz"})
+TYPES = NativeTypes(
+    fits={
+        ColumnType.INTEGER: _INTEGERS,
+        ColumnType.DECIMAL: _NUMBERS,
+        ColumnType.BOOLEAN: frozenset({"bool"}),
+        ColumnType.DATE: frozenset({"date"}),
+        ColumnType.TIMESTAMP: _MOMENTS,
+        ColumnType.TEXT: _TEXTS,
+        ColumnType.CATEGORY: _TEXTS,
+    },
+    also_fits={ColumnType.INTEGER: _NUMBERS},  # whole numbers that are kept as numeric or floats
+)
 _NATIVE = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.DECIMAL: "DOUBLE",
@@ -56,7 +60,6 @@ _NATIVE = {
     ColumnType.TEXT: "TEXT",
     ColumnType.CATEGORY: "TEXT",
 }
-_MOMENTS = _FITS[ColumnType.TIMESTAMP]
 _CASTABLE = {
     ColumnType.INTEGER: _TEXTS,
     ColumnType.DECIMAL: _TEXTS,
@@ -95,18 +98,6 @@ _DESCRIBE = """
     SELECT b.attname, b.written, t.typname, t.typtype,
            CASE WHEN t.typname = 'numeric' AND b.modifier >= 4 THEN (b.modifier - 4) & 2047 END
     FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype <> 'd' ORDER BY b.attnum"""
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """A column as the server has it: ``written`` is the type as people write it, ``kind`` the base type under it."""
-
-    written: str
-    kind: str
-
-    @property
-    def column_type(self) -> ColumnType | None:
-        return next((kind for kind, fits in _FITS.items() if self.kind in fits), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +159,11 @@ def find_relation(connection: psycopg.Connection[Any], table: str | None, server
     )
 
 
-def describe_relation(connection: psycopg.Connection[Any], relation: Relation) -> dict[str, Attribute]:
+def describe_relation(connection: psycopg.Connection[Any], relation: Relation) -> dict[str, NativeColumn]:
     attributes = {}
     for name, written, kind, category, decimals in connection.execute(_DESCRIBE, [relation.oid]):
         known = "enum" if category == "e" else "whole numeric" if kind == "numeric" and decimals == 0 else kind
-        attributes[str(name)] = Attribute(str(written), str(known))
+        attributes[str(name)] = NativeColumn(str(written), str(known))
     if not attributes:
         raise DataError(
             f"The user may not read {relation.label}. It needs: GRANT SELECT ON {relation.label} TO the user."
@@ -184,32 +175,13 @@ def quote_identifier(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect="postgres")
 
 
-def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Attribute]) -> Reading:
+def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, NativeColumn]) -> Reading:
     """Return which attribute each declared column is read from. Refuse a type that does not fit."""
-    reading = {}
-    for column in columns.values():
-        found = _find_attribute(column.name, attributes)
-        if found is None:
-            raise DataError(
-                f"The data has no column {column.name}, which the schema declares. "
-                f"Columns in the data: {', '.join(list(attributes)[:20])}."
-            )
-        attribute = attributes[found]
-        if attribute.column_type is None:
-            raise DataError(
-                f"Column {column.name} is {attribute.written} in the data, which has no equivalent here. Leave it "
-                "out of the schema, or read a view that casts it."
-            )
-        if attribute.kind not in _FITS[column.type] | _ALSO_FITS.get(column.type, frozenset()):
-            raise DataError(
-                f"Column {column.name} is {attribute.written} in the data and {column.type} in the schema. Change one."
-                f"{_advise_cast(column, attribute)}"
-            )
-        reading[column.name] = (found, attribute.kind, column.type)
-    return reading
+    found = TYPES.match(columns, attributes, lambda name: _find_attribute(name, attributes), _advise_cast)
+    return {each.name: (found[each.name], attributes[found[each.name]].kind, each.type) for each in columns.values()}
 
 
-def _find_attribute(name: str, attributes: Mapping[str, Attribute]) -> str | None:
+def _find_attribute(name: str, attributes: Mapping[str, NativeColumn]) -> str | None:
     """Find an attribute by name: as written; then in lower case, as SQL reads it; then the only one that fits.
 
     The last step ignores case.
@@ -223,7 +195,7 @@ def _find_attribute(name: str, attributes: Mapping[str, Attribute]) -> str | Non
     return alike[0] if alike else None
 
 
-def _advise_cast(column: Column, attribute: Attribute) -> str:
+def _advise_cast(column: Column, attribute: NativeColumn) -> str:
     """Return advice where PostgreSQL has a cast that keeps what the values mean: timestamps become days, and so on."""
     if attribute.kind not in _CASTABLE[column.type]:
         return ""
@@ -286,7 +258,7 @@ def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
             return keep_if(is_within(value, FIRST_MOMENT, LAST_MOMENT, _type("TIMESTAMP")), value)
         case ColumnType.TEXT | ColumnType.CATEGORY:
             return collate_by_bytes(value)
-        case _:
+        case ColumnType.INTEGER | ColumnType.DECIMAL | ColumnType.BOOLEAN:
             return value
 
 

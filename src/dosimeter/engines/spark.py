@@ -29,6 +29,7 @@ from dosimeter.engines.base import (
     digest_files,
     joined_with_itself,
 )
+from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
 from dosimeter.engines.files import say_how
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.spark_files import (
@@ -40,7 +41,14 @@ from dosimeter.engines.spark_files import (
     read_parquet,
     table_name,
 )
-from dosimeter.engines.spark_trees import as_spark_tree, fingerprint_query, held_cells, inference_query, read_column
+from dosimeter.engines.spark_trees import (
+    NATIVE,
+    as_spark_tree,
+    fingerprint_query,
+    held_cells,
+    inference_query,
+    read_column,
+)
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
 from dosimeter.json_values import JsonScalar
 from dosimeter.problems import CHECK_SCHEMA, Option
@@ -55,16 +63,19 @@ GET_JAVA = "Spark needs Java 17 or newer. On Debian: apt-get install default-jre
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint", "whole decimal"})
 _NUMBERS = _INTEGERS | {"decimal", "float", "double"}
 _TEXTS = frozenset({"string", "varchar", "char"})
-_FITS = {
-    ColumnType.INTEGER: _INTEGERS,
-    ColumnType.DECIMAL: _NUMBERS,
-    ColumnType.BOOLEAN: frozenset({"boolean"}),
-    ColumnType.DATE: frozenset({"date"}),
-    ColumnType.TIMESTAMP: frozenset({"timestamp", "timestamp_ntz"}),
-    ColumnType.TEXT: _TEXTS,
-    ColumnType.CATEGORY: _TEXTS,
-}
-_ALSO_FITS = {ColumnType.INTEGER: _NUMBERS}  # whole numbers that are kept as decimals or floats
+_MOMENTS = frozenset({"timestamp", "timestamp_ntz"})
+_TYPES = NativeTypes(
+    fits={
+        ColumnType.INTEGER: _INTEGERS,
+        ColumnType.DECIMAL: _NUMBERS,
+        ColumnType.BOOLEAN: frozenset({"boolean"}),
+        ColumnType.DATE: frozenset({"date"}),
+        ColumnType.TIMESTAMP: _MOMENTS,
+        ColumnType.TEXT: _TEXTS,
+        ColumnType.CATEGORY: _TEXTS,
+    },
+    also_fits={ColumnType.INTEGER: _NUMBERS},  # whole numbers that are kept as decimals or floats
+)
 # What a tree means depends on these. They are set while a tree is analysed and run, and then set back.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail silently
@@ -183,29 +194,17 @@ class SparkEngine:
         return kinds
 
     def impose(self, schema: Schema) -> None:
-        lowered = {name.lower(): name for name in self._native}
-        reading = {}
-        for column in schema.columns.values():
-            found = column.name if column.name in self._native else lowered.get(column.name.lower())
-            if found is None:
-                raise DataError(
-                    f"The data has no column {column.name}, which the schema declares. "
-                    f"Columns in the data: {', '.join(list(self._native)[:20])}."
-                )
-            native = self._native[found]
-            if not self._is_text and _column_type(native) is None:
-                raise DataError(
-                    f"Column {column.name} is {native} in the data, which has no equivalent here. Leave it out of the "
-                    "schema, or read a view that casts it."
-                )
-            fits = _FITS[column.type] | _ALSO_FITS.get(column.type, frozenset())
-            if not self._is_text and _kind(native) not in fits:
-                raise DataError(
-                    f"Column {column.name} is {native} in the data and {column.type} in the schema. Change one."
-                    f"{_advise_cast(column, native)}"
-                )
-            reading[column.name] = (found, column.type)
-        self._reading = reading
+        lowered, columns = {name.lower(): name for name in self._native}, schema.columns
+
+        def find(name: str) -> str | None:
+            return name if name in self._native else lowered.get(name.lower())
+
+        if self._is_text:
+            reading = {each.name: require_column(each, find(each.name), self._native) for each in columns.values()}
+        else:
+            found = {name: NativeColumn(native, _kind(native)) for name, native in self._native.items()}
+            reading = _TYPES.match(columns, found, find, _advise_cast)
+        self._reading = {each.name: (reading[each.name], each.type) for each in columns.values()}
         self._declared = schema.tables
 
     def relation(self) -> exp.Expression:
@@ -404,32 +403,23 @@ _CASTABLE = {
     ColumnType.INTEGER: _TEXTS,
     ColumnType.DECIMAL: _TEXTS,
     ColumnType.BOOLEAN: _TEXTS | _INTEGERS,
-    ColumnType.DATE: _TEXTS | _FITS[ColumnType.TIMESTAMP],
+    ColumnType.DATE: _TEXTS | _MOMENTS,
     ColumnType.TIMESTAMP: _TEXTS | {"date"},
-    ColumnType.TEXT: _NUMBERS | {"boolean", "date", "timestamp", "timestamp_ntz"},
-    ColumnType.CATEGORY: _NUMBERS | {"boolean", "date", "timestamp", "timestamp_ntz"},
-}
-_WRITTEN = {
-    ColumnType.INTEGER: "BIGINT",
-    ColumnType.DECIMAL: "DOUBLE",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP_NTZ",
-    ColumnType.TEXT: "STRING",
-    ColumnType.CATEGORY: "STRING",
+    ColumnType.TEXT: _NUMBERS | _MOMENTS | {"boolean", "date"},
+    ColumnType.CATEGORY: _NUMBERS | _MOMENTS | {"boolean", "date"},
 }
 
 
-def _advise_cast(column: Column, native: str) -> str:
+def _advise_cast(column: Column, native: NativeColumn) -> str:
     """Return advice where Spark has a cast that keeps what the values mean: timestamps become days, and so on."""
-    if _kind(native) not in _CASTABLE[column.type]:
+    if native.kind not in _CASTABLE[column.type]:
         return ""
     name = exp.to_identifier(column.name).sql(dialect="spark")
-    return f" If its values are such, read a view with CAST({name} AS {_WRITTEN[column.type]})."
+    return f" If its values are such, read a view with CAST({name} AS {NATIVE[column.type]})."
 
 
 def _column_type(native: str) -> ColumnType | None:
-    return next((kind for kind, fits in _FITS.items() if _kind(native) in fits), None)
+    return _TYPES.find_type(_kind(native))
 
 
 # ---------------------------------------------------------------- sessions

@@ -27,7 +27,7 @@ from dosimeter.errors import QueryError
 from dosimeter.schema import ColumnType
 
 INFERRED = (ColumnType.BOOLEAN, ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
-_NATIVE = {
+NATIVE = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.DECIMAL: "DOUBLE",
     ColumnType.BOOLEAN: "BOOLEAN",
@@ -92,8 +92,8 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None) -> e
     column = _column(name)
     if null is not None:
         text = _cell(name, null)
-        return read_cell(text, kind, _type(_NATIVE[kind])) if kind in FORMS else text
-    target = _type(_NATIVE[kind])
+        return read_cell(text, kind, _type(NATIVE[kind])) if kind in FORMS else text
+    target = _type(NATIVE[kind])
     match kind:
         case ColumnType.INTEGER if native in ("float", "double"):
             double = _cast(column, "DOUBLE")
@@ -115,7 +115,7 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None) -> e
         case ColumnType.TIMESTAMP:
             moment = exp.Cast(this=column, to=target)
             return keep_if(is_within(moment, FIRST_MOMENT, LAST_MOMENT, target), moment)
-        case _:
+        case ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:
             return exp.Cast(this=column, to=target)
 
 
@@ -145,7 +145,7 @@ def inference_query(
         text = _cell(name, null)
         items.append(exp.alias_(exp.Count(this=text), f"c{at}"))
         for kind in INFERRED:
-            value = read_cell(text, kind, _type(_NATIVE[kind]))
+            value = read_cell(text, kind, _type(NATIVE[kind]))
             if kind is ColumnType.DECIMAL:
                 value = exp.Literal.number(1)  # the form is enough: NaN is odd, and still a sign of a number
             if kind in _INFERRED_FORM:

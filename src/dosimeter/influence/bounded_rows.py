@@ -66,12 +66,6 @@ def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> Unit
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
     """Return the query for the number of individuals, the most rows that one has, and the rows without a unit."""
-    unit = column_tree(schema.unit)
-    per_unit = (
-        exp.select(exp.alias_(unit, UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
-        .from_(relation.copy())
-        .group_by(exp.Literal.number(1))
-    )
     absent = exp.Is(this=exp.column(UNIT), expression=exp.Null())
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))
@@ -79,20 +73,21 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
         exp.alias_(exp.Count(this=exp.column(UNIT)), "individuals"),
         exp.alias_(exp.Max(this=rows), "most"),
         exp.alias_(exp.Sum(this=missing), "missing"),
-    ).from_(per_unit.subquery("per_unit"))
+    ).from_(_rows_per_unit(schema.unit, relation))
+
+
+def _rows_per_unit(unit: str, relation: exp.Expression) -> exp.Subquery:
+    """Return the query for how many rows, n, each individual has; NULL is an individual too."""
+    columns = (exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
+    return exp.select(*columns).from_(relation.copy()).group_by(exp.Literal.number(1)).subquery("per_unit")
 
 
 def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict[int, int]:
     """Return how many individuals have each number of rows, fewest rows first. Rows of nobody are left out."""
-    per_unit = (
-        exp.select(exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
-        .from_(relation.copy())
-        .group_by(exp.Literal.number(1))
-    )
     somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
     query = (
         exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
-        .from_(per_unit.subquery("per_unit"))
+        .from_(_rows_per_unit(unit, relation))
         .where(somebody)
         .group_by(exp.Literal.number(1))
     )

@@ -39,6 +39,35 @@ class Contributions:
     changes: FloatArray
     attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
 
+    @classmethod
+    def of_entries(
+        cls,
+        changes: FloatArray,
+        *,
+        owners: IntArray,
+        group: IntArray,
+        groups: int,
+        people: IntArray,
+        attributes: Mapping[str, NDArray[np.generic]],
+        slots: int,
+    ) -> Contributions:
+        """Return the contributions of people from what each of their entries does to each measure (N2).
+
+        ``changes``: a row per entry, a column per measure. ``owners``: each entry's row among the people. ``slots``:
+        all slots; those that nobody fills contribute nothing.
+        """
+        entries, columns = np.nonzero(changes)
+        per_row = np.bincount(owners[entries], minlength=len(people))
+        found = cls(
+            k=groups * changes.shape[1],
+            people=people,
+            starts=np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64),
+            cells=(group[entries] * changes.shape[1] + columns).astype(np.int64),
+            changes=changes[entries, columns],
+            attributes=dict(attributes),
+        )
+        return found.with_empty_slots(max(slots - found.n, 0))
+
     @property
     def n(self) -> int:
         return int(self.people.sum())

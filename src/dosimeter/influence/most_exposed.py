@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +23,7 @@ from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.influence.units.queries import units_query
-from dosimeter.influence.units.trees import is_declared
+from dosimeter.influence.units.trees import is_declared, literal
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
@@ -211,20 +210,7 @@ def _see(
 def _equals(tree: exp.Expression, value: Any) -> exp.Expression:
     if value is None:
         return exp.Is(this=wrap(tree.copy()), expression=exp.Null())
-    return exp.EQ(this=wrap(tree.copy()), expression=_literal(value))
-
-
-def _literal(value: Any) -> exp.Expression:
-    if isinstance(value, (bool, np.bool_)):
-        return exp.Boolean(this=bool(value))
-    if isinstance(value, datetime):
-        return exp.Cast(this=exp.Literal.string(value.isoformat(sep=" ")), to=exp.DataType.build("TIMESTAMP"))
-    if isinstance(value, date):
-        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build("DATE"))
-    if isinstance(value, str):
-        return exp.Literal.string(value)
-    number: exp.Expression = exp.Literal.number(repr(abs(value)) if isinstance(value, float) else str(abs(value)))
-    return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+    return exp.EQ(this=wrap(tree.copy()), expression=wrap(literal(value)))
 
 
 def explain_change(

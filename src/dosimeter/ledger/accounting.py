@@ -6,10 +6,11 @@ print as (0.3 is 0.3), and sums never round. Never opens a ledger.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.problems import Option
@@ -80,34 +81,100 @@ def warn_of_delta(delta_total: Decimal) -> str | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How an account may be spent (O2). ``budget`` is E of ``budget:E``; None is the paper's rule."""
+Rule = Literal["delta", "cap", "reading", "budget"]
+"""What is in the way of a charge: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
 
+
+class Policy(ABC):
+    """How an account may be spent (O2).
+
+    ``rule``: the obstacle that it puts in the way of a charge. ``budget``: what may be spent in all; None without a
+    budget.
+    """
+
+    __slots__ = ()
+
+    rule: ClassVar[Rule]
     budget: Decimal | None
 
-    def __post_init__(self) -> None:
+    @staticmethod
+    def parse(text: str) -> Policy:
+        """Return the policy that a controller wrote."""
+        for kind in POLICIES:
+            found = kind.read(text.strip())
+            if found is not None:
+                return found
+        raise OptionError(f"Unknown policy {text!r}. Use paper, or budget:E with E the epsilon to spend in all.")
+
+    @classmethod
+    @abstractmethod
+    def read(cls, text: str) -> Policy | None:
+        """Return the policy where the text names this one; otherwise None."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Return the policy as it is written."""
+
+    @abstractmethod
+    def admits(self, charge: Charge, reading: Reading) -> bool:
+        """Return whether this charge may be added to this finite reading."""
+
+    def left(self, reading: Reading) -> Decimal | None:
+        """Return what the budget still allows; None without a budget."""
         if self.budget is None:
-            return
+            return None
+        return ZERO if reading.infinite else max(self.budget - reading.epsilon, ZERO)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRule(Policy):
+    """The paper's rule: each ε must be larger than the reading."""
+
+    rule: ClassVar[Rule] = "reading"
+    budget: ClassVar[None] = None  # type: ignore[misc]
+
+    @classmethod
+    def read(cls, text: str) -> PaperRule | None:
+        """Return the rule for ``paper``."""
+        return cls() if text == "paper" else None
+
+    def __str__(self) -> str:
+        return "paper"
+
+    def admits(self, charge: Charge, reading: Reading) -> bool:
+        """Return whether ε is larger than the reading, or nothing but the test is charged."""
+        return charge.epsilon == 0 or charge.epsilon > reading.epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(Policy):
+    """A budget for the sum of all charges."""
+
+    rule: ClassVar[Rule] = "budget"
+    budget: Decimal
+
+    def __post_init__(self) -> None:
         budget = exact_decimal(self.budget, name="the budget")
         if budget == 0:
             raise OptionError("The budget must be larger than 0, as in budget:2.0.")
         object.__setattr__(self, "budget", budget)
 
     @classmethod
-    def parse(cls, text: str) -> Policy:
-        match text.strip().partition(":"):
-            case ("paper", "", ""):
-                return cls(budget=None)
-            case ("budget", ":", amount):
-                return cls(budget=exact_decimal(amount, name="the budget"))
-            case _:
-                raise OptionError(
-                    f"Unknown policy {text!r}. Use paper, or budget:E with E the epsilon to spend in all."
-                )
+    def read(cls, text: str) -> Budget | None:
+        """Return the budget of ``budget:E``."""
+        name, mark, amount = text.partition(":")
+        return cls(exact_decimal(amount, name="the budget")) if (name, mark) == ("budget", ":") else None
 
     def __str__(self) -> str:
-        return "paper" if self.budget is None else f"budget:{write_decimal(self.budget)}"
+        return f"budget:{write_decimal(self.budget)}"
+
+    def admits(self, charge: Charge, reading: Reading) -> bool:
+        """Return whether the reading stays within the budget."""
+        return reading.after(charge).epsilon <= self.budget
+
+
+POLICIES: tuple[type[Policy], ...] = (PaperRule, Budget)
+"""Every policy that an account can be opened with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +215,16 @@ class Reading:
         return Reading(epsilon, delta, delta_total=self.delta_total)
 
 
-Rule = Literal["delta", "cap", "reading", "budget"]
-"""What a charge can break: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
-
-
 def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> Rule | None:
     """Return the rule that keeps this charge from being added to this reading; None where it may be added (O1, O2).
 
     ``max_epsilon`` caps the ε of one answer, without its ε_svt.
     """
-    after = reading.after(charge)
-    if after.infinite:
+    if reading.after(charge).infinite:
         return "delta"  # δ does not fit, or was overspent before
     if max_epsilon is not None and charge.epsilon > exact_decimal(max_epsilon, name=Option("max_epsilon")):
         return "cap"
-    if policy.budget is None:
-        return None if charge.epsilon == 0 or charge.epsilon > reading.epsilon else "reading"
-    return None if after.epsilon <= policy.budget else "budget"
+    return None if policy.admits(charge, reading) else policy.rule
 
 
 def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_optional_text, read_text
-from dosimeter.ledger.accounting import ZERO, Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
+from dosimeter.ledger.accounting import Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.ledger.entries import (
     ALGORITHMS,
     REASONS,
@@ -313,9 +313,7 @@ class Account:
     @property
     def remaining(self) -> Decimal | None:
         """Return what the budget still allows; None without a budget."""
-        if self.policy.budget is None:
-            return None
-        return ZERO if self.reading.infinite else max(self.policy.budget - self.reading.epsilon, ZERO)
+        return self.policy.left(self.reading)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""COUNT: how many rows there are, or how many values are not NULL."""
+"""COUNT and COUNT_IF: how many rows there are, how many values are not NULL, how often a condition holds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
+from dosimeter.measures.distinct import CountDistinct
+from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.reading import Call, Collector
 from dosimeter.measures.units import Entries, RowCount, UnitField, count_present
+from dosimeter.sql import expect_only, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +92,38 @@ class Count(ArgumentMeasure, Total):
     def unit_effects(self, entries: Entries) -> FloatArray:
         """Return how many values each individual has."""
         return entries.numbers(count_present(self.position))  # C1
+
+
+# ---------------------------------------------------------------- reading SQL
+
+
+def read_count(collector: Collector, call: Call) -> Identity:
+    """Read COUNT(*), COUNT(x) and COUNT(DISTINCT x)."""
+    node, label = call.node, call.label
+    expect_only(node, "this")
+    argument = node.this
+    if argument is None:
+        raise refusal(node, "COUNT() counts nothing. Write COUNT(*) or COUNT(column).")
+    if isinstance(argument, exp.Distinct):
+        expect_only(argument, "expressions")
+        if len(argument.expressions) != 1:
+            raise refusal(node, f"{label}: COUNT(DISTINCT) takes one column.")
+        source = collector.take(call, argument.expressions[0], distinct=True)
+        measure = collector.measure(CountDistinct.over(source.argument, label, collector.facts), source)
+        return Identity.of_count(measure, label)
+    if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
+        expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
+        if call.condition is None:
+            return Identity.of_count(collector.measure(CountRows.of_rows(label, collector.facts)), label)
+        argument = exp.Literal.number(1)
+    source = collector.take(call, argument)
+    return Identity.of_count(collector.measure(Count.over(source.argument, label, collector.facts), source), label)
+
+
+def read_count_if(collector: Collector, call: Call) -> Identity:
+    """Read COUNT_IF(condition): it counts the rows of COUNT(*) FILTER (WHERE condition)."""
+    expect_only(call.node, "this")
+    source = collector.take_condition(call, call.node.this)
+    return Identity.of_count(
+        collector.measure(Count.over(source.argument, call.label, collector.facts), source), call.label
+    )

@@ -1,4 +1,4 @@
-"""AVG as one number: with a floor on rows (S2), or with a sensitivity given by hand (S7)."""
+"""AVG: as one number with a floor on rows (S2) or a sensitivity given by hand (S7), otherwise through sums."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
+from dosimeter.measures.estimates import Estimate, Identity, MeanFromSums
 from dosimeter.measures.exact import FITS, exact_total, find_largest
 from dosimeter.measures.measure import Bounded, Dependence, Native
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
+from dosimeter.measures.reading import Call, Collector, take_spread
+from dosimeter.measures.sums import CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred, count_present
-from dosimeter.sql import as_double
+from dosimeter.sql import as_double, expect_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +143,15 @@ class Mean(_AnyMean):
     def native(self) -> Native:
         """Return AVG(x)."""
         return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
+
+
+def read_mean(collector: Collector, call: Call) -> Estimate:
+    """Read AVG(x)."""
+    expect_only(call.node, "this")
+    source = take_spread(collector, call)
+    if collector.by_hand:
+        return Identity((collector.measure(Mean.by_hand(source.argument, call.label), source),), call.label)
+    if collector.min_rows is not None:
+        measure = BoundedMean.over(source.argument, call.label, collector.facts, collector.min_rows)
+        return Identity.within(collector.measure(measure, source), call.label, source.argument)
+    return read_through_sums(collector, call, source, MeanFromSums, CentredSum)

@@ -1,4 +1,4 @@
-"""VAR_POP and STDDEV_POP as one number each. Only with a sensitivity given by hand (S7)."""
+"""VAR_POP and STDDEV_POP: as one number each with a sensitivity given by hand (S7), otherwise through sums (S2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,13 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
+from dosimeter.measures.estimates import DeviationFromSums, Estimate, Identity, VarianceFromSums
 from dosimeter.measures.exact import exact_squares, exact_total
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native
+from dosimeter.measures.reading import Call, Collector, take_spread
+from dosimeter.measures.sums import CentredSquares, CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred, add_own_squares, count_present
+from dosimeter.sql import expect_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,11 @@ class _Spread(ArgumentMeasure, ABC):
     """A number from count, Σ and Σ² of centred half steps. It is 0 for an emptied group (C6)."""
 
     by_group: ClassVar[bool] = True
+
+    @classmethod
+    def by_hand(cls, argument: Argument, label: str) -> Self:
+        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
+        return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     @property
     def is_on_grid(self) -> bool:
@@ -73,11 +82,6 @@ class Variance(_Spread):
     name: ClassVar[str] = "variance"
     depends_on: ClassVar[Dependence | None] = Dependence.VARIANCE
 
-    @classmethod
-    def by_hand(cls, argument: Argument, label: str) -> Variance:
-        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
-        return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
-
     def largest_total(self, individuals: int | None) -> int:
         """Return w²/4, however many people are in the table."""
         return math.ceil((self.argument.width * self.unit / 2) ** 2 / self.grid)
@@ -100,11 +104,6 @@ class Deviation(_Spread):
 
     name: ClassVar[str] = "standard deviation"
     depends_on: ClassVar[Dependence | None] = Dependence.DEVIATION
-
-    @classmethod
-    def by_hand(cls, argument: Argument, label: str) -> Deviation:
-        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
-        return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     def largest_total(self, individuals: int | None) -> int:
         """Return w/2, however many people are in the table."""
@@ -130,3 +129,27 @@ def _measure_variance(centred: IntArray, people: IntArray) -> Fraction:
 def variance(count: int, total: int, squares: int) -> Fraction:
     """Return the variance from the count, the sum and the sum of squares of 2v − (L + U); 0 without values (C6)."""
     return Fraction(count * squares - total * total, count * count) if count else Fraction(0)
+
+
+# ---------------------------------------------------------------- reading SQL
+
+
+def read_variance(collector: Collector, call: Call) -> Estimate:
+    """Read VAR_POP(x)."""
+    return _read_spread(collector, call, Variance, VarianceFromSums)
+
+
+def read_deviation(collector: Collector, call: Call) -> Estimate:
+    """Read STDDEV_POP(x)."""
+    return _read_spread(collector, call, Deviation, DeviationFromSums)
+
+
+def _read_spread(
+    collector: Collector, call: Call, by_hand: type[_Spread], from_sums: type[VarianceFromSums]
+) -> Estimate:
+    """Read an aggregate as one number where a sensitivity is given by hand (S7), otherwise through sums (S2)."""
+    expect_only(call.node, "this")
+    source = take_spread(collector, call)
+    if collector.by_hand:
+        return Identity((collector.measure(by_hand.by_hand(source.argument, call.label), source),), call.label)
+    return read_through_sums(collector, call, source, from_sums, CentredSum, CentredSquares)

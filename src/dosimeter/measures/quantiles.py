@@ -14,11 +14,25 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
+from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, Reduction, Seen, count_present_people
 from dosimeter.measures.near_values import NearValues, is_near
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
+from dosimeter.measures.reading import Call, Collector, take_spread
 from dosimeter.measures.units import Entries, Places, UnitField
-from dosimeter.sql import clamp, column_tree, conjunction, is_there, whole_number, window, wrap
+from dosimeter.sql import (
+    clamp,
+    clause_of,
+    column_tree,
+    conjunction,
+    expect_only,
+    is_there,
+    read_number,
+    refusal,
+    whole_number,
+    window,
+    wrap,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,3 +238,41 @@ def _order_statistics(ordered: Sequence[int], histogram: Mapping[int, int], firs
         if len(found) == 2:
             break
     return found[0], found[1]
+
+
+# ---------------------------------------------------------------- reading SQL
+
+
+def read_minimum(collector: Collector, call: Call) -> Identity:
+    """Read MIN(x)."""
+    return _read(collector, call, Fraction(0))
+
+
+def read_maximum(collector: Collector, call: Call) -> Identity:
+    """Read MAX(x)."""
+    return _read(collector, call, Fraction(1))
+
+
+def read_median(collector: Collector, call: Call) -> Identity:
+    """Read MEDIAN(x)."""
+    return _read(collector, call, Fraction(1, 2))
+
+
+def read_quantile(collector: Collector, call: Call) -> Identity:
+    """Read QUANTILE_CONT(x, fraction)."""
+    node = call.node
+    literal = node.expression
+    if not isinstance(literal, exp.Literal) or literal.is_string:
+        raise refusal(node, f"{clause_of(node)}: the quantile must be a number between 0 and 1.")
+    fraction = Fraction(read_number(literal))
+    if not 0 <= fraction <= 1:
+        raise refusal(node, f"{clause_of(node)}: the quantile must lie between 0 and 1.")
+    return _read(collector, call, fraction, "expression")
+
+
+def _read(collector: Collector, call: Call, fraction: Fraction, *given: str) -> Identity:
+    """Read a quantile. ``given``: the arguments of the node beside the values."""
+    expect_only(call.node, "this", *given)
+    source = take_spread(collector, call)
+    measure = Quantile.over(source.argument, call.label, collector.facts, fraction)
+    return Identity.within(collector.measure(measure, source), call.label, source.argument)

@@ -11,11 +11,17 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.errors import QueryError
 from dosimeter.measures.argument import Argument
+from dosimeter.measures.counts import Count
+from dosimeter.measures.estimates import Estimate, FromSums, Identity
 from dosimeter.measures.exact import exact_squares, exact_sum, exact_total
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, Facts, noise_grid, on_grid
+from dosimeter.measures.reading import Call, Collector, Source, refuse_constant
 from dosimeter.measures.units import Entries, UnitField, add_own, add_own_centred, add_own_squares
+from dosimeter.problems import for_controller
+from dosimeter.sql import expect_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +155,40 @@ def _find_grid(unit: Fraction, largest: int, facts: Facts) -> tuple[Fraction, fl
         raise OverflowError
     grid = noise_grid(unit, largest, facts)
     return grid, on_grid(largest * unit, grid)
+
+
+# ---------------------------------------------------------------- reading SQL
+
+
+def read_sum(collector: Collector, call: Call) -> Identity:
+    """Read SUM(x)."""
+    expect_only(call.node, "this")
+    source = collector.take_value(call)
+    if source.argument.largest == 0:
+        raise refuse_constant(call)
+    measure = Sum.over(source.argument, call.label, collector.facts)
+    whole = measure.unit.denominator == 1 and measure.grid == measure.unit
+    return Identity((collector.measure(measure, source),), call.label, integer=whole)
+
+
+def read_through_sums(
+    collector: Collector,
+    call: Call,
+    source: Source,
+    kind: type[FromSums],
+    *sums: type[CentredSum] | type[CentredSquares],
+) -> Estimate:
+    """Return an estimate from COUNT and centred sums: these are measured, the rest is post-processing (S2)."""
+    argument = source.argument
+    counted = Count.over(argument, f"COUNT({argument.label})", collector.facts)
+    measures = [collector.measure(counted, source)]
+    for each in sums:
+        try:
+            measures.append(collector.measure(each.over(argument, collector.facts), source))
+        except OverflowError:
+            raise QueryError(
+                f"{each.name} of {argument.label} is too large to count exactly.",
+                for_controller("Narrow the bounds or coarsen the resolution in the schema."),
+                clause=argument.label,
+            ) from None
+    return kind(tuple(measures), call.label, argument)

@@ -49,7 +49,7 @@ class Mechanism(ABC):
     ``name`` and ``calibration`` are its names in JSON and in the ledger. ``norm``: the norm in which an individual's
     changes are measured. ``pure``: whether it promises ε without a δ. ``shifts_alike``: whether the bound adds the same
     amount to everybody's PIS, so that the spread of RDRs does not depend on ε. ``exact_is_continuous``: whether the
-    exact indicator treats the noise as continuous.
+    exact indicator treats the noise as continuous. ``caution``: why it is for study only; None where it is proven.
     """
 
     __slots__ = ()
@@ -60,6 +60,7 @@ class Mechanism(ABC):
     pure: ClassVar[bool]
     shifts_alike: ClassVar[bool]
     exact_is_continuous: ClassVar[bool]
+    caution: ClassVar[str | None] = None
     delta: float
 
     # ------------------------------------------------------------ scale and ε

@@ -172,6 +172,10 @@ class ClassicGaussian(_AnyGaussian):
     """Gaussian noise calibrated as in the paper (M2): proven for ε up to 1 only, so it never backs a release."""
 
     calibration: ClassVar[Calibration] = "classic"
+    caution: ClassVar[str] = (
+        "The classic Gaussian calibration is proven for ε up to 1 only (M2), and above it gives too little noise: for "
+        "reproducing the paper, it never backs a release."
+    )
 
     def _scale(self, sensitivity: float, epsilon: float) -> float:
         return sensitivity * self._factor() / epsilon  # M2

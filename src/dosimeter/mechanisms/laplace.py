@@ -115,7 +115,7 @@ def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
     For a smallest PIS of 0. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), the bound's is
     k/(k + js). For j = 1, one COUNT, this begins at cosh s = 1 + s, s = 1.616.
     """
-    for grid in np.unique(grids[grids > 0.0]).tolist():
+    for grid in set(grids[grids > 0.0].tolist()):
         steps, size = high / grid, min(grid / scale, 700.0)
         if steps * (math.sinh(size) - size) > -math.expm1(-steps * size):
             return True

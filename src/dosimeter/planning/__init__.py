@@ -15,12 +15,11 @@ from dosimeter.planning.joins import (
 )
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look
-from dosimeter.planning.planner import PlanOptions, plan_query, write_plainly
-from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output, QueryPlan
+from dosimeter.planning.parsing import write_plainly
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import Group, Output, QueryPlan
 
 __all__ = [
-    "Estimate",
-    "EstimateKind",
     "Explanation",
     "Group",
     "Look",

@@ -8,7 +8,7 @@ from typing import Any
 
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning.query_plan import EstimateKind, QueryPlan
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
 
 
@@ -109,10 +109,10 @@ def _note_noise(plan: QueryPlan) -> Iterator[str]:
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
     weights = plan.weights(mechanism.norm)
     for estimate in plan.estimates:
-        if estimate.kind is not EstimateKind.IDENTITY or estimate.lower is None or estimate.upper is None:
+        at, width = estimate.alone, estimate.width
+        if at is None or width is None:
             continue
-        (at,) = estimate.measures
-        width, own = float(estimate.upper - estimate.lower), scale / float(weights[at])
+        own = scale / float(weights[at])
         error = mechanism.error(own, float(plan.measures[at].grid) or own * 1e-6)
         if error > width > 0.0:
             yield (

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
+from dosimeter.planning.parsing import NO_SUBQUERIES
 from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.problems import Hint, for_controller
 from dosimeter.schema import Column, JoinTable, Schema
@@ -100,6 +101,29 @@ def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
     """Return the full names of the columns that conditions over the rows of a plan mention."""
     scope = scope_of(plan)
     return {scope.resolve(node).name for tree in trees for node in tree.find_all(exp.Column)}
+
+
+def resolve_table(select: exp.Select, schema: Schema) -> Scope:
+    """Resolve the first table of FROM, which must be the schema's."""
+    origin = select.args.get("from_")
+    if origin is None:
+        raise QueryError(f"The query has no FROM. The table is {schema.table}.")
+    table = origin.this
+    if isinstance(table, exp.Subquery):
+        raise refusal(table, NO_SUBQUERIES)
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise refusal(table, f"Only a plain table can stand in FROM. The table is {schema.table}.")
+    if table.args.get("joins"):
+        raise refusal(table, f"{clause_of(table)}: write joins one after the other, without parentheses.")
+    expect_only(table, "this", "db", "alias")
+    written = f"{table.db}.{table.name}" if table.db else table.name
+    if written.lower() != schema.table.lower():
+        raise refusal(table, f"There is no table {written}. The table is {schema.table}.")
+    alias = table.args.get("alias")
+    if alias is not None:
+        expect_only(alias, "this")
+    names = {table.name.lower(), *([alias.name.lower()] if alias is not None else [])}
+    return Scope(schema=schema, names=frozenset(names))
 
 
 def resolve_joins(select: exp.Select, base: Scope) -> Sources:

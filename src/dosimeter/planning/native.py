@@ -17,7 +17,10 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import QueryError
 from dosimeter.mechanisms import Norm
-from dosimeter.planning.planner import PlanOptions, check_shape, parse_select, resolve_table
+from dosimeter.planning.groups import dereference, unaliased
+from dosimeter.planning.joins import resolve_table
+from dosimeter.planning.parsing import check_shape, parse_select
+from dosimeter.planning.planner import PlanOptions
 from dosimeter.planning.query_plan import Group
 from dosimeter.schema import Schema
 from dosimeter.sql import (
@@ -134,31 +137,11 @@ def _plan_groups(select: exp.Select, scope: Scope) -> tuple[Group, ...]:
             raise refusal(clause, f"GROUP BY {name.upper()} is not supported. List the columns.")
     groups: list[Group] = []
     for node in clause.expressions:
-        tree = check_expression(_meant_item(node, select, scope), scope).tree
+        tree = check_expression(dereference(node, select, scope), scope).tree
         if all(group.tree != tree for group in groups):
             name = tree.name if isinstance(tree, exp.Column) else f"group{len(groups) + 1}"
             groups.append(Group(name=name, tree=tree, values=None))
     return tuple(groups)
-
-
-def _meant_item(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
-    """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; a column goes before an alias."""
-    items = select.expressions
-    if isinstance(node, exp.Literal) and not node.is_string:
-        position = int(node.this) if str(node.this).isdigit() else 0
-        if not 1 <= position <= len(items):
-            raise refusal(node, f"GROUP BY {node.this} does not name an item of the SELECT list.")
-        return _unaliased(items[position - 1])
-    if isinstance(node, exp.Column) and not node.table:
-        is_column = node.name.lower() in {name.lower() for name in scope.schema.columns}
-        named = [item for item in items if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower()]
-        if named and not is_column:
-            return _unaliased(named[0])
-    return node
-
-
-def _unaliased(item: exp.Expression) -> exp.Expression:
-    return item.this if isinstance(item, exp.Alias) else item
 
 
 def _plan_outputs(
@@ -166,7 +149,7 @@ def _plan_outputs(
 ) -> tuple[StudyOutput, ...]:
     outputs: list[StudyOutput] = []
     for item in select.expressions:
-        node = _unaliased(item)
+        node = unaliased(item)
         if isinstance(node, exp.Star):
             raise refusal(node, "SELECT * would show rows. Ask for aggregates, such as COUNT(*).")
         if _is_group(node, scope, groups):

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.measures import Argument, Measure
+from dosimeter.measures import Argument, Estimate, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.schema import JoinTable, Scalar, Schema
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-
-class EstimateKind(StrEnum):
-    """The way in which an aggregate of the SELECT list is computed from noisy measures (post-processing)."""
-
-    IDENTITY = "identity"
-    MEAN = "mean from sums"
-    VARIANCE = "variance from sums"
-    DEVIATION = "standard deviation from sums"
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """An aggregate as the analyst wrote it. ``centre`` is the middle of the bounds (S2). Counts have only ``lower``."""
-
-    kind: EstimateKind
-    measures: tuple[int, ...]
-    label: str
-    integer: bool
-    centre: Fraction = Fraction(0)
-    lower: Fraction | None = None
-    upper: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

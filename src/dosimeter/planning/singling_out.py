@@ -46,11 +46,13 @@ def _find_test(column: exp.Column) -> exp.Expr | None:
     """Return the test in which a column stands; None where it is only counted, added or grouped."""
     child: exp.Expr = column
     parent, bent = column.parent, None
-    while parent is not None and not isinstance(parent, (exp.AggFunc, exp.Group, exp.Select)):
+    while parent is not None and not isinstance(parent, (exp.Group, exp.Select)):
         if isinstance(parent, _TESTS):
             return None if _is_about_plain_columns(parent) else parent
         if _is_truth(child, parent):
             return child
+        if isinstance(parent, exp.AggFunc):
+            break
         if isinstance(parent, exp.Case) and parent.this is child:
             return parent
         if isinstance(parent, _BENDING) or (isinstance(parent, exp.Div) and parent.expression is child):
@@ -69,7 +71,7 @@ def _is_about_plain_columns(test: exp.Expr) -> bool:
 
 def _is_truth(child: exp.Expr, parent: exp.Expr) -> bool:
     """Return whether the child stands where a condition is expected, so that a column there is a test by itself."""
-    if isinstance(parent, (exp.Where, exp.Having, exp.Not, exp.Connector)):
+    if isinstance(parent, (exp.Where, exp.Having, exp.CountIf, exp.Not, exp.Connector)):
         return True
     return isinstance(parent, exp.If) and parent.this is child
 

@@ -3,7 +3,7 @@
 Takes a plan and the numbers that left a mechanism; gives rows. Never sees data and uses no engine.
 """
 
-from dosimeter.postprocess.estimates import (
+from dosimeter.postprocess.answers import (
     assemble_answer,
     cap_errors,
     error_95,

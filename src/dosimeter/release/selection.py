@@ -26,6 +26,7 @@ Thresholds, weights, scales and the number of draws are public.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -172,6 +173,61 @@ def split_budget(epsilon_svt: float) -> tuple[float, float]:
     return first, second
 
 
+class _Test(ABC):
+    """What a noisy test compares for one candidate, where w² times the spread of its RDRs is tested against τ."""
+
+    @abstractmethod
+    def level(self, square: Fraction, spread: Fraction) -> Fraction:
+        """Return the number that gets noise, from w² and the spread."""
+
+    @abstractmethod
+    def limit(self, threshold: Fraction, square: Fraction) -> Fraction:
+        """Return what it is compared with."""
+
+    @abstractmethod
+    def is_one_number(self, mechanism: Mechanism) -> bool:
+        """Return whether all candidates have one level, so that it gets noise once."""
+
+    @abstractmethod
+    def noise_share(self, weight: Fraction) -> float:
+        """Return how often the noise of the level counts in q_svt, from w."""
+
+
+class _Sharp(_Test):
+    """Compare the spread itself (V5)."""
+
+    def level(self, square: Fraction, spread: Fraction) -> Fraction:
+        return spread
+
+    def limit(self, threshold: Fraction, square: Fraction) -> Fraction:
+        return threshold / square
+
+    def is_one_number(self, mechanism: Mechanism) -> bool:
+        return mechanism.shifts_alike
+
+    def noise_share(self, weight: Fraction) -> float:
+        return float(weight) ** 2
+
+
+class _AsInThePaper(_Test):
+    """Compare q_svt (V1)."""
+
+    def level(self, square: Fraction, spread: Fraction) -> Fraction:
+        return square * spread
+
+    def limit(self, threshold: Fraction, square: Fraction) -> Fraction:
+        return threshold
+
+    def is_one_number(self, mechanism: Mechanism) -> bool:
+        return False
+
+    def noise_share(self, weight: Fraction) -> float:
+        return 1.0
+
+
+_METHODS: Mapping[Selection, _Test] = {"sharp": _Sharp(), "paper": _AsInThePaper()}
+
+
 def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
     """Return q_svt(ε): the variance of RDR_i/RDR* over the slots (V1, R9), from the true data."""
     risks = _unit_risks(problem, epsilon)
@@ -187,13 +243,9 @@ def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
     weights = [_weight(problem, epsilon) ** 2 for epsilon in problem.candidates]
     spreads = _exact_spreads(problem)
     threshold = Fraction(problem.threshold)
-    if method == "paper":
-        levels = [weight * spread for weight, spread in zip(weights, spreads, strict=True)]  # V1
-        thresholds = [threshold] * len(weights)
-    else:
-        levels = spreads  # V5
-        thresholds = [threshold / weight for weight in weights]
-    if method == "sharp" and problem.mechanism.shifts_alike:  # one level for all candidates
+    levels = [_METHODS[method].level(weight, spread) for weight, spread in zip(weights, spreads, strict=True)]
+    thresholds = [_METHODS[method].limit(threshold, weight) for weight in weights]
+    if _METHODS[method].is_one_number(problem.mechanism):
         shared, own = round_down(exact_number(problem.epsilon_svt)), None
     else:
         shared, own = split_budget(problem.epsilon_svt)
@@ -256,13 +308,13 @@ def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection
     unit = float(svt_sensitivity(problem.n))
     tests = len(problem.candidates)
     paper = 6.0 / (problem.n * problem.epsilon_svt) * math.log(2.0 * tests / beta)
-    if method == "sharp" and problem.mechanism.shifts_alike:  # one level for all candidates
+    if _METHODS[method].is_one_number(problem.mechanism):
         reach = unit / problem.epsilon_svt * math.log(1.0 / beta)
     else:
         first, second = split_budget(problem.epsilon_svt)
         reach = unit * _tail_quantile(1.0 / first, 2.0 / second, beta / tests)
-    weights = [1.0 if method == "paper" else float(_weight(problem, epsilon)) ** 2 for epsilon in problem.candidates]
-    alphas = tuple(reach * weight for weight in weights)
+    weights = [_weight(problem, epsilon) for epsilon in problem.candidates]
+    alphas = tuple(reach * _METHODS[method].noise_share(weight) for weight in weights)
     return Accuracy(beta, paper, max(alphas), alphas, problem.threshold < max(alphas))
 
 

@@ -24,7 +24,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from dosimeter.errors import PreferenceError
-from dosimeter.risk.preference_functions import FUNCTIONS
+from dosimeter.risk.preference_functions import FUNCTIONS, NUMBER_FUNCTIONS
 from dosimeter.risk.preference_terms import (
     Aggregate,
     Arithmetic,
@@ -58,24 +58,13 @@ Kind = Literal["ratio", "variance", "condition", "callable"]
 MAX_DEPTH = 100
 COLUMNS = ("rdr", "normalized_rdr")
 EXAMPLE = "A preference is a condition like MIN(rdr) / MAX(rdr) >= 0.95, or a short name: ratio:0.95, variance:1e-5."
+_NAMED = [f"{name}(rdr, p)" if function.takes_fraction else name for name, function in FUNCTIONS.items()]
 SUPPORTED = (
-    "Supported: MIN, MAX, AVG, SUM, COUNT, VAR_POP, STDDEV_POP, MEDIAN and QUANTILE_CONT(rdr, p) over rdr or "
-    "normalized_rdr, each with FILTER (WHERE …) if wanted; numbers, + - * /, ABS, LEAST, GREATEST; one comparison "
-    "(>=, <=, >, <, =), or several joined by AND."
+    f"Supported: {', '.join(_NAMED[:-1])} and {_NAMED[-1]} over rdr or normalized_rdr, each with FILTER (WHERE …) if "
+    f"wanted; numbers, + - * /, {', '.join(NUMBER_FUNCTIONS)}; one comparison (>=, <=, >, <, =), or several joined by "
+    "AND."
 )
-AGGREGATES: Mapping[type[exp.Expr], str] = {
-    exp.Min: "MIN",
-    exp.Max: "MAX",
-    exp.Avg: "AVG",
-    exp.Sum: "SUM",
-    exp.Count: "COUNT",
-    exp.VariancePop: "VAR_POP",
-    exp.StddevPop: "STDDEV_POP",
-    exp.Median: "MEDIAN",
-    exp.PercentileCont: "QUANTILE_CONT",
-}
 ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-CALLS: Mapping[type[exp.Expr], str] = {exp.Abs: "ABS", exp.Least: "LEAST", exp.Greatest: "GREATEST"}
 COMPARISONS: Mapping[type[exp.Expr], str] = {exp.GTE: ">=", exp.LTE: "<=", exp.GT: ">", exp.LT: "<", exp.EQ: "="}
 MIRRORED: Mapping[str, str] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=": "="}
 # Arguments that the parser sets and that mean nothing by themselves.
@@ -307,13 +296,33 @@ def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
         case _ if kind in ARITHMETIC:
             _allow(node, "this", "expression")
             return Arithmetic(ARITHMETIC[kind], _translate(node.this, filters), _translate(node.expression, filters))
-        case _ if kind in CALLS:
-            _allow(node, *(("this",) if kind is exp.Abs else ("this", "expressions")))
-            return Call(CALLS[kind], tuple(_translate(part, filters) for part in (node.this, *node.expressions)))
-        case _ if kind in AGGREGATES:
-            return _translate_aggregate(node)
         case _:
-            _refuse(node, f"this is not supported. {SUPPORTED}")
+            name, arguments = _read_call(node)
+            if name in FUNCTIONS:
+                return _translate_aggregate(node, name, arguments)
+            if name not in NUMBER_FUNCTIONS or (NUMBER_FUNCTIONS[name].single and len(arguments) != 1):
+                _refuse(node, f"this is not supported. {SUPPORTED}")
+            return Call(name, tuple(_translate(part, filters) for part in arguments))
+
+
+_WRITTEN = {"PERCENTILE_CONT": "QUANTILE_CONT"}  # what the parser calls a function, and how it is written here
+
+
+def _read_call(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
+    """Return the name of a function and its arguments; an empty name where the node is none that a table has."""
+    if isinstance(node, exp.Anonymous):
+        name, arguments = node.name.upper(), list(node.expressions)
+    else:
+        names = node.sql_names() if isinstance(node, exp.Func) else []
+        name = next((known for each in names if (known := _WRITTEN.get(each, each)) in _KNOWN), "")
+        given = [node.args.get("this"), node.args.get("expression"), *node.expressions]
+        arguments = [argument for argument in given if argument is not None]
+    if name in _KNOWN:
+        _allow(node, "this", "expression", "expressions")
+    return name, arguments
+
+
+_KNOWN = {*FUNCTIONS, *NUMBER_FUNCTIONS}
 
 
 def _read_number(node: exp.Expr) -> float:
@@ -328,23 +337,21 @@ def _read_number(node: exp.Expr) -> float:
     return value
 
 
-def _translate_aggregate(node: exp.Expr) -> Aggregate:
-    function = AGGREGATES[type(node)]
+def _translate_aggregate(node: exp.Expr, function: str, arguments: list[exp.Expr]) -> Aggregate:
     facts = FUNCTIONS[function]
-    _allow(node, *(("this", "expression") if facts.takes_fraction else ("this",)))
     fraction = facts.fraction
     if facts.takes_fraction:
-        if node.expression is None:
+        if len(arguments) < 2:
             _refuse(node, f"{function} takes the fraction too, as in {function}(rdr, 0.99).")
-        fraction = _read_number(node.expression)
+        fraction = _read_number(arguments.pop(1))
         if not 0.0 <= fraction <= 1.0:
             _refuse(node, "the fraction of a quantile lies between 0 and 1.")
-    argument = node.args.get("this")
-    if isinstance(argument, exp.Star) and function == "COUNT":
+    argument = arguments[0] if len(arguments) == 1 else None
+    if isinstance(argument, exp.Star) and facts.takes_star:
         _allow(argument)
         return Aggregate(function, "*")
     if not isinstance(argument, exp.Column) or argument.name.lower() not in COLUMNS:
-        star = ", or *" if function == "COUNT" else ""
+        star = ", or *" if facts.takes_star else ""
         _refuse(node, f"{function} takes rdr or normalized_rdr{star}, and nothing else.")
     _allow(argument, "this")
     return Aggregate(function, argument.name.lower(), fraction)
@@ -352,9 +359,10 @@ def _translate_aggregate(node: exp.Expr) -> Aggregate:
 
 def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> Aggregate:
     _allow(node, "this", "expression")
-    if type(node.this) not in AGGREGATES:
+    name, arguments = _read_call(node.this)
+    if name not in FUNCTIONS:
         _refuse(node, f"FILTER belongs to an aggregate. {SUPPORTED}")
-    aggregate = _translate_aggregate(node.this)
+    aggregate = _translate_aggregate(node.this, name, arguments)
     _allow(node.expression, "this")
     predicate = node.expression.this
     for part in predicate.walk():

@@ -1,7 +1,7 @@
-"""The functions over everybody's RDR that a preference may use: one row of a table each.
+"""The functions that a preference may use: one row of a table each, over everybody's RDR or over single numbers.
 
-A new function is a new row. The row holds everything that notes and checks need to know of it, so that nothing has to
-be guessed.
+A new function is a new row, by the name it is called by in SQL. The row holds everything that reading, notes and
+checks need to know of it, so that nothing has to be guessed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Function:
     ``shift``: s, when adding t to every RDR adds s·t to it; None when there is no such s (R8).
     ``of_nobody``: its value over no people; None is SQL's NULL.
     ``fraction``: the fraction of a quantile, where the function fixes it; ``takes_fraction``: whether it is given.
+    ``takes_star``: whether it may be asked of * instead of an RDR.
     """
 
     evaluate: Callable[[FloatArray, IntArray, float], float]
@@ -36,6 +37,7 @@ class Function:
     of_nobody: float | None = None
     fraction: float | None = None
     takes_fraction: bool = False
+    takes_star: bool = False
 
     @property
     def is_spread(self) -> bool:
@@ -55,11 +57,30 @@ FUNCTIONS: Mapping[str, Function] = {
     "MAX": Function(lambda values, _, __: float(values.max()), degree=1, shift=1.0),
     "AVG": Function(lambda values, counts, _: float(np.sum(values * counts) / counts.sum()), degree=1, shift=1.0),
     "SUM": Function(lambda values, counts, _: float(np.sum(values * counts)), degree=1, shift=None),
-    "COUNT": Function(lambda _, counts, __: float(counts.sum()), degree=0, shift=0.0, of_nobody=0.0),
+    "COUNT": Function(lambda _, counts, __: float(counts.sum()), degree=0, shift=0.0, of_nobody=0.0, takes_star=True),
     "VAR_POP": Function(lambda values, counts, _: _weighted_variance(values, counts), degree=2, shift=0.0),
     "STDDEV_POP": Function(
         lambda values, counts, _: math.sqrt(_weighted_variance(values, counts)), degree=1, shift=0.0
     ),
     "MEDIAN": Function(weighted_quantile, degree=1, shift=1.0, fraction=0.5),
     "QUANTILE_CONT": Function(weighted_quantile, degree=1, shift=1.0, takes_fraction=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFunction:
+    """One function of numbers, of which NULL is left out.
+
+    ``single``: whether it takes one number. ``shifts``: whether adding t to every number adds t to it (R8).
+    """
+
+    evaluate: Callable[[list[float]], float]
+    single: bool = False
+    shifts: bool = True
+
+
+NUMBER_FUNCTIONS: Mapping[str, NumberFunction] = {
+    "ABS": NumberFunction(lambda numbers: abs(numbers[0]), single=True, shifts=False),
+    "LEAST": NumberFunction(min),
+    "GREATEST": NumberFunction(max),
 }

@@ -10,13 +10,14 @@ import math
 import numbers
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import add, mul, sub, truediv
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
-from dosimeter.risk.preference_functions import FUNCTIONS
+from dosimeter.risk.preference_functions import FUNCTIONS, NUMBER_FUNCTIONS
 
 if TYPE_CHECKING:
     from dosimeter.risk.values import RDRs
@@ -107,7 +108,7 @@ def _binding(term: Term) -> int:
             return 3
         case Number(value) if value < 0:
             return 3
-        case _:
+        case Number() | Aggregate() | Call():
             return 4
 
 
@@ -117,7 +118,7 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
         case Number(value):
             text = write_number(value)
         case Aggregate(function, column, fraction, name):
-            given = f", {write_number(fraction)}" if fraction is not None and function != "MEDIAN" else ""
+            given = f", {write_number(fraction)}" if fraction is not None and FUNCTIONS[function].takes_fraction else ""
             text = f"{function}({column}{given})"
             if name is not None:
                 text += f" FILTER (WHERE {filters[name]})"
@@ -141,18 +142,17 @@ def is_met(left: float | None, operator: str, right: float | None) -> bool:
     """
     if left is None or right is None:
         return False
-    equal = abs(left - right) <= TOLERANCE * abs(right)
-    match operator:
-        case ">=":
-            return equal or left > right
-        case "<=":
-            return equal or left < right
-        case ">":
-            return left > right and not equal
-        case "<":
-            return left < right and not equal
-        case _:
-            return equal
+    return _HOLDS[operator](left, right, abs(left - right) <= TOLERANCE * abs(right))
+
+
+_HOLDS: Mapping[str, Callable[[float, float, bool], bool]] = {
+    ">=": lambda left, right, equal: equal or left > right,
+    "<=": lambda left, right, equal: equal or left < right,
+    ">": lambda left, right, equal: left > right and not equal,
+    "<": lambda left, right, equal: left < right and not equal,
+    "=": lambda left, right, equal: equal,
+}
+_COMBINED: Mapping[str, Callable[[float, float], float]] = {"+": add, "-": sub, "*": mul, "/": truediv}
 
 
 def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
@@ -165,30 +165,15 @@ def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
         case Negative(operand):
             inner = evaluate_term(operand, rdrs)
             return None if inner is None else -inner
-        case Call("ABS", (operand,)):
-            inner = evaluate_term(operand, rdrs)
-            return None if inner is None else abs(inner)
         case Call(function, arguments):
             present = [part for argument in arguments if (part := evaluate_term(argument, rdrs)) is not None]
-            return None if not present else min(present) if function == "LEAST" else max(present)
+            return NUMBER_FUNCTIONS[function].evaluate(present) if present else None
         case Arithmetic(operator, left, right):
             first, second = evaluate_term(left, rdrs), evaluate_term(right, rdrs)
             if first is None or second is None or (operator == "/" and second == 0.0):
                 return None
-            result = _combine(first, operator, second)
+            result = _COMBINED[operator](first, second)
             return result if math.isfinite(result) else None
-
-
-def _combine(left: float, operator: str, right: float) -> float:
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case _:
-            return left / right
 
 
 def evaluate_aggregate(aggregate: Aggregate, rdrs: RDRs) -> float | None:
@@ -288,19 +273,19 @@ def _shift(term: Term) -> float | None:
         case Call(function, arguments):
             shifts = {_shift(argument) for argument in arguments}
             shift = shifts.pop() if len(shifts) == 1 else None
-            return shift if shift == 0.0 or function != "ABS" else None
+            return shift if shift == 0.0 or NUMBER_FUNCTIONS[function].shifts else None
         case Arithmetic(operator, left, right):
             first, second = _shift(left), _shift(right)
             if first is None or second is None:
                 return None
             if operator in "+-":
-                return _combine(first, operator, second)
+                return _COMBINED[operator](first, second)
             if first == second == 0.0:
                 return 0.0
             factor, other = (constant_of(right), first) if second == 0.0 else (constant_of(left), second)
             if factor is None or (operator == "/" and (second != 0.0 or factor == 0.0)):
                 return None
-            return _combine(other, operator, factor)
+            return _COMBINED[operator](other, factor)
 
 
 def is_scale_free(comparison: Comparison) -> bool:

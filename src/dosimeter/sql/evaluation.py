@@ -123,10 +123,10 @@ def _function_of_one(tree: exp.Expression) -> tuple[Callable[[Any], Any], exp.Ex
             return _CASTS[tree.to.this], tree.this
         case exp.Extract():
             part = str(tree.this.name)
-            return (lambda value: _date_part(part, value)), tree.expression
+            return _DATE_PARTS[part], tree.expression
         case exp.TimestampTrunc():
-            unit = str(tree.args["unit"].name)
-            return (lambda value: _truncate(unit, value)), tree.this
+            truncate = _TRUNCATIONS[str(tree.args["unit"].name)]
+            return (lambda value: truncate(_as_date(value))), tree.this
         case _:
             raise AssertionError(f"a tree that was not checked: {type(tree).__name__}")
 
@@ -204,29 +204,23 @@ _CASTS: dict[Any, Callable[[Any], Any]] = {
 }
 
 
-def _date_part(part: str, value: date) -> int:
-    match part:
-        case "QUARTER":
-            return (value.month + 2) // 3
-        case "ISODOW":
-            return value.isoweekday()
-        case _:
-            return int(getattr(value, part.lower()))
+_DATE_PARTS: Mapping[str, Callable[[Any], int]] = {
+    "YEAR": lambda value: value.year,
+    "QUARTER": lambda value: (value.month + 2) // 3,
+    "MONTH": lambda value: value.month,
+    "DAY": lambda value: value.day,
+    "HOUR": lambda value: value.hour,
+    "ISODOW": lambda value: value.isoweekday(),
+}
 
 
-def _truncate(unit: str, value: date) -> date:
-    day = _as_date(value)
-    match unit:
-        case "YEAR":
-            return day.replace(month=1, day=1)
-        case "QUARTER":
-            return day.replace(month=3 * ((day.month - 1) // 3) + 1, day=1)
-        case "MONTH":
-            return day.replace(day=1)
-        case "WEEK":
-            return day - timedelta(days=day.weekday())
-        case _:
-            return day
+_TRUNCATIONS: Mapping[str, Callable[[date], date]] = {
+    "YEAR": lambda day: day.replace(month=1, day=1),
+    "QUARTER": lambda day: day.replace(month=3 * ((day.month - 1) // 3) + 1, day=1),
+    "MONTH": lambda day: day.replace(day=1),
+    "WEEK": lambda day: day - timedelta(days=day.weekday()),
+    "DAY": lambda day: day,
+}
 
 
 def _is_like(text: str, pattern: str) -> bool:

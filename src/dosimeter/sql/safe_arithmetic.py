@@ -115,8 +115,11 @@ def _measure_span(tree: exp.Expression, schema: Schema) -> tuple[float, float]:
             return 1.0, 1e6
         case exp.Paren() | exp.Neg() | exp.Abs() | exp.Cast() | exp.Nullif():
             return _span(tree.this, schema)
-        case _:
+        case exp.Null():
             return 1.0, 1.0
+        case _:
+            text = tree.sql(dialect="duckdb")[:200]
+            raise QueryError(f"{text} cannot stand in arithmetic.", clause=text)
 
 
 def _union(parts: list[exp.Expression], schema: Schema) -> tuple[float, float]:

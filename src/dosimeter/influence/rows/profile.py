@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.arrays import IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.queries import (
@@ -160,14 +160,21 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
     """Return everybody's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
     plan = profile.plan
-    counted = int(profile.people.sum())
     weights = plan.weights(norm)
     moved = profile.inside & (profile.group >= 0)
     changes = np.zeros((len(profile.people), len(plan.measures)))
     for at, measure in enumerate(plan.measures):
         for rows, column in _group_columns(profile, measure, moved):
             changes[rows, at] = measure.row_effects(column) * weights[at]
-    return _sparse(profile, changes, max(n - counted, 0))
+    return Contributions.of_entries(
+        changes,
+        owners=np.arange(len(profile.people)),
+        group=profile.group,
+        groups=len(profile.keys),
+        people=profile.people,
+        attributes=profile.attributes,
+        slots=n,
+    )
 
 
 def _group_columns(
@@ -192,22 +199,6 @@ def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> 
         return GroupColumn(np.ones_like(people), np.ones(len(rows), dtype=np.bool_), people)
     values, present = profile.inputs[input_column(profile.plan, measure)]
     return GroupColumn(values[rows], present[rows], people)
-
-
-def _sparse(profile: Profile, changes: FloatArray, empty_slots: int) -> Contributions:
-    measures = changes.shape[1]
-    rows, columns = np.nonzero(changes)
-    cells = profile.group[rows] * measures + columns
-    starts = np.concatenate([[0], np.cumsum(np.count_nonzero(changes, axis=1))]).astype(np.int64)
-    found = Contributions(
-        k=profile.k,
-        people=profile.people,
-        starts=starts,
-        cells=cells.astype(np.int64),
-        changes=changes[rows, columns],
-        attributes=dict(profile.attributes),
-    )
-    return found.with_empty_slots(empty_slots)
 
 
 # ---------------------------------------------------------------- the exact answer

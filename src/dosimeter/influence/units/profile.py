@@ -245,23 +245,18 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contributions:
     """Return every individual's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
     plan = profile.plan
-    counted = int(profile.people.sum())
     weights = plan.weights(norm)
-    width = len(plan.measures)
-    changes = np.zeros((len(profile.group), width))
+    changes = np.zeros((len(profile.group), len(plan.measures)))
     owners = np.repeat(np.arange(len(profile.people)), np.diff(profile.starts))
     everything = Entries(profile.group, profile.people[owners], profile.fields, profile.values)
     for at, measure in enumerate(plan.measures):
         changes[:, at] = measure.unit_effects(everything) * weights[at]
-    entries, columns = np.nonzero(changes)
-    per_row = np.bincount(owners[entries], minlength=len(profile.people))
-    starts = np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64)
-    found = Contributions(
-        k=profile.k,
+    return Contributions.of_entries(
+        changes,
+        owners=owners,
+        group=profile.group,
+        groups=len(profile.keys),
         people=profile.people,
-        starts=starts,
-        cells=(profile.group[entries] * width + columns).astype(np.int64),
-        changes=changes[entries, columns],
-        attributes=dict(profile.attributes),
+        attributes=profile.attributes,
+        slots=n,
     )
-    return found.with_empty_slots(max(n - counted, 0))

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import Charge, Policy, Reading, exact_decimal, remaining_candidates
+from dosimeter.ledger import Charge, PaperRule, Reading, exact_decimal, remaining_candidates
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace, Mechanism
 from dosimeter.release import SelectionProblem, calibrate, outcome_distribution, svt_sensitivity, violation_share
 from dosimeter.risk import paper_candidates
@@ -333,7 +333,7 @@ def show_doubling() -> Demonstration:
 
 
 def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ...]:
-    return remaining_candidates(Policy(None), reading, candidates, epsilon_svt=0, delta=0, max_epsilon=None)
+    return remaining_candidates(PaperRule(), reading, candidates, epsilon_svt=0, delta=0, max_epsilon=None)
 
 
 def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:

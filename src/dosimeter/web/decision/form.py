@@ -76,7 +76,7 @@ def write_query(form: DecisionForm, epsilon: float | None) -> str:
             fields["tau"] = f"{form.tau:.12g}"
         case "medians":
             fields |= {"column": form.column, "value": form.value, "share": f"{form.share:.12g}"}
-        case _:
+        case "own":
             fields["text"] = form.text
     if epsilon is not None:
         fields["epsilon"] = f"{epsilon:.12g}"
@@ -117,7 +117,7 @@ def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Pr
             return parse_preference(f"variance:{form.tau!r}")
         case "own":
             return parse_preference(" ".join(form.text.split()))
-        case _:
+        case "medians":
             return parse_preference(_write_medians(form, schema))
 
 

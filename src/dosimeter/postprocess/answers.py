@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.json_values import JsonRow, JsonScalar
+from dosimeter.measures import Estimate
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import Estimate, EstimateKind, QueryPlan
+from dosimeter.planning import QueryPlan
 from dosimeter.sql import evaluate
 
 if TYPE_CHECKING:
@@ -82,29 +83,7 @@ def _compare(plan: QueryPlan, left: _Kept, right: _Kept) -> int:
 
 def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool = False) -> list[int | float]:
     """Return the aggregates of one group, as the analyst wrote them, from its measured numbers."""
-    return [_estimate(estimate, [measured[at] for at in estimate.measures], clamp) for estimate in plan.estimates]
-
-
-def _estimate(estimate: Estimate, inputs: Sequence[Fraction], clamp: bool) -> int | float:
-    if estimate.kind is EstimateKind.IDENTITY:
-        value = inputs[0]
-        if clamp:
-            value = _clipped(value, estimate)
-        return int(value) if estimate.integer and value.denominator == 1 else float(value)
-    count, total, *rest = inputs
-    if estimate.kind is EstimateKind.MEAN:
-        mean = estimate.centre + (total / count if count > 0 else 0)  # S2
-        return float(_clipped(mean, estimate) if clamp else mean)
-    spread = rest[0] / count - (total / count) ** 2 if count > 0 else Fraction(0)
-    variance = max(spread, Fraction(0))
-    if clamp and estimate.lower is not None and estimate.upper is not None:
-        variance = min(variance, ((estimate.upper - estimate.lower) / 2) ** 2)
-    return float(variance) if estimate.kind is EstimateKind.VARIANCE else math.sqrt(variance)
-
-
-def _clipped(value: Fraction, estimate: Estimate) -> Fraction:
-    raised = value if estimate.lower is None else max(value, estimate.lower)
-    return raised if estimate.upper is None else min(raised, estimate.upper)
+    return [each.value([measured[at] for at in each.measures], clamp=clamp) for each in plan.estimates]
 
 
 def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> FloatArray:
@@ -114,7 +93,7 @@ def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> Float
 
 def needs_values(plan: QueryPlan) -> bool:
     """Return whether the error of some number depends on the numbers themselves, as that of a ratio does."""
-    return any(_identity(plan, output.formula) is None for output in plan.outputs if output.is_aggregate)
+    return any(_find_measure(plan, output.formula) is None for output in plan.outputs if output.is_aggregate)
 
 
 def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None) -> tuple[float | None, ...]:
@@ -129,7 +108,7 @@ def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Number
     for output in plan.outputs:
         if output.formula is None:
             continue
-        direct = _identity(plan, output.formula)
+        direct = _find_measure(plan, output.formula)
         if direct is not None:
             grid = float(plan.measures[direct].grid)
             errors.append(mechanism.error(float(scales[direct]), grid or float(scales[direct]) * 1e-6))
@@ -147,29 +126,21 @@ def cap_errors(plan: QueryPlan, errors: Sequence[float | None]) -> tuple[float |
     )
 
 
+def _find_estimate(plan: QueryPlan, formula: exp.Expression | None) -> Estimate | None:
+    """Return the estimate that a column of the answer is, as it is; None where it is computed from some."""
+    return plan.estimates[int(formula.name[1:])] if isinstance(formula, exp.Column) else None
+
+
 def _find_width(plan: QueryPlan, formula: exp.Expression | None) -> float | None:
-    """Return the width of the range to which ``_estimate`` clamps this column; None where it does not clamp."""
-    if not isinstance(formula, exp.Column):
-        return None
-    estimate = plan.estimates[int(formula.name[1:])]
-    if estimate.lower is None or estimate.upper is None:
-        return None
-    width = estimate.upper - estimate.lower
-    match estimate.kind:
-        case EstimateKind.VARIANCE:
-            return float((width / 2) ** 2)
-        case EstimateKind.DEVIATION:
-            return float(width / 2)
-        case _:
-            return float(width)
+    """Return the width of the range to which a column is clamped; None where it has no two ends."""
+    estimate = _find_estimate(plan, formula)
+    return None if estimate is None else estimate.width
 
 
-def _identity(plan: QueryPlan, formula: exp.Expression | None) -> int | None:
+def _find_measure(plan: QueryPlan, formula: exp.Expression | None) -> int | None:
     """Return the measure behind an output that is one measure and nothing else; otherwise None."""
-    if not isinstance(formula, exp.Column):
-        return None
-    estimate = plan.estimates[int(formula.name[1:])]
-    return estimate.measures[0] if estimate.kind is EstimateKind.IDENTITY else None
+    estimate = _find_estimate(plan, formula)
+    return None if estimate is None else estimate.alone
 
 
 def _propagated(
@@ -209,23 +180,11 @@ def _spread_points(mechanism: Mechanism, count: int, dimension: int) -> FloatArr
 def _evaluate_estimates(
     plan: QueryPlan, used: Sequence[int], measured: Mapping[int, FloatArray]
 ) -> dict[str, FloatArray]:
-    result: dict[str, FloatArray] = {}
     with np.errstate(all="ignore"):
-        for number in used:
-            estimate = plan.estimates[number]
-            inputs = [measured[at] for at in estimate.measures]
-            if estimate.kind is EstimateKind.IDENTITY:
-                result[f"e{number}"] = inputs[0]
-                continue
-            count, total = inputs[0], inputs[1]
-            mean = np.where(count > 0, total / np.where(count > 0, count, 1.0), 0.0)
-            if estimate.kind is EstimateKind.MEAN:
-                result[f"e{number}"] = float(estimate.centre) + mean
-                continue
-            spread = np.where(count > 0, inputs[2] / np.where(count > 0, count, 1.0) - mean**2, 0.0)
-            variance = np.maximum(spread, 0.0)
-            result[f"e{number}"] = variance if estimate.kind is EstimateKind.VARIANCE else np.sqrt(variance)
-    return result
+        return {
+            f"e{number}": plan.estimates[number].on_arrays([measured[at] for at in plan.estimates[number].measures])
+            for number in used
+        }
 
 
 def _evaluate_array(tree: exp.Expression, columns: Mapping[str, FloatArray]) -> NDArray[np.float64]:

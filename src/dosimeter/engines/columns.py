@@ -1,0 +1,77 @@
+"""Match the columns that a schema declares with those of the data: what every engine refuses, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dosimeter.errors import DataError
+from dosimeter.schema import Column, ColumnType
+
+Kinds = Mapping[ColumnType, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeColumn:
+    """A column as the source has it: ``written`` is its type as people write it, ``kind`` decides what it fits."""
+
+    written: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTypes:
+    """The kinds of types of an engine, by the type that they are without a schema.
+
+    ``also_fits``: further kinds that a schema may declare as the type. ``unknown``: the kind of a column without
+    values, which fits every type.
+    """
+
+    fits: Kinds
+    also_fits: Kinds = field(default_factory=dict)
+    unknown: str | None = None
+
+    def find_type(self, kind: str) -> ColumnType | None:
+        """Return the type of a column of this kind without a schema; None where there is no equivalent."""
+        if kind == self.unknown:
+            return ColumnType.TEXT
+        return next((found for found, kinds in self.fits.items() if kind in kinds), None)
+
+    def match(
+        self,
+        columns: Mapping[str, Column],
+        natives: Mapping[str, NativeColumn],
+        find: Callable[[str], str | None],
+        advise: Callable[[Column, NativeColumn], str],
+    ) -> dict[str, str]:
+        """Return which column of the data each declared one is read from. Refuse a type that does not fit.
+
+        ``find``: looks a name up in the data. ``advise``: says how a column that does not fit could be cast.
+        """
+        reading = {}
+        for column in columns.values():
+            found = require_column(column, find(column.name), natives)
+            native = natives[found]
+            if self.find_type(native.kind) is None:
+                raise DataError(
+                    f"Column {column.name} is {native.written} in the data, which has no equivalent here. Leave it out "
+                    "of the schema, or read a view that casts it."
+                )
+            fitting = self.fits[column.type] | self.also_fits.get(column.type, frozenset())
+            if native.kind not in fitting and native.kind != self.unknown:
+                raise DataError(
+                    f"Column {column.name} is {native.written} in the data and {column.type} in the schema. "
+                    f"Change one.{advise(column, native)}"
+                )
+            reading[column.name] = found
+        return reading
+
+
+def require_column(column: Column, found: str | None, names: Mapping[str, object]) -> str:
+    """Return the name of a declared column in the data; refuse one that is not there."""
+    if found is None:
+        raise DataError(
+            f"The data has no column {column.name}, which the schema declares. "
+            f"Columns in the data: {', '.join(list(names)[:20])}."
+        )
+    return found

@@ -1,0 +1,166 @@
+"""An aggregate of the SELECT list, computed from measures: exact or noisy, it is the same arithmetic (N3).
+
+A new kind of estimate is a class that implements these methods.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dosimeter.arrays import FloatArray
+from dosimeter.measures.argument import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(ABC):
+    """One aggregate as the analyst wrote it. ``measures``: the numbers of the measures that it is computed from."""
+
+    measures: tuple[int, ...]
+    label: str
+
+    @property
+    def alone(self) -> int | None:
+        """Return the number of the measure that the estimate is, as it is; None where it is computed."""
+        return None
+
+    @property
+    @abstractmethod
+    def width(self) -> float | None:
+        """Return the width of the range that the estimate is clamped to; None where it has no two ends."""
+
+    @abstractmethod
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
+        """Return the aggregate from its measures, put back into its range if asked to."""
+
+    @abstractmethod
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the aggregate from arrays of its measures, without clamping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(Estimate):
+    """A measure itself. ``integer``: whether it counts whole things. ``lower`` and ``upper``: its range, if any."""
+
+    integer: bool = False
+    lower: Fraction | None = None
+    upper: Fraction | None = None
+
+    @classmethod
+    def of_count(cls, measure: int, label: str) -> Identity:
+        """Return a count, which is whole and not negative."""
+        return cls((measure,), label, integer=True, lower=Fraction(0))
+
+    @classmethod
+    def within(cls, measure: int, label: str, argument: Argument) -> Identity:
+        """Return a number that cannot leave the bounds of an argument."""
+        return cls((measure,), label, lower=argument.lower * argument.unit, upper=argument.upper * argument.unit)
+
+    @property
+    def alone(self) -> int:
+        """Return the number of the measure."""
+        return self.measures[0]
+
+    @property
+    def width(self) -> float | None:
+        """Return the distance between both ends of the range."""
+        return None if self.lower is None or self.upper is None else float(self.upper - self.lower)
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
+        """Return the measure, as a whole number where it counts and is one."""
+        value = inputs[0]
+        if clamp and self.lower is not None:
+            value = max(value, self.lower)
+        if clamp and self.upper is not None:
+            value = min(value, self.upper)
+        return int(value) if self.integer and value.denominator == 1 else float(value)
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the measure."""
+        return inputs[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FromSums(Estimate, ABC):
+    """An aggregate from COUNT and centred sums of one argument (S2). Its measures stand in this order."""
+
+    argument: Argument
+
+    @property
+    def half(self) -> Fraction:
+        """Return half the distance between the bounds."""
+        return self.argument.width * self.argument.unit / 2
+
+
+@dataclass(frozen=True, slots=True)
+class MeanFromSums(FromSums):
+    """AVG(x): the middle of the bounds, and the centred sum over the count."""
+
+    @property
+    def width(self) -> float:
+        """Return the distance between the bounds."""
+        return float(2 * self.half)
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
+        """Return the mean; the middle of the bounds where the count is not positive."""
+        count, total = inputs
+        offset = total / count if count > 0 else Fraction(0)  # S2
+        return float(self.argument.middle + (min(max(offset, -self.half), self.half) if clamp else offset))
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the means."""
+        count, total = inputs
+        return float(self.argument.middle) + _divide(total, count)
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceFromSums(FromSums):
+    """VAR_POP(x): the mean of centred squares less the square of the centred mean, and never negative."""
+
+    @property
+    def width(self) -> float:
+        """Return the largest variance within the bounds."""
+        return float(self.half**2)
+
+    def _variance(self, inputs: Sequence[Fraction], clamp: bool) -> Fraction:
+        count, total, squares = inputs
+        spread = squares / count - (total / count) ** 2 if count > 0 else Fraction(0)
+        variance = max(spread, Fraction(0))
+        return min(variance, self.half**2) if clamp else variance
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
+        """Return the variance; 0 where the count is not positive."""
+        return float(self._variance(inputs, clamp))
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the variances."""
+        count, total, squares = inputs
+        return np.maximum(_divide(squares, count) - np.square(_divide(total, count)), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviationFromSums(VarianceFromSums):
+    """STDDEV_POP(x): the root of the variance."""
+
+    @property
+    def width(self) -> float:
+        """Return the largest deviation within the bounds."""
+        return float(self.half)
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
+        """Return the deviation; 0 where the count is not positive."""
+        return math.sqrt(self._variance(inputs, clamp))
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the deviations."""
+        return np.sqrt(VarianceFromSums.on_arrays(self, inputs))
+
+
+def _divide(total: FloatArray, count: FloatArray) -> FloatArray:
+    """Return the quotients, 0 where the count is not positive."""
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), 0.0)
