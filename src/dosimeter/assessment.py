@@ -30,6 +30,7 @@ from dosimeter.influence import (
 from dosimeter.measures import Argument, Mean
 from dosimeter.mechanisms import Indicator, Mechanism
 from dosimeter.planning import (
+    After,
     Estimate,
     EstimateKind,
     Output,
@@ -96,9 +97,7 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         ),
         estimates=tuple(Estimate(EstimateKind.IDENTITY, (at,), study.outputs[at].name, integer=False) for at in places),
         outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
-        having=None,
-        order=(),
-        limit=None,
+        after=After(None, True, ()),
         declared=False,
         hand_sensitivity=study.hand_sensitivity,
         schema=study.schema,

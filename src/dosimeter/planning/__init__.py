@@ -3,7 +3,9 @@
 Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
 """
 
+from dosimeter.planning.after import CELL, RELEASED
 from dosimeter.planning.explain import Explanation, explain_plan, list_conditions, note_singled_out
+from dosimeter.planning.groups import Groups
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -15,10 +17,14 @@ from dosimeter.planning.joins import (
 )
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, Method
-from dosimeter.planning.planner import Groups, PlanOptions, plan_query, write_plainly
-from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output, QueryPlan
+from dosimeter.planning.parsing import write_plainly
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import After, Estimate, EstimateKind, Group, Output, QueryPlan
 
 __all__ = [
+    "CELL",
+    "RELEASED",
+    "After",
     "Estimate",
     "EstimateKind",
     "Explanation",

@@ -126,6 +126,11 @@ class Aggregates:
         return Measured(arguments, tuple(measures), tuple(self._estimates.values()))
 
     @property
+    def met(self) -> bool:
+        """Return whether an aggregate was added."""
+        return bool(self._estimates)
+
+    @property
     def facts(self) -> Facts:
         """Return the public facts that sensitivities depend on, besides the bounds."""
         return Facts(self.schema.max_rows_per_unit, self.schema.individuals, self.groups)
@@ -192,14 +197,14 @@ class Aggregates:
                 raise refusal(node, f"{label}: COUNT(DISTINCT) takes one column.")
             source = self._source(argument.expressions[0], condition, label, distinct=True)
             found = CountDistinct.over(self._present(source), label, self.facts)
-            return _identity(self._measure(found, source), label, integer=True)
+            return _counted(self._measure(found, source), label)
         if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
             expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
             if condition is None:
-                return _identity(self._measure(CountRows.of_rows(label, self.facts)), label, integer=True)
+                return _counted(self._measure(CountRows.of_rows(label, self.facts)), label)
             argument = exp.Literal.number(1)
         source = self._source(argument, condition, label)
-        return _identity(self._count_present(source, label), label, integer=True)
+        return _counted(self._count_present(source, label), label)
 
     def read_total(
         self,
@@ -296,6 +301,11 @@ class Aggregates:
 def _identity(position: int, label: str, *, integer: bool) -> Read:
     """Return the estimate that is a measure itself."""
     return ("identity", position), Estimate(EstimateKind.IDENTITY, (position,), label, integer=integer)
+
+
+def _counted(position: int, label: str) -> Read:
+    """Return the estimate that is a count itself."""
+    return ("identity", position), Estimate(EstimateKind.IDENTITY, (position,), label, integer=True, counts=True)
 
 
 def _within_bounds(position: int, label: str, argument: Argument) -> Read:

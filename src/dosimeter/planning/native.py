@@ -17,7 +17,8 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import QueryError
 from dosimeter.mechanisms import Norm
-from dosimeter.planning.planner import PlanOptions, check_shape, parse_select, resolve_table
+from dosimeter.planning.parsing import parse_select
+from dosimeter.planning.planner import PlanOptions, check_shape, resolve_table
 from dosimeter.planning.query_plan import Group
 from dosimeter.schema import Schema
 from dosimeter.sql import (
@@ -135,10 +136,11 @@ def _plan_groups(select: exp.Select, scope: Scope) -> tuple[Group, ...]:
             raise refusal(clause, f"GROUP BY {name.upper()} is not supported. List the columns.")
     groups: list[Group] = []
     for node in clause.expressions:
-        tree = check_expression(_meant_item(node, select, scope), scope).tree
+        checked = check_expression(_meant_item(node, select, scope), scope)
+        tree = checked.tree
         if all(group.tree != tree for group in groups):
             name = tree.name if isinstance(tree, exp.Column) else f"group{len(groups) + 1}"
-            groups.append(Group(name=name, tree=tree, values=None))
+            groups.append(Group(name=name, tree=tree, values=None, type=checked.type))
     return tuple(groups)
 
 

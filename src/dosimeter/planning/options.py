@@ -16,7 +16,8 @@ from dosimeter.mechanisms import (
     make_pure,
     make_with_delta,
 )
-from dosimeter.planning.planner import Groups, PlanOptions
+from dosimeter.planning.groups import Groups
+from dosimeter.planning.planner import PlanOptions
 
 Method = Literal["closed-form", "recompute"]
 

@@ -1,0 +1,136 @@
+"""Parse one SELECT statement. Takes SQL; gives sqlglot's tree, or a QueryError in words about the SQL text."""
+
+from __future__ import annotations
+
+import re
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from dosimeter.errors import QueryError
+from dosimeter.sql import refusal
+
+MAX_SQL = 100_000
+MAX_DEPTH = 50
+NO_SUBQUERIES = "Subqueries are not supported here. Ask a plain SELECT … FROM table WHERE … GROUP BY …."
+NO_STAR = "SELECT * would release rows. Ask for aggregates, such as COUNT(*)."
+_ONLY_SELECT = "Only SELECT is supported: SELECT [columns,] aggregates FROM table [WHERE …] [GROUP BY …]."
+_ONE_STATEMENT = "Give exactly one SELECT statement."
+TOO_DEEP = "The SQL is nested too deeply. Simplify its expressions."
+# Words of the queries that are understood: none of them is taken for a column by mistake.
+_CLAUSE_WORDS = re.compile(
+    r"select|from|where|group|by|having|order|limit|and|or|not|in|is|like|between|case|when|then|else|end|as|on"
+    r"|join|inner|left|right|full|cross|using|distinct|filter|over|with|union|intersect|except|null|true|false"
+    r"|asc|desc|date|timestamp|extract|cast|offset|all|exists|interval",
+    re.IGNORECASE,
+)
+
+
+def parse_select(sql: str) -> exp.Select:
+    """Parse exactly one SELECT statement; refuse anything else."""
+    if len(sql) > MAX_SQL:
+        raise QueryError(f"The SQL is longer than {MAX_SQL:,} characters.")
+    if not sql.strip():
+        raise QueryError("The SQL is empty. Ask for example: SELECT COUNT(*) FROM table.")
+    try:
+        sql.encode()
+        _expect_one_select(sql)
+        statements = [statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None]
+    except UnicodeEncodeError:
+        raise QueryError("The SQL holds characters that are not Unicode text.") from None
+    except SqlglotError as error:
+        raise _parsing_error(sql, error) from None
+    except RecursionError:
+        raise QueryError(TOO_DEEP) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise QueryError("The SQL does not parse. Ask for example: SELECT COUNT(*) FROM table.") from None
+    statements = [statement for statement in statements if not isinstance(statement, exp.Semicolon)]
+    if len(statements) != 1:
+        raise QueryError(_ONE_STATEMENT)
+    statement = statements[0]
+    if isinstance(statement, exp.SetOperation):
+        raise refusal(statement, "UNION, INTERSECT and EXCEPT are not supported. Ask one SELECT.")
+    if not isinstance(statement, exp.Select):
+        raise QueryError(_ONLY_SELECT)
+    if _depth(statement) > MAX_DEPTH:
+        raise QueryError(TOO_DEEP)
+    return statement
+
+
+def write_plainly(sql: str) -> str:
+    """Return a query as it is understood: without comments, and in the same layout whoever wrote it."""
+    return parse_select(sql).sql(dialect="duckdb", comments=False)
+
+
+def _expect_one_select(sql: str) -> None:
+    """Refuse other statements before parsing: the parser keeps what it does not know as an opaque command."""
+    kinds = [token.token_type for token in sqlglot.tokenize(sql, read="duckdb")]
+    while kinds and kinds[-1] is TokenType.SEMICOLON:
+        kinds.pop()
+    if TokenType.SEMICOLON in kinds or not kinds:
+        raise QueryError(_ONE_STATEMENT)
+    if kinds[0] not in (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN):
+        raise QueryError(_ONLY_SELECT)
+
+
+def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
+    """Translate sqlglot's parse error into a message about the SQL text."""
+    if not isinstance(error, ParseError) or not error.errors:
+        return QueryError(f"The SQL does not parse: {_find_unclosed(sql) or 'it holds a character that has no place'}.")
+    found = error.errors[0]
+    reason, word, rest = (str(found.get(name) or "") for name in ("description", "highlight", "end_context"))
+    if _is_reserved(word):
+        return QueryError(
+            f'The SQL does not parse: {word} is a reserved word. If it is a column, write "{word}".', clause=word
+        )
+    where = f"near '{_shorten(word + rest)}'"
+    if not rest.strip() and not reason.startswith("Invalid expression"):
+        where = f"it ends too early, after '{_shorten(str(found.get('start_context') or '') + word, from_end=True)}'"
+    if reason == "Expecting )":
+        return QueryError(f"The SQL does not parse: a parenthesis is not closed, {where}.", clause=word or None)
+    separator = ":" if where.startswith("it") else ""
+    return QueryError(f"The SQL does not parse{separator} {where}.", clause=word or None)
+
+
+def _shorten(text: str, *, from_end: bool = False) -> str:
+    flat = " ".join(text.split())
+    if len(flat) <= 40:
+        return flat
+    return f"…{flat[-39:]}" if from_end else f"{flat[:39]}…"
+
+
+def _is_reserved(word: str) -> bool:
+    """Return whether a word is a keyword that supported queries do not use, so that the analyst must mean a name."""
+    if not word.isidentifier() or _CLAUSE_WORDS.fullmatch(word):
+        return False
+    kinds = [token.token_type for token in sqlglot.tokenize(word, read="duckdb")]
+    return kinds != [TokenType.VAR]
+
+
+def _find_unclosed(sql: str) -> str | None:
+    """Return a message about a text, a name or a comment that is opened and never closed; otherwise None."""
+    opened = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL)
+    marks = {mark: opened.find(mark) for mark in ("'", '"', "/*") if mark in opened}
+    if not marks:
+        return None
+    first = min(marks, key=lambda mark: marks[mark])
+    return "a comment is not closed by */" if first == "/*" else f"a quote ({first}) is not closed"
+
+
+def _depth(tree: exp.Expression) -> int:
+    deepest, pending = 0, [(tree, 1)]
+    while pending:
+        node, depth = pending.pop()
+        deepest = max(deepest, depth)
+        # A flat chain of AND or OR is a deep tree, but it is rebuilt balanced, so only nesting of other nodes counts.
+        step = 0 if isinstance(node, exp.Connector) else 1
+        pending.extend((child, depth + step) for child in node.iter_expressions())
+    return deepest
+
+
+def read_whole_number(node: exp.Expression) -> int | None:
+    """Return a literal such as the 10 of LIMIT 10; None when it is anything else, or too large."""
+    if not isinstance(node, exp.Literal) or node.is_string or not re.fullmatch(r"\d{1,18}", str(node.this), re.ASCII):
+        return None
+    return int(node.this)

@@ -1,0 +1,121 @@
+"""Make the answer that a query asked for out of measured numbers: everything after the noise (Q4).
+
+Takes a plan and the numbers that left a mechanism (or, for the controller, the exact ones); gives rows. What comes
+after the noise runs in an embedded engine that holds these numbers and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dosimeter.planning import CELL, RELEASED, QueryPlan
+from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.sql import EmbeddedError, Table, Type, Values, run_embedded
+
+if TYPE_CHECKING:
+    from dosimeter.schema import Scalar
+
+Numbers = Sequence[Sequence[Fraction]]
+Keys = Sequence[tuple["Scalar", ...]]
+NOT_COMPUTED = (
+    "What the query does with the released numbers failed on these numbers, so the numbers themselves are the answer."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The rows of an answer. ``cells``: the group of each row; None where a row is made of several groups.
+
+    ``about``: what a reader of the rows must know.
+    """
+
+    rows: list[dict[str, Any]]
+    cells: tuple[int, ...] | None
+    about: tuple[str, ...] = ()
+
+
+def assemble_answer(plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False) -> Assembled:
+    """Return the answer: the rows that the query asked for, in its order.
+
+    Where the embedded engine fails on these numbers after all, every group with its aggregates is the answer.
+    """
+    if plan.after.query is None:
+        return Assembled(_read_directly(plan, keys, values, clamp), tuple(range(len(keys))))
+    try:
+        found = run_embedded(plan.after.query, {RELEASED: _released_table(plan, keys, values, clamp)})
+    except EmbeddedError:
+        return Assembled(_read_released(plan, keys, values, clamp), tuple(range(len(keys))), (NOT_COMPUTED,))
+    names = [output.name for output in plan.outputs]
+    rows = [{name: _plain(value) for name, value in zip(names, row, strict=False)} for row in found.rows]
+    return Assembled(rows, tuple(int(row[-1]) for row in found.rows) if plan.after.traced else None)
+
+
+def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[dict[str, Any]]:
+    """Return, for every group, the columns of the answer that are computed from its own numbers."""
+    if plan.after.query is None:
+        return _read_directly(plan, keys, values, clamp=False)
+    own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
+    if all(isinstance(formula, exp.Column) for formula in own.values()):
+        return _read_directly(plan, keys, values, clamp=False)
+    shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True)) for name, tree in own.items()]
+    query = exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
+    try:
+        found = run_embedded(query, {RELEASED: _released_table(plan, keys, values, clamp=False)})
+    except EmbeddedError:
+        return _read_released(plan, keys, values, clamp=False)
+    return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found.rows]
+
+
+def _read_directly(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) -> list[dict[str, Any]]:
+    """Return the columns that are a group or an aggregate and nothing else, for every group."""
+    rows = []
+    for key, measured in zip(keys, values, strict=True):
+        facts: dict[str, Any] = {
+            f"e{at}": value for at, value in enumerate(estimate_group(plan, measured, clamp=clamp))
+        }
+        facts |= {f"g{at}": value for at, value in enumerate(key)}
+        direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
+        rows.append({name: _plain(facts[formula.name]) for name, formula in direct})
+    return rows
+
+
+def _read_released(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) -> list[dict[str, Any]]:
+    """Return every group with all its aggregates, each named as the analyst wrote it."""
+    names = [group.name for group in plan.groups]
+    labels = [estimate.label for estimate in plan.estimates]
+    return [
+        {name: _plain(value) for name, value in zip(names, key, strict=True)}
+        | {
+            label: _plain(value)
+            for label, value in zip(labels, estimate_group(plan, measured, clamp=clamp), strict=True)
+        }
+        for key, measured in zip(keys, values, strict=True)
+    ]
+
+
+def _released_table(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) -> Table:
+    """Return the released table: a row per group with its number, its values and its aggregates."""
+    estimates = [estimate_group(plan, measured, clamp=clamp) for measured in values]
+    table = {CELL: Values(Type.INTEGER, range(len(keys)))}
+    for at, group in enumerate(plan.groups):
+        table[f"g{at}"] = Values(group.type, [key[at] for key in keys])
+    for at, estimate in enumerate(plan.estimates):
+        kind = Type.INTEGER if estimate.integer else Type.NUMBER
+        table[f"e{at}"] = Values(kind, [row[at] for row in estimates], whole=estimate.integer)
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: moments as text, no infinity, no decimal."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value
