@@ -31,8 +31,7 @@ from dosimeter.measures import Argument, Mean
 from dosimeter.mechanisms import Indicator, Mechanism
 from dosimeter.planning import (
     After,
-    Estimate,
-    EstimateKind,
+    Itself,
     Output,
     QueryPlan,
     find_column,
@@ -95,7 +94,7 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         measures=tuple(
             Mean.by_hand(Argument("value", output.tree, output.name), output.name) for output in study.outputs
         ),
-        estimates=tuple(Estimate(EstimateKind.IDENTITY, (at,), study.outputs[at].name, integer=False) for at in places),
+        estimates=tuple(Itself((at,), study.outputs[at].name) for at in places),
         outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
         after=After(None, True, ()),
         declared=False,

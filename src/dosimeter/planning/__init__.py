@@ -4,6 +4,7 @@ Takes text and public facts; gives the plan, its explanation and its identity. N
 """
 
 from dosimeter.planning.after import CELL, RELEASED
+from dosimeter.planning.estimates import ARRAYS, EXACT, Estimate, Itself
 from dosimeter.planning.explain import Explanation, explain_plan, list_conditions, note_singled_out
 from dosimeter.planning.groups import Groups
 from dosimeter.planning.identity import digest_measured
@@ -19,17 +20,19 @@ from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, Method
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import After, Estimate, EstimateKind, Group, Output, QueryPlan
+from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
 
 __all__ = [
+    "ARRAYS",
     "CELL",
+    "EXACT",
     "RELEASED",
     "After",
     "Estimate",
-    "EstimateKind",
     "Explanation",
     "Group",
     "Groups",
+    "Itself",
     "Look",
     "Method",
     "Output",

@@ -30,18 +30,30 @@ from dosimeter.measures import (
     Sum,
     Variance,
 )
+from dosimeter.planning.estimates import (
+    CorrelationFromSums,
+    CovarianceFromSums,
+    Estimate,
+    InterceptFromSums,
+    Itself,
+    MeanFromSums,
+    SlopeFromSums,
+    VarianceFromSums,
+)
 from dosimeter.planning.grid import Gridded, put_on_grid
-from dosimeter.planning.query_plan import Estimate, EstimateKind
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     Scope,
     check_condition,
     check_expression,
     clause_of,
+    conjunction,
     expect_only,
+    is_there,
     make_total,
     read_number,
     refusal,
+    wrap,
 )
 
 Read = tuple[tuple[object, ...], "Estimate"]  # the key that distinguishes the estimate from others, and the estimate
@@ -195,15 +207,30 @@ class Aggregates:
             expect_only(argument, "expressions")
             if len(argument.expressions) != 1:
                 raise refusal(node, f"{label}: COUNT(DISTINCT) takes one column.")
-            source = self._source(argument.expressions[0], condition, label, distinct=True)
-            found = CountDistinct.over(self._present(source), label, self.facts)
-            return _counted(self._measure(found, source), label)
+            return self._count_distinct(argument.expressions[0], condition, label)
         if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
             expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
             if condition is None:
                 return _counted(self._measure(CountRows.of_rows(label, self.facts)), label)
             argument = exp.Literal.number(1)
         source = self._source(argument, condition, label)
+        return _counted(self._count_present(source, label), label)
+
+    def read_distinct(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
+        """Read APPROX_COUNT_DISTINCT(x), as the exact number of distinct values."""
+        expect_only(node, "this")
+        return self._count_distinct(node.this, condition, label)
+
+    def _count_distinct(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
+        source = self._source(node, condition, label, distinct=True)
+        found = CountDistinct.over(self._present(source), label, self.facts)
+        return _counted(self._measure(found, source), label)
+
+    def read_count_if(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
+        """Read COUNT_IF(p): COUNT(*) FILTER (WHERE p)."""
+        expect_only(node, "this")
+        test = conjunction([*([] if condition is None else [condition]), check_condition(node.this, self.scope)])
+        source = self._source(exp.Literal.number(1), test, label)
         return _counted(self._count_present(source, label), label)
 
     def read_total(
@@ -220,34 +247,54 @@ class Aggregates:
             raise _refuse_constant(label)
         measure = over(argument, label, self.facts)
         integer = measure.unit.denominator == 1 and measure.grid == measure.unit
-        return _identity(self._measure(measure, source), label, integer=integer)
+        return _itself(self._measure(measure, source), label, integer=integer)
 
     def read_mean(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
         """Read AVG(x): one number by hand (S7) or with a floor on rows (S2), otherwise through sums."""
         expect_only(node, "this")
         source, argument = self._spread_value(node, condition, label)
         if self.direct:
-            return _identity(self._measure(Mean.by_hand(argument, label), source), label, integer=False)
+            return _itself(self._measure(Mean.by_hand(argument, label), source), label)
         if self.min_rows is not None:
             measure = BoundedMean.over(argument, label, self.facts, self.min_rows)
             return _within_bounds(self._measure(measure, source), label, argument)
-        return self._through_sums(source, argument, label, EstimateKind.MEAN, CentredSum)
+        positions = self._sums(source, argument, CentredSum)
+        return ("mean", source), MeanFromSums(positions, label, argument.middle, _ends(argument))
 
-    def read_variance(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
-        """Read VAR_POP(x): one number by hand (S7), otherwise through sums (S2)."""
+    def read_spread(
+        self,
+        node: exp.Expression,
+        condition: exp.Expression | None,
+        label: str,
+        *,
+        sample: bool,
+        rooted: bool,
+    ) -> Read:
+        """Read VAR_POP, VAR_SAMP, STDDEV_POP and STDDEV_SAMP: one number by hand (S7), otherwise through sums (S2)."""
         expect_only(node, "this")
         source, argument = self._spread_value(node, condition, label)
+        if self.direct and not sample:
+            by_hand = Deviation.by_hand if rooted else Variance.by_hand
+            return _itself(self._measure(by_hand(argument, label), source), label)
         if self.direct:
-            return _identity(self._measure(Variance.by_hand(argument, label), source), label, integer=False)
-        return self._through_sums(source, argument, label, EstimateKind.VARIANCE, CentredSum, CentredSquares)
+            raise refusal(node, f"{label}: with a sensitivity given by hand, use VAR_POP or STDDEV_POP.")
+        positions = self._sums(source, argument, CentredSum, CentredSquares)
+        width = argument.width * argument.unit
+        return ("spread", source, sample, rooted), VarianceFromSums(positions, label, width, sample, rooted)
 
-    def read_deviation(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
-        """Read STDDEV_POP(x): one number by hand (S7), otherwise through sums (S2)."""
-        expect_only(node, "this")
-        source, argument = self._spread_value(node, condition, label)
+    def read_pair(
+        self,
+        node: exp.Expression,
+        condition: exp.Expression | None,
+        label: str,
+        make: Callable[[Pair, str], Estimate],
+    ) -> Read:
+        """Read CORR, COVAR_… and REGR_… of two columns, through sums over the rows that have both (Q3)."""
+        expect_only(node, "this", "expression")
         if self.direct:
-            return _identity(self._measure(Deviation.by_hand(argument, label), source), label, integer=False)
-        return self._through_sums(source, argument, label, EstimateKind.DEVIATION, CentredSum, CentredSquares)
+            raise refusal(node, f"{label} takes no sensitivity given by hand here. Use --method recompute for a study.")
+        pair = self._pair(node, condition, label)
+        return (type(node), pair.x_source, pair.y_source), make(pair, label)
 
     def read_quantile(
         self, node: exp.Expression, condition: exp.Expression | None, label: str, fraction: Fraction
@@ -274,45 +321,94 @@ class Aggregates:
             raise _refuse_constant(label)
         return source, argument
 
-    def _through_sums(
-        self,
-        source: str,
-        argument: Argument,
-        label: str,
-        how: EstimateKind,
-        *sums: type[CentredSum] | type[CentredSquares],
-    ) -> Read:
-        """Return an estimate from COUNT and centred sums: these are measured, the rest is post-processing (S2)."""
+    def _sums(self, source: str, argument: Argument, *sums: type[CentredSum] | type[CentredSquares]) -> tuple[int, ...]:
+        """Return the numbers of COUNT and of centred sums: these are measured, the rest is post-processing (S2)."""
         positions = [self._count_present(source, f"COUNT({argument.label})")]
-        for each in sums:
-            try:
-                positions.append(self._measure(each.over(argument, self.facts), source))
-            except OverflowError:
-                raise QueryError(
-                    f"{each.name} of {argument.label} is too large to count exactly. Narrow the bounds or coarsen the "
-                    "resolution in the schema.",
-                    clause=argument.label,
-                ) from None
-        lower, upper = argument.lower * argument.unit, argument.upper * argument.unit
-        estimate = Estimate(how, tuple(positions), label, False, argument.middle, lower, upper)
-        return (how, source), estimate
+        return *positions, *(self._add_sum(source, argument, each) for each in sums)
+
+    def _add_sum(self, source: str, argument: Argument, kind: type[CentredSum] | type[CentredSquares]) -> int:
+        try:
+            return self._measure(kind.over(argument, self.facts), source)
+        except OverflowError:
+            raise QueryError(
+                f"{kind.name} of {argument.label} is too large to count exactly. Narrow the bounds or coarsen the "
+                "resolution in the schema.",
+                clause=argument.label,
+            ) from None
+
+    def _pair(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Pair:
+        """Return two arguments of one aggregate, each only where the other one is not NULL, and their product."""
+        trees = [check_expression(side, self.scope).tree for side in (node.this, node.expression)]
+        sources, arguments = [], []
+        for other, written in zip(reversed(trees), (node.this, node.expression), strict=True):
+            present = is_there(wrap(make_total(other, self.schema)))
+            both = conjunction([*([] if condition is None else [condition.copy()]), present])
+            source, argument = self._spread_value(exp.Paren(this=written), both, label)
+            sources.append(source)
+            arguments.append(argument)
+        x, y = arguments
+        product = exp.Mul(
+            this=exp.Paren(this=x.centred(x.tree.copy())), expression=exp.Paren(this=y.centred(y.tree.copy()))
+        )
+        largest, unit = x.width * y.width, x.unit * y.unit / 4
+        key = f"product {sources[0]} × {sources[1]}"
+        name = f"{x.label} × {y.label}"
+        try:
+            gridded = Gridded(product, -largest, largest, unit)
+        except OverflowError:
+            raise QueryError(
+                f"{label} is too large to count exactly. Narrow the bounds or coarsen the resolution in the schema.",
+                clause=label,
+            ) from None
+        self._sources.setdefault(key, _Source(product, name, gridded))
+        return Pair(self, x, y, sources[0], sources[1], key)
+
+    def add_product(self, pair: Pair) -> int:
+        """Return the number of Σxy, centred."""
+        source = self._sources[pair.product]
+        assert source.gridded is not None
+        return self._measure(
+            Sum.over(_on_grid(source.gridded, source.label), f"SUM({source.label})", self.facts), pair.product
+        )
 
 
-def _identity(position: int, label: str, *, integer: bool) -> Read:
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two arguments of one aggregate, over the rows that have both."""
+
+    aggregates: Aggregates
+    x: Argument
+    y: Argument
+    x_source: str
+    y_source: str
+    product: str
+
+    def sums(self, *squares: str) -> tuple[int, ...]:
+        """Return the numbers of COUNT, Σx, Σy, Σxy and, of those named, Σx² and Σy²."""
+        sides = {"x": (self.x_source, self.x), "y": (self.y_source, self.y)}
+        add = self.aggregates
+        first = [add._count_present(self.x_source, f"COUNT({self.x.label})")]
+        totals = [add._add_sum(source, argument, CentredSum) for source, argument in sides.values()]
+        return *first, *totals, add.add_product(self), *(add._add_sum(*sides[name], CentredSquares) for name in squares)
+
+
+def _itself(position: int, label: str, *, integer: bool = False) -> Read:
     """Return the estimate that is a measure itself."""
-    return ("identity", position), Estimate(EstimateKind.IDENTITY, (position,), label, integer=integer)
+    return ("identity", position), Itself((position,), label, integer)
 
 
 def _counted(position: int, label: str) -> Read:
-    """Return the estimate that is a count itself."""
-    return ("identity", position), Estimate(EstimateKind.IDENTITY, (position,), label, integer=True, counts=True)
+    """Return the estimate that is a count itself: never below 0."""
+    return ("identity", position), Itself((position,), label, integer=True, ends=(Fraction(0), None))
 
 
 def _within_bounds(position: int, label: str, argument: Argument) -> Read:
     """Return the estimate that is a measure itself and cannot leave the argument's bounds."""
-    lower, upper = argument.lower * argument.unit, argument.upper * argument.unit
-    estimate = Estimate(EstimateKind.IDENTITY, (position,), label, False, argument.middle, lower, upper)
-    return ("identity", position), estimate
+    return ("identity", position), Itself((position,), label, ends=_ends(argument))
+
+
+def _ends(argument: Argument) -> tuple[Fraction, Fraction]:
+    return argument.lower * argument.unit, argument.upper * argument.unit
 
 
 def _refuse_constant(label: str) -> QueryError:
@@ -366,16 +462,64 @@ def _quantile(of: Callable[[exp.Expression], Fraction]) -> Callable[..., Read]:
     return lambda aggregates, node, condition, label: aggregates.read_quantile(node, condition, label, of(node))
 
 
+def _spread(*, sample: bool, rooted: bool) -> Callable[..., Read]:
+    """Return a reader for a variance or a standard deviation."""
+    return lambda aggregates, node, condition, label: aggregates.read_spread(
+        node, condition, label, sample=sample, rooted=rooted
+    )
+
+
+def _pair(make: Callable[[Pair, str], Estimate], *, turned: bool = False) -> Callable[..., Read]:
+    """Return a reader for an aggregate of two columns; ``turned``: the second one is x."""
+
+    def read(aggregates: Aggregates, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
+        expect_only(node, "this", "expression")
+        given = type(node)(this=node.expression, expression=node.this) if turned else node
+        return aggregates.read_pair(given, condition, label, make)
+
+    return read
+
+
+def _covariance(*, sample: bool) -> Callable[[Pair, str], Estimate]:
+    def make(pair: Pair, label: str) -> Estimate:
+        widths = (pair.x.width * pair.x.unit, pair.y.width * pair.y.unit)
+        return CovarianceFromSums(pair.sums(), label, widths, sample)
+
+    return make
+
+
+def _correlation(pair: Pair, label: str) -> Estimate:
+    return CorrelationFromSums(pair.sums("x", "y"), label)
+
+
+def _slope(pair: Pair, label: str) -> Estimate:
+    return SlopeFromSums(pair.sums("x"), label)
+
+
+def _intercept(pair: Pair, label: str) -> Estimate:
+    return InterceptFromSums(pair.sums("x"), label, (pair.x.middle, pair.y.middle))
+
+
 AGGREGATES: dict[type[exp.Expression], Aggregate] = {
     exp.Count: Aggregate(("COUNT", "COUNT(DISTINCT)"), "count", Aggregates.read_count),
+    exp.CountIf: Aggregate(("COUNT_IF",), "count_if", Aggregates.read_count_if),
+    exp.ApproxDistinct: Aggregate(("APPROX_COUNT_DISTINCT",), "count", Aggregates.read_distinct),
     exp.Sum: Aggregate(("SUM",), "sum", _total(Sum.over)),
     exp.Avg: Aggregate(("AVG",), "avg", Aggregates.read_mean),
     exp.Min: Aggregate(("MIN",), "min", _quantile(lambda node: Fraction(0))),
     exp.Max: Aggregate(("MAX",), "max", _quantile(lambda node: Fraction(1))),
     exp.Median: Aggregate(("MEDIAN",), "median", _quantile(lambda node: Fraction(1, 2))),
     exp.PercentileCont: Aggregate(("QUANTILE_CONT",), "quantile", _quantile(_fraction)),
-    exp.VariancePop: Aggregate(("VAR_POP",), "var_pop", Aggregates.read_variance),
-    exp.StddevPop: Aggregate(("STDDEV_POP",), "stddev_pop", Aggregates.read_deviation),
+    exp.VariancePop: Aggregate(("VAR_POP",), "var_pop", _spread(sample=False, rooted=False)),
+    exp.Variance: Aggregate(("VAR_SAMP", "VARIANCE"), "variance", _spread(sample=True, rooted=False)),
+    exp.StddevPop: Aggregate(("STDDEV_POP",), "stddev_pop", _spread(sample=False, rooted=True)),
+    exp.StddevSamp: Aggregate(("STDDEV_SAMP",), "stddev", _spread(sample=True, rooted=True)),
+    exp.Stddev: Aggregate(("STDDEV",), "stddev", _spread(sample=True, rooted=True)),
+    exp.CovarPop: Aggregate(("COVAR_POP",), "covar_pop", _pair(_covariance(sample=False))),
+    exp.CovarSamp: Aggregate(("COVAR_SAMP",), "covar_samp", _pair(_covariance(sample=True))),
+    exp.Corr: Aggregate(("CORR",), "corr", _pair(_correlation)),
+    exp.RegrSlope: Aggregate(("REGR_SLOPE",), "regr_slope", _pair(_slope, turned=True)),
+    exp.RegrIntercept: Aggregate(("REGR_INTERCEPT",), "regr_intercept", _pair(_intercept, turned=True)),
 }
 
 

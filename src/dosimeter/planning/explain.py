@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning.query_plan import EstimateKind, QueryPlan
+from dosimeter.planning.estimates import Itself
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
 
 
@@ -108,10 +109,11 @@ def _note_noise(plan: QueryPlan) -> Iterator[str]:
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
     weights = plan.weights(mechanism.norm)
     for estimate in plan.estimates:
-        if estimate.kind is not EstimateKind.IDENTITY or estimate.lower is None or estimate.upper is None:
+        low, high = estimate.range
+        if not isinstance(estimate, Itself) or low is None or high is None:
             continue
         (at,) = estimate.measures
-        width, own = float(estimate.upper - estimate.lower), scale / float(weights[at])
+        width, own = float(high - low), scale / float(weights[at])
         error = mechanism.error(own, float(plan.measures[at].grid) or own * 1e-6)
         if error > width > 0.0:
             yield (

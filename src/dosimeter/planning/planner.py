@@ -159,7 +159,7 @@ def _plan_measured(sql: str, written: exp.Select, declared: Schema, options: Pla
 
 def _complete(plan: QueryPlan) -> QueryPlan:
     """Return the plan once it was tried what happens after the noise."""
-    try_after(plan.after, plan.groups, [estimate.integer for estimate in plan.estimates])
+    try_after(plan.after, plan.groups, [estimate.whole for estimate in plan.estimates])
     return plan
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,34 +10,12 @@ import numpy as np
 from dosimeter.arrays import FloatArray
 from dosimeter.measures import Argument, Measure
 from dosimeter.mechanisms import Norm
+from dosimeter.planning.estimates import Estimate
 from dosimeter.schema import JoinTable, Scalar, Schema
 from dosimeter.sql import Type
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-
-class EstimateKind(StrEnum):
-    """The way in which an aggregate of the SELECT list is computed from noisy measures (post-processing)."""
-
-    IDENTITY = "identity"
-    MEAN = "mean from sums"
-    VARIANCE = "variance from sums"
-    DEVIATION = "standard deviation from sums"
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """One aggregate as the analyst wrote it. ``centre`` is the middle of the bounds (S2); ``counts``: never below 0."""
-
-    kind: EstimateKind
-    measures: tuple[int, ...]
-    label: str
-    integer: bool
-    centre: Fraction = Fraction(0)
-    lower: Fraction | None = None
-    upper: Fraction | None = None
-    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

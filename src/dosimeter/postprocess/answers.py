@@ -107,8 +107,8 @@ def _released_table(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) -
     for at, group in enumerate(plan.groups):
         table[f"g{at}"] = Values(group.type, [key[at] for key in keys])
     for at, estimate in enumerate(plan.estimates):
-        kind = Type.INTEGER if estimate.integer else Type.NUMBER
-        table[f"e{at}"] = Values(kind, [row[at] for row in estimates], whole=estimate.integer)
+        kind = Type.INTEGER if estimate.whole else Type.NUMBER
+        table[f"e{at}"] = Values(kind, [row[at] for row in estimates], whole=estimate.whole)
     return table
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from sqlglot import exp
 
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import CELL, RELEASED, Estimate, EstimateKind, QueryPlan
+from dosimeter.planning import CELL, RELEASED, Estimate, Itself, QueryPlan
 from dosimeter.postprocess.answers import Numbers
 from dosimeter.postprocess.estimates import estimate_arrays
 from dosimeter.sql import EmbeddedError, Type, Values, compute_embedded
@@ -75,26 +75,16 @@ def cap_errors(plan: QueryPlan, errors: Sequence[float | None]) -> tuple[float |
 
 
 def _find_width(plan: QueryPlan, formula: exp.Expression | None) -> float | None:
-    """Return the width of the range to which ``_estimate`` clamps this column; None where it does not clamp."""
+    """Return the width of the range to which this column is clamped; None where it is not clamped at both ends."""
     estimate = _find_estimate(plan, formula)
-    if estimate is None:
-        return None
-    if estimate.lower is None or estimate.upper is None:
-        return None
-    width = estimate.upper - estimate.lower
-    match estimate.kind:
-        case EstimateKind.VARIANCE:
-            return float((width / 2) ** 2)
-        case EstimateKind.DEVIATION:
-            return float(width / 2)
-        case _:
-            return float(width)
+    low, high = (None, None) if estimate is None else estimate.range
+    return None if low is None or high is None else float(high - low)
 
 
 def _identity(plan: QueryPlan, formula: exp.Expression | None) -> int | None:
     """Return the measure behind an output that is one measure and nothing else; otherwise None."""
     estimate = _find_estimate(plan, formula)
-    return None if estimate is None or estimate.kind is not EstimateKind.IDENTITY else estimate.measures[0]
+    return estimate.measures[0] if isinstance(estimate, Itself) else None
 
 
 def _find_estimate(plan: QueryPlan, formula: exp.Expression | None) -> Estimate | None:
