@@ -59,6 +59,14 @@ QUERIES = [
     "SELECT REGR_SLOPE(pay, age) AS a, REGR_INTERCEPT(pay, age) AS b, REGR_SLOPE(age, pay) AS c FROM people",
     "SELECT CORR(age, pay) FILTER (WHERE member) AS a, AVG(age) AS b FROM people",
     "SELECT city, COUNT_IF(age > 10) AS old, COUNT_IF(member AND age < 5) AS young FROM people GROUP BY 1 ORDER BY 1",
+    "SELECT city, member, COUNT(*) AS n, SUM(age) AS s, AVG(pay) AS a, GROUPING(city) AS c, "
+    "GROUPING(city, member) AS g FROM people GROUP BY ROLLUP (city, member) ORDER BY ALL",
+    "SELECT city, member, COUNT(*) AS n, STDDEV(pay) AS s FROM people GROUP BY CUBE (city, member) ORDER BY 3, 1, 2",
+    "SELECT city, member, COUNT(*) AS n FROM people GROUP BY GROUPING SETS ((city, member), (member), ()) ORDER BY ALL",
+    "SELECT city, member, age // 10 AS d, COUNT(*) AS n FROM people GROUP BY ROLLUP (city, member), d "
+    "HAVING COUNT(*) > 0 ORDER BY ALL",
+    "SELECT COALESCE(city, 'all') AS place, COUNT(*) AS n, 100.0 * n / MAX(n) OVER () AS pct FROM people "
+    "GROUP BY ROLLUP (city) ORDER BY n DESC",
     "SELECT MAX(n) AS most FROM (SELECT age // 10 AS d, COUNT(*) AS n FROM people GROUP BY d) t",
 ]
 

@@ -88,7 +88,7 @@ def is_measured(select: exp.Select) -> bool:
     return bool(select.args.get("group")) or any(finds_aggregate(part) for part in clauses if part is not None)
 
 
-def try_after(after: After, groups: Sequence[Group], wholes: Sequence[bool]) -> None:
+def try_after(after: After, groups: Sequence[Group], wholes: Sequence[bool], *, totals: bool) -> None:
     """Run what comes after the noise on two made-up rows, so that nothing is charged for what cannot be computed."""
     if after.query is None:
         return
@@ -96,6 +96,8 @@ def try_after(after: After, groups: Sequence[Group], wholes: Sequence[bool]) -> 
     table = {CELL: Values(Type.INTEGER, rows)}
     for at, group in enumerate(groups):
         table[f"g{at}"] = Values(group.type, [(group.values or ())[row % len(group.values or ())] for row in rows])
+        if totals:
+            table[f"h{at}"] = Values(Type.INTEGER, rows)
     for at, whole in enumerate(wholes):
         table[f"e{at}"] = Values(Type.INTEGER if whole else Type.NUMBER, rows, whole)
     try:
@@ -224,6 +226,7 @@ class MeasuringSelect:
     groups: tuple[Group, ...]
     aggregates: Aggregates
     cells: int
+    totals: bool = False
     named: dict[str, exp.Expression] = field(default_factory=dict)
     _windows: Mapping[str, exp.Expression] = field(default_factory=dict)
 
@@ -250,7 +253,7 @@ class MeasuringSelect:
             raise QueryError("The query has no aggregate. Ask for COUNT, SUM, AVG, MIN, MAX, MEDIAN, ….")
         traced = not clauses.distinct
         query = clauses.write(exp.table_(RELEASED), (), cell=exp.column(CELL) if traced else None)
-        direct = all(isinstance(tree, exp.Column) for _, tree in clauses.items)
+        direct = all(isinstance(tree, exp.Column) and tree.name[0] in "ge" for _, tree in clauses.items)
         steps = ((*(("arithmetic over the released numbers",) if not direct else ()),)
                  + (("HAVING",) if having is not None else ()) + clauses.steps())  # fmt: skip
         return Relation(
@@ -275,8 +278,6 @@ class MeasuringSelect:
             tree: exp.Expression = exp.column(f"g{position}")
             found = Field(name, tree, position, max((len(str(value)) for value in group.values or ()), default=1000))
         else:
-            if node.find(exp.Column) is not None and not self._is_computed(node):
-                raise self._not_grouped(node)
             tree = self._writer(aliases_first=False).write(node)
             default = self.aggregates.default_name(node) or f"column{len(taken) + 1}"
             name = _free_name(alias or default, taken)
@@ -284,11 +285,6 @@ class MeasuringSelect:
         clauses.items.append((name, tree))
         self.named[name.lower()] = tree
         return found
-
-    def _is_computed(self, node: exp.Expression) -> bool:
-        """Return whether an item reads aggregates, by themselves, in a window or by the name of an earlier item."""
-        named = any(column.name.lower() in self.named for column in node.find_all(exp.Column) if not column.table)
-        return named or finds_aggregate(node) or node.find(exp.Window) is not None
 
     def _writer(self, *, aliases_first: bool) -> Writer:
         return Writer(lambda node: self._leaf(node, aliases_first), self.scope.schema, self._windows)
@@ -307,11 +303,25 @@ class MeasuringSelect:
         match node:
             case exp.Column():
                 raise self._not_grouped(node)
+            case exp.Grouping():
+                return self._grouping(node)
             case exp.Subquery() | exp.Select() | exp.SetOperation() | exp.Exists():
                 raise refusal(node, NO_SUBQUERIES)
             case exp.AggFunc():
                 raise refusal(node, f"{clause_of(node)} is not supported. {SUPPORTED}")
         return None
+
+    def _grouping(self, node: exp.Expression) -> exp.Expression:
+        """Write GROUPING(a, b …): a bit for each column that a total leaves out."""
+        places = [self._matching_group(part) for part in node.expressions]
+        if not self.totals or not places or None in places:
+            raise refusal(node, f"{clause_of(node)} takes columns of a ROLLUP, CUBE or GROUPING SETS.")
+        flags = [exp.column(f"h{place}") for place in places]
+        total: exp.Expression = flags[0]
+        for flag in flags[1:]:
+            doubled = exp.Mul(this=exp.Literal.number(2), expression=wrap(total))
+            total = exp.Add(this=doubled, expression=flag)
+        return total
 
     def _find_named(self, node: exp.Expression) -> exp.Expression | None:
         if not isinstance(node, exp.Column) or node.table:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, combinations, product
 from typing import Literal, cast
 
 from sqlglot import exp
@@ -17,38 +19,100 @@ from dosimeter.sql import Scope, check_expression, clause_of, expect_only, make_
 
 Groups = Literal["declared", "observed"]
 MAX_GROUPS = 10_000
+MAX_SETS = 64
 
 
-def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> tuple[Group, ...]:
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The groups of a SELECT. ``sets``: the groups that each set of ROLLUP, CUBE or GROUPING SETS keeps."""
+
+    groups: tuple[Group, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def cells(self) -> int:
+        """Return how many declared groups there are."""
+        return math.prod(len(group.values) for group in self.groups if group.values is not None)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows the released table has: those of every set."""
+        sizes = [len(group.values or ()) for group in self.groups]
+        return sum(math.prod(sizes[at] for at in kept) for kept in self.sets) if self.sets else self.cells
+
+
+def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
     """Return the groups of a SELECT, with the values that the schema declares for them."""
     clause = select.args.get("group")
     if clause is None:
-        return ()
+        return Grouping()
     expect_only(clause, "expressions", "all")
     nodes = _ungrouped_items(select) if clause.args.get("all") else clause.expressions
     if clause.args.get("all") and not nodes:
-        return ()
+        return Grouping()
     if not nodes:
         raise QueryError("GROUP BY is not followed by a column. Add one, or leave GROUP BY out.", clause="GROUP BY")
+    sets = _combine_sets([_list_sets(node) for node in nodes], clause)
+    several = any(isinstance(node, _SEVERAL) for node in nodes)
+    if several and mode == "observed":
+        raise refusal(clause, "Observed groups reproduce the paper, which has no ROLLUP, CUBE or GROUPING SETS.")
     groups: list[Group] = []
-    for node in nodes:
-        if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
-            raise refusal(node, f"{clause_of(node)} is not supported in GROUP BY. List the columns.")
-        source = _dereference(node, select, scope)
-        checked = check_expression(source, scope)
-        tree = make_total(checked.tree, scope.schema)
-        if any(group.tree == tree for group in groups):
-            continue
-        values = declared_values(source, checked, scope.schema) if mode == "declared" else None
-        groups.append(Group(name=_group_name(source, select), tree=tree, values=values, type=checked.type))
-    total = math.prod(len(group.values) for group in groups if group.values is not None)
+    kept: list[tuple[int, ...]] = []
+    for each in sets:
+        places = []
+        for node in each:
+            source = _dereference(node, select, scope)
+            checked = check_expression(source, scope)
+            tree = make_total(checked.tree, scope.schema)
+            known = next((at for at, group in enumerate(groups) if group.tree == tree), None)
+            if known is None:
+                known = len(groups)
+                values = declared_values(source, checked, scope.schema) if mode == "declared" else None
+                groups.append(Group(name=_group_name(source, select), tree=tree, values=values, type=checked.type))
+            places.append(known)
+        kept.append(tuple(dict.fromkeys(places)))
+    found = Grouping(tuple(groups), tuple(kept) if several else ())
+    total = max(found.cells, found.rows)
     if total > MAX_GROUPS:
         raise QueryError(
             f"The GROUP BY has {total:,} declared groups; at most {MAX_GROUPS:,} are supported. "
             "Group by fewer columns or by a coarser expression.",
             clause=clause_of(clause),
         )
-    return tuple(groups)
+    return found
+
+
+_SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
+_Set = tuple[exp.Expression, ...]
+
+
+def _list_sets(node: exp.Expression) -> list[_Set]:
+    """Return the sets of columns that one element of GROUP BY stands for, the finest first."""
+    match node:
+        case exp.Rollup():
+            parts = [_members(part) for part in node.expressions]
+            return [tuple(chain.from_iterable(parts[:size])) for size in range(len(parts), -1, -1)]
+        case exp.Cube():
+            parts = [_members(part) for part in node.expressions]
+            sizes = range(len(parts), -1, -1)
+            return [tuple(chain.from_iterable(chosen)) for size in sizes for chosen in combinations(parts, size)]
+        case exp.GroupingSets():
+            return [each for part in node.expressions for each in _list_sets(part)]
+        case _:
+            return [_members(node)]
+
+
+def _members(node: exp.Expression) -> _Set:
+    if isinstance(node, exp.Tuple):
+        return tuple(node.expressions)
+    return (cast(exp.Expression, node.this),) if isinstance(node, exp.Paren) else (node,)
+
+
+def _combine_sets(elements: list[list[_Set]], clause: exp.Expression) -> list[_Set]:
+    """Return every choice of one set from each element of GROUP BY: ROLLUP (a, b), c groups by c in each set."""
+    if math.prod(len(sets) for sets in elements) > MAX_SETS:
+        raise refusal(clause, f"The GROUP BY has more than {MAX_SETS} sets of columns. Ask for fewer.")
+    return [tuple(chain.from_iterable(chosen)) for chosen in product(*elements)]
 
 
 def _ungrouped_items(select: exp.Select) -> list[exp.Expression]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
+from dosimeter.measures import Measure
 from dosimeter.planning.after import MeasuringSelect, OuterSelect, Relation, is_measured, try_after
 from dosimeter.planning.aggregates import Aggregates
 from dosimeter.planning.groups import Groups, plan_groups
@@ -121,8 +121,8 @@ def _plan_measured(sql: str, written: exp.Select, declared: Schema, options: Pla
         raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
     where = select.args.get("where")
     condition = check_condition(where.this, scope) if where else None
-    groups = plan_groups(select, scope, options.groups)
-    cells = math.prod(len(group.values) for group in groups if group.values is not None)
+    grouping = plan_groups(select, scope, options.groups)
+    groups, cells = grouping.groups, grouping.cells
     aggregates = Aggregates(
         schema=schema,
         scope=scope,
@@ -130,8 +130,10 @@ def _plan_measured(sql: str, written: exp.Select, declared: Schema, options: Pla
         direct=options.sensitivity is not None,
         groups=cells,
     )
-    relation = MeasuringSelect(scope, groups, aggregates, cells).write(select)
+    relation = MeasuringSelect(scope, groups, aggregates, grouping.rows, bool(grouping.sets)).write(select)
     measured = aggregates.finish()
+    if grouping.sets:
+        _require_sums(select, measured.measures)
     if cells * len(measured.measures) > MAX_NUMBERS:
         raise QueryError(
             f"The query measures {len(measured.measures):,} numbers in each of {cells:,} groups; at most "
@@ -153,13 +155,25 @@ def _plan_measured(sql: str, written: exp.Select, declared: Schema, options: Pla
         schema=schema,
         digest=_digest_plan(select, declared, options),
         joins=sources.joins,
+        sets=grouping.sets,
     )
     return _complete(replace(plan, singled_out=find_singled_out(select, scope, list_identifying(plan)))), relation
 
 
+def _require_sums(select: exp.Select, measures: tuple[Measure, ...]) -> None:
+    """Refuse totals of what does not add up: a median of two groups is not the sum of their medians."""
+    other = next((measure for measure in measures if not measure.additive), None)
+    if other is not None:
+        raise refusal(
+            select.args["group"],
+            f"{other.label} does not add up over groups, so ROLLUP, CUBE and GROUPING SETS cannot total it. Ask for it "
+            "in a query of its own.",
+        )
+
+
 def _complete(plan: QueryPlan) -> QueryPlan:
     """Return the plan once it was tried what happens after the noise."""
-    try_after(plan.after, plan.groups, [estimate.whole for estimate in plan.estimates])
+    try_after(plan.after, plan.groups, [estimate.whole for estimate in plan.estimates], totals=bool(plan.sets))
     return plan
 
 

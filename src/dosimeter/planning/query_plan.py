@@ -88,6 +88,8 @@ class QueryPlan:
     schema: Schema
     digest: str
     joins: tuple[Join, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+    """Of ROLLUP, CUBE and GROUPING SETS, the groups that each set keeps: released cells are added up for each (Q3)."""
     singled_out: tuple[tuple[str, str], ...] = ()
     """Columns that identify people and that the query tests, each with the clause that tests it."""
 

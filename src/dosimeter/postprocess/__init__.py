@@ -4,12 +4,13 @@ Takes a plan and the numbers that left a mechanism; gives rows. Never sees data:
 embedded engine that holds these numbers alone.
 """
 
-from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells
+from dosimeter.postprocess.answers import Assembled, Cell, assemble_answer, assemble_cells
 from dosimeter.postprocess.errors import cap_errors, error_95, needs_values
 from dosimeter.postprocess.estimates import estimate_group
 
 __all__ = [
     "Assembled",
+    "Cell",
     "assemble_answer",
     "assemble_cells",
     "cap_errors",

@@ -30,14 +30,27 @@ NOT_COMPUTED = (
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """One row of the released table: a group, or the total of several. ``terms``: how many groups were added up.
+
+    ``left_out``: the groups that a total leaves out; their values in ``key`` are None.
+    """
+
+    key: tuple[Scalar, ...]
+    measured: Sequence[Fraction]
+    terms: int = 1
+    left_out: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Assembled:
-    """The rows of an answer. ``cells``: the group of each row; None where a row is made of several groups.
+    """The rows of an answer. ``cells``: the cell of each row, or of all that rows are made of where they are mixed.
 
     ``about``: what a reader of the rows must know.
     """
 
     rows: list[dict[str, Any]]
-    cells: tuple[int, ...] | None
+    cells: tuple[Cell, ...]
     about: tuple[str, ...] = ()
 
 
@@ -46,37 +59,57 @@ def assemble_answer(plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool
 
     Where the embedded engine fails on these numbers after all, every group with its aggregates is the answer.
     """
+    cells = list_cells(plan, keys, values)
     if plan.after.query is None:
-        return Assembled(_read_directly(plan, keys, values, clamp), tuple(range(len(keys))))
+        return Assembled(_read_directly(plan, cells, clamp), cells)
     try:
-        found = run_embedded(plan.after.query, {RELEASED: _released_table(plan, keys, values, clamp)})
+        found = run_embedded(plan.after.query, {RELEASED: _released_table(plan, cells, clamp)})
     except EmbeddedError:
-        return Assembled(_read_released(plan, keys, values, clamp), tuple(range(len(keys))), (NOT_COMPUTED,))
+        return Assembled(_read_released(plan, cells, clamp), cells, (NOT_COMPUTED,))
     names = [output.name for output in plan.outputs]
     rows = [{name: _plain(value) for name, value in zip(names, row, strict=False)} for row in found.rows]
-    return Assembled(rows, tuple(int(row[-1]) for row in found.rows) if plan.after.traced else None)
+    return Assembled(rows, tuple(cells[int(row[-1])] for row in found.rows) if plan.after.traced else cells)
+
+
+def list_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[Cell, ...]:
+    """Return the rows of the released table: every group, or every set of ROLLUP, CUBE and GROUPING SETS (Q3).
+
+    Totals are sums of the groups' noisy numbers: they agree with these and cost nothing.
+    """
+    if not plan.sets:
+        return tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
+    cells: list[Cell] = []
+    for kept in plan.sets:
+        left_out = frozenset(range(len(plan.groups))) - set(kept)
+        totals: dict[tuple[Scalar, ...], tuple[list[Fraction], int]] = {}
+        for key, measured in zip(keys, values, strict=True):
+            coarse = tuple(None if at in left_out else value for at, value in enumerate(key))
+            total, terms = totals.get(coarse, ([Fraction(0)] * len(measured), 0))
+            totals[coarse] = [a + b for a, b in zip(total, measured, strict=True)], terms + 1
+        cells += [Cell(key, total, terms, left_out) for key, (total, terms) in totals.items()]
+    return tuple(cells)
 
 
 def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[dict[str, Any]]:
     """Return, for every group, the columns of the answer that are computed from its own numbers."""
-    if plan.after.query is None:
-        return _read_directly(plan, keys, values, clamp=False)
+    cells = tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
     own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
-        return _read_directly(plan, keys, values, clamp=False)
+        return _read_directly(plan, cells, clamp=False)
     shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True)) for name, tree in own.items()]
     query = exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
     try:
-        found = run_embedded(query, {RELEASED: _released_table(plan, keys, values, clamp=False)})
+        found = run_embedded(query, {RELEASED: _released_table(plan, cells, clamp=False)})
     except EmbeddedError:
-        return _read_released(plan, keys, values, clamp=False)
+        return _read_released(plan, cells, clamp=False)
     return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found.rows]
 
 
-def _read_directly(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) -> list[dict[str, Any]]:
+def _read_directly(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[dict[str, Any]]:
     """Return the columns that are a group or an aggregate and nothing else, for every group."""
     rows = []
-    for key, measured in zip(keys, values, strict=True):
+    for cell in cells:
+        key, measured = cell.key, cell.measured
         facts: dict[str, Any] = {
             f"e{at}": value for at, value in enumerate(estimate_group(plan, measured, clamp=clamp))
         }
@@ -86,26 +119,28 @@ def _read_directly(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) ->
     return rows
 
 
-def _read_released(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) -> list[dict[str, Any]]:
+def _read_released(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[dict[str, Any]]:
     """Return every group with all its aggregates, each named as the analyst wrote it."""
     names = [group.name for group in plan.groups]
     labels = [estimate.label for estimate in plan.estimates]
     return [
-        {name: _plain(value) for name, value in zip(names, key, strict=True)}
+        {name: _plain(value) for name, value in zip(names, cell.key, strict=True)}
         | {
             label: _plain(value)
-            for label, value in zip(labels, estimate_group(plan, measured, clamp=clamp), strict=True)
+            for label, value in zip(labels, estimate_group(plan, cell.measured, clamp=clamp), strict=True)
         }
-        for key, measured in zip(keys, values, strict=True)
+        for cell in cells
     ]
 
 
-def _released_table(plan: QueryPlan, keys: Keys, values: Numbers, clamp: bool) -> Table:
-    """Return the released table: a row per group with its number, its values and its aggregates."""
-    estimates = [estimate_group(plan, measured, clamp=clamp) for measured in values]
-    table = {CELL: Values(Type.INTEGER, range(len(keys)))}
+def _released_table(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> Table:
+    """Return the released table: a row per cell with its number, its group's values and its aggregates."""
+    estimates = [estimate_group(plan, cell.measured, clamp=clamp) for cell in cells]
+    table = {CELL: Values(Type.INTEGER, range(len(cells)))}
     for at, group in enumerate(plan.groups):
-        table[f"g{at}"] = Values(group.type, [key[at] for key in keys])
+        table[f"g{at}"] = Values(group.type, [cell.key[at] for cell in cells])
+        if plan.sets:
+            table[f"h{at}"] = Values(Type.INTEGER, [int(at in cell.left_out) for cell in cells])
     for at, estimate in enumerate(plan.estimates):
         kind = Type.INTEGER if estimate.whole else Type.NUMBER
         table[f"e{at}"] = Values(kind, [row[at] for row in estimates], whole=estimate.whole)

@@ -43,15 +43,18 @@ def error_95(
     scale: float,
     values: Numbers | None,
     keys: Sequence[tuple[Scalar, ...]] | None = None,
+    terms: Sequence[int] | None = None,
 ) -> tuple[float | None, ...]:
     """Return the 95 % error of each aggregate column, the largest over these groups; None where it has none.
 
     For a number that gets noise directly, it is the exact quantile of its discrete noise. For arithmetic of a cell's
     own numbers, the noise is propagated through the formula at ``values`` by equally likely points of low
     discrepancy, so that the same input gives the same error. A column that reads other cells has none (E1).
+    ``terms``: how many noisy numbers each row's numbers add up.
     """
     scales = measure_scales(plan, mechanism, scale)
-    derived = _propagate(plan, mechanism, scales, values, keys) if values else {}
+    derived = _propagate(plan, mechanism, scales, values, keys, terms) if values else {}
+    most = max(terms, default=1) if terms else 1
     errors: list[float | None] = []
     for at, output in enumerate(plan.outputs):
         if not output.is_aggregate:
@@ -61,7 +64,7 @@ def error_95(
             errors.append(derived.get(at))
             continue
         grid = float(plan.measures[direct].grid)
-        errors.append(mechanism.error(float(scales[direct]), grid or float(scales[direct]) * 1e-6))
+        errors.append(mechanism.error_of_sum(float(scales[direct]), grid or float(scales[direct]) * 1e-6, most))
     return tuple(errors)
 
 
@@ -109,6 +112,7 @@ def _propagate(
     scales: FloatArray,
     values: Numbers,
     keys: Sequence[tuple[Scalar, ...]] | None,
+    terms: Sequence[int] | None,
 ) -> dict[int, float | None]:
     """Return the error of each derived column: the 95 % quantile of how far noise moves it, in the worst cell."""
     formulas = _find_derived(plan)
@@ -121,7 +125,8 @@ def _propagate(
     noise = {at: scales[at] * _spread_points(mechanism, points, place) for place, at in enumerate(measures)}
     exact = {at: np.array([float(row[at]) for row in values])[:, None] for at in measures}
     quiet = estimate_arrays(plan, used, exact)
-    noisy = estimate_arrays(plan, used, {at: exact[at] + noise[at][None, :] for at in measures})
+    spread = np.sqrt(np.ones(len(values)) if terms is None else np.array(terms, dtype=np.float64))[:, None]
+    noisy = estimate_arrays(plan, used, {at: exact[at] + spread * noise[at][None, :] for at in measures})
     groups = _repeat_groups(plan, keys, len(values), names)
     try:
         before = _evaluate(formulas, quiet, groups, len(values), 1)

@@ -199,8 +199,15 @@ def _read_off(
     plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
     answer = assemble_answer(plan, keys, noisy, clamp=clamp)
-    shown = range(len(keys)) if answer.cells is None else answer.cells
-    errors = error_95(plan, mechanism, scale, [noisy[at] for at in shown], [keys[at] for at in shown])
+    shown = answer.cells
+    errors = error_95(
+        plan,
+        mechanism,
+        scale,
+        [cell.measured for cell in shown],
+        [cell.key for cell in shown],
+        [cell.terms for cell in shown],
+    )
     return answer, cap_errors(plan, errors) if clamp else errors
 
 
