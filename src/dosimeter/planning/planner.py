@@ -18,7 +18,7 @@ from dosimeter.measures import Measure
 from dosimeter.planning.after import MeasuringSelect, OuterSelect, Relation, is_measured, try_after
 from dosimeter.planning.aggregates import Aggregates
 from dosimeter.planning.groups import Groups, plan_groups
-from dosimeter.planning.joins import list_identifying, resolve_joins
+from dosimeter.planning.joins import list_identifying, resolve_joins, write_commas_as_joins
 from dosimeter.planning.parsing import NO_SUBQUERIES, TOO_DEEP, parse_select
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.planning.singling_out import find_singled_out
@@ -113,7 +113,7 @@ class _Planner:
 
 def _plan_measured(sql: str, written: exp.Select, declared: Schema, options: PlanOptions) -> tuple[QueryPlan, Relation]:
     """Return the plan of the SELECT that measures, and the same SELECT over the released table."""
-    select = inline_subqueries(written, declared.columns)
+    select = write_commas_as_joins(inline_subqueries(written, declared.columns))
     check_shape(select, *(_AFTER if is_measured(select) else ()))
     sources = resolve_joins(select, resolve_table(select, declared))
     scope, schema = sources.scope, sources.schema
