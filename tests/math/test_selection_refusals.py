@@ -14,7 +14,7 @@ from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.means import BoundedMean
 from dosimeter.measures.quantiles import Quantile
 from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.query_plan import After, QueryPlan
 from dosimeter.release.selection import (
     accuracy,
     outcome_distribution,
@@ -53,9 +53,7 @@ def plan_of(*kinds: type[Measure]) -> QueryPlan:
         measures=measures,
         estimates=(),
         outputs=(),
-        having=None,
-        order=(),
-        limit=None,
+        after=After(None, True, ()),
         declared=True,
         hand_sensitivity=None,
         schema=Schema("t", {}),

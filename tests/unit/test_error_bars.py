@@ -34,7 +34,7 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of an average depends on the noisy count: it is worked out again from what the ledger holds."""
-    from dosimeter.postprocess.answers import error_95
+    from dosimeter.postprocess.errors import error_95
 
     sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward"
     seen = set()
@@ -53,7 +53,7 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
 
 def test_errors_of_averages_and_spreads_by_simulation(stays: Dataset) -> None:
     """The 95th percentile over 200,000 draws, seeded: its own standard error is below 0.4 % of it."""
-    from dosimeter.postprocess.answers import error_95, measure_scales
+    from dosimeter.postprocess.errors import error_95, measure_scales
 
     plan, laplace = (
         stays.plan("SELECT AVG(nights), VAR_POP(nights), STDDEV_POP(nights) FROM stays"),
@@ -90,7 +90,7 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The average of a group of hardly anybody is far off; where HAVING takes it out, its error does not count."""
-    from dosimeter.postprocess.answers import error_95
+    from dosimeter.postprocess.errors import error_95
 
     counts = [Fraction(11), Fraction(9), Fraction(10), Fraction(1)]  # of wards with 10, 10, 10 and 0 people
     give_noisy_numbers(monkeypatch, lambda at, row: (counts[at], *row[1:]))

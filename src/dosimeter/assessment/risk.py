@@ -27,6 +27,7 @@ from dosimeter.measures import Argument, Identity, Mean
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator, check_option
 from dosimeter.planning import (
+    After,
     Output,
     QueryPlan,
     find_column,
@@ -93,9 +94,7 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         ),
         estimates=tuple(Identity((at,), study.outputs[at].name) for at in places),
         outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
-        having=None,
-        order=(),
-        limit=None,
+        after=After(None, True, ()),
         declared=False,
         hand_sensitivity=study.hand_sensitivity,
         schema=study.schema,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +28,7 @@ from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess import assemble_answer, estimate_group
+from dosimeter.postprocess import assemble_cells, estimate_group
 from dosimeter.sql import conjunction, connect, wrap
 
 MASK = "•••"
@@ -248,14 +248,12 @@ def _describe(
     reveal: bool,
 ) -> str:
     key = profile.keys[group]
-    plain = _without_clauses(plan)
-    before_row = assemble_answer(plain, [key], [measured.values[group]])[0]
-    after_row = assemble_answer(plain, [key], [after])[0]
+    before_row, after_row = assemble_cells(plan, [key, key], [measured.values[group], after])
     label = ", ".join(_show_key(plan, at.tree, value, reveal) for at, value in zip(plan.groups, key, strict=True))
     moves = [
         f"{output.name} from {_number(before_row[output.name])} to {_number(after_row[output.name])}"
         for output in plan.outputs
-        if output.is_aggregate and before_row[output.name] != after_row[output.name]
+        if output.is_aggregate and before_row.get(output.name) != after_row.get(output.name)
     ]
     if not moves:
         parts = zip(estimate_group(plan, measured.values[group]), estimate_group(plan, after), strict=True)
@@ -272,10 +270,6 @@ def _show_key(plan: QueryPlan, tree: exp.Expression, value: Any, reveal: bool) -
     if not reveal and any(column is not None and column.identifying for column in columns):
         return MASK
     return "NULL" if value is None else str(show_cell(value))
-
-
-def _without_clauses(plan: QueryPlan) -> QueryPlan:
-    return replace(plan, having=None, order=(), limit=None)
 
 
 def _number(value: Any) -> str:

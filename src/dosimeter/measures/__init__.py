@@ -14,7 +14,7 @@ from dosimeter.measures.means import Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import Facts
-from dosimeter.measures.reading import Call, Source
+from dosimeter.measures.reading import Call, Source, take_spread
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
 
 __all__ = [
@@ -43,4 +43,5 @@ __all__ = [
     "UnitRows",
     "Values",
     "Whole",
+    "take_spread",
 ]

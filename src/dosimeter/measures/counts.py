@@ -108,9 +108,7 @@ def read_count(collector: Collector, call: Call) -> Identity:
         expect_only(argument, "expressions")
         if len(argument.expressions) != 1:
             raise refusal(node, f"{label}: COUNT(DISTINCT) takes one column.")
-        source = collector.take(call, argument.expressions[0], distinct=True)
-        measure = collector.measure(CountDistinct.over(source.argument, label, collector.facts), source)
-        return Identity.of_count(measure, label)
+        return _count_distinct(collector, call, argument.expressions[0])
     if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
         expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
         if call.condition is None:
@@ -127,3 +125,15 @@ def read_count_if(collector: Collector, call: Call) -> Identity:
     return Identity.of_count(
         collector.measure(Count.over(source.argument, call.label, collector.facts), source), call.label
     )
+
+
+def read_distinct(collector: Collector, call: Call) -> Identity:
+    """Read APPROX_COUNT_DISTINCT(x), as the exact number of distinct values."""
+    expect_only(call.node, "this")
+    return _count_distinct(collector, call, call.node.this)
+
+
+def _count_distinct(collector: Collector, call: Call, node: exp.Expression) -> Identity:
+    source = collector.take(call, node, distinct=True)
+    measure = CountDistinct.over(source.argument, call.label, collector.facts)
+    return Identity.of_count(collector.measure(measure, source), call.label)

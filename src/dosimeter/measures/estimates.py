@@ -30,6 +30,11 @@ class Estimate(ABC):
         return None
 
     @property
+    def whole(self) -> bool:
+        """Return whether the estimate counts whole things."""
+        return False
+
+    @property
     @abstractmethod
     def width(self) -> float | None:
         """Return the width of the range that the estimate is clamped to; None where it has no two ends."""
@@ -65,6 +70,11 @@ class Identity(Estimate):
     def alone(self) -> int:
         """Return the number of the measure."""
         return self.measures[0]
+
+    @property
+    def whole(self) -> bool:
+        """Return whether the measure is a whole number."""
+        return self.integer
 
     @property
     def width(self) -> float | None:
@@ -115,7 +125,7 @@ class MeanFromSums(FromSums):
     def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the means."""
         count, total = inputs
-        return float(self.argument.middle) + _divide(total, count)
+        return float(self.argument.middle) + divide(total, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +150,7 @@ class VarianceFromSums(FromSums):
     def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the variances."""
         count, total, squares = inputs
-        return np.maximum(_divide(squares, count) - np.square(_divide(total, count)), 0.0)
+        return np.maximum(divide(squares, count) - np.square(divide(total, count)), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,44 @@ class DeviationFromSums(VarianceFromSums):
         return np.sqrt(VarianceFromSums.on_arrays(self, inputs))
 
 
-def _divide(total: FloatArray, count: FloatArray) -> FloatArray:
+@dataclass(frozen=True, slots=True)
+class SampleVariance(VarianceFromSums):
+    """VAR_SAMP(x): the variance times n/(n − 1), which is at most 2; 0 where the count is not above 1."""
+
+    @property
+    def width(self) -> float:
+        """Return the largest variance of a sample within the bounds."""
+        return 2.0 * float(self.half**2)
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
+        """Return the variance of the sample."""
+        count = inputs[0]
+        return float(self._variance(inputs, clamp) * count / (count - 1)) if count > 1 else 0.0
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the variances of the samples."""
+        count = inputs[0]
+        return VarianceFromSums.on_arrays(self, inputs) * divide(count, count - 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDeviation(SampleVariance):
+    """STDDEV_SAMP(x): the root of the sample's variance."""
+
+    @property
+    def width(self) -> float:
+        """Return the largest deviation of a sample within the bounds."""
+        return math.sqrt(2.0) * float(self.half)
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
+        """Return the deviation of the sample."""
+        return math.sqrt(SampleVariance.value(self, inputs, clamp=clamp))
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the deviations of the samples."""
+        return np.sqrt(SampleVariance.on_arrays(self, inputs))
+
+
+def divide(total: FloatArray, count: FloatArray) -> FloatArray:
     """Return the quotients, 0 where the count is not positive."""
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), 0.0)

@@ -1,4 +1,4 @@
-"""VAR_POP and STDDEV_POP: as one number each with a sensitivity given by hand (S7), otherwise through sums (S2)."""
+"""VAR_POP, STDDEV_POP and the same of samples: through sums (S2), or by hand as one number each (S7)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
-from dosimeter.measures.estimates import DeviationFromSums, Estimate, Identity, VarianceFromSums
+from dosimeter.measures.estimates import (
+    DeviationFromSums,
+    Estimate,
+    Identity,
+    SampleDeviation,
+    SampleVariance,
+    VarianceFromSums,
+)
 from dosimeter.measures.exact import exact_squares, exact_total
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native
 from dosimeter.measures.reading import Call, Collector, take_spread
 from dosimeter.measures.sums import CentredSquares, CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred, add_own_squares, count_present
-from dosimeter.sql import expect_only
+from dosimeter.sql import expect_only, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,23 @@ def read_variance(collector: Collector, call: Call) -> Estimate:
 def read_deviation(collector: Collector, call: Call) -> Estimate:
     """Read STDDEV_POP(x)."""
     return _read_spread(collector, call, Deviation, DeviationFromSums)
+
+
+def read_sample_variance(collector: Collector, call: Call) -> Estimate:
+    """Read VAR_SAMP(x), which VARIANCE(x) is another name of."""
+    return _read_sample(collector, call, SampleVariance)
+
+
+def read_sample_deviation(collector: Collector, call: Call) -> Estimate:
+    """Read STDDEV_SAMP(x), which STDDEV(x) is another name of."""
+    return _read_sample(collector, call, SampleDeviation)
+
+
+def _read_sample(collector: Collector, call: Call, kind: type[VarianceFromSums]) -> Estimate:
+    if collector.by_hand:
+        raise refusal(call.node, f"{call.label}: with a sensitivity given by hand, use VAR_POP or STDDEV_POP.")
+    expect_only(call.node, "this")
+    return read_through_sums(collector, call, take_spread(collector, call), kind, CentredSum, CentredSquares)
 
 
 def _read_spread(

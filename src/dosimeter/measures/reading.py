@@ -65,6 +65,10 @@ class Collector(Protocol):
         """Return the source of an aggregate over values, with the values on their grid."""
         ...
 
+    def take_pair(self, call: Call) -> tuple[Source, Source, Source]:
+        """Return the sources of both values of an aggregate over two, and of their product, where both are there."""
+        ...
+
     def measure(self, measure: Measure, source: Source | None = None) -> int:
         """Return the number of a measure; the same one over the same source is added once."""
         ...

@@ -182,13 +182,18 @@ def read_through_sums(
     argument = source.argument
     counted = Count.over(argument, f"COUNT({argument.label})", collector.facts)
     measures = [collector.measure(counted, source)]
-    for each in sums:
-        try:
-            measures.append(collector.measure(each.over(argument, collector.facts), source))
-        except OverflowError:
-            raise QueryError(
-                f"{each.name} of {argument.label} is too large to count exactly.",
-                for_controller("Narrow the bounds or coarsen the resolution in the schema."),
-                clause=argument.label,
-            ) from None
+    measures += [measure_sum(collector, source, each) for each in sums]
     return kind(tuple(measures), call.label, argument)
+
+
+def measure_sum(collector: Collector, source: Source, kind: type[CentredSum] | type[CentredSquares]) -> int:
+    """Return the number of a centred sum; refuse one that cannot be counted exactly."""
+    argument = source.argument
+    try:
+        return collector.measure(kind.over(argument, collector.facts), source)
+    except OverflowError:
+        raise QueryError(
+            f"{kind.name} of {argument.label} is too large to count exactly.",
+            for_controller("Narrow the bounds or coarsen the resolution in the schema."),
+            clause=argument.label,
+        ) from None

@@ -107,6 +107,17 @@ class Mechanism(ABC):
         steps = scale / grid
         return 0.0 if steps == 0.0 else grid * self._error(steps, probability)
 
+    def error_of_sum(self, scale: float, grid: float, terms: int, probability: float = 0.95) -> float:
+        """Return an error that the sum of so many independent noises stays within, with at least this probability."""
+        if terms == 1 or scale == 0.0:
+            return self.error(scale, grid, probability)
+        check_scale(scale)
+        return grid * math.ceil(scale * self._sum_error(terms, probability) / grid)
+
+    @abstractmethod
+    def _sum_error(self, terms: int, probability: float) -> float:
+        """Return the error of a sum of so many continuous noises of scale 1."""
+
     @abstractmethod
     def _error(self, steps: float, probability: float) -> float:
         """Return the error in grid steps, for noise of this many steps."""

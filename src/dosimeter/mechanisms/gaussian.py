@@ -69,6 +69,9 @@ class _AnyGaussian(Mechanism):
             return _quantile_by_summing(steps, probability)
         return _quantile_in_the_limit(steps, probability)
 
+    def _sum_error(self, terms: int, probability: float) -> float:
+        return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
+
     def _below_median(self, shares: FloatArray) -> FloatArray:
         normal = NormalDist()
         return np.array([normal.inv_cdf(share) for share in shares.tolist()], dtype=np.float64)

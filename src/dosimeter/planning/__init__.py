@@ -3,6 +3,7 @@
 Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
 """
 
+from dosimeter.planning.after import CELL, RELEASED
 from dosimeter.planning.explain import Explanation, explain_plan, list_conditions, note_singled_out
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
@@ -17,9 +18,12 @@ from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import Group, Output, QueryPlan
+from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
 
 __all__ = [
+    "CELL",
+    "RELEASED",
+    "After",
     "Explanation",
     "Group",
     "Look",

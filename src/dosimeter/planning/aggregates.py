@@ -11,8 +11,19 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.measures import AGGREGATES, Argument, ArgumentMeasure, Call, Estimate, Facts, Measure, Source
+from dosimeter.measures import (
+    AGGREGATES,
+    Argument,
+    ArgumentMeasure,
+    Call,
+    Estimate,
+    Facts,
+    Measure,
+    Source,
+    take_spread,
+)
 from dosimeter.planning.grid import Gridded, put_on_grid
+from dosimeter.problems import for_controller
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     Scope,
@@ -21,8 +32,10 @@ from dosimeter.sql import (
     clause_of,
     conjunction,
     expect_only,
+    is_there,
     make_total,
     refusal,
+    wrap,
 )
 
 SUPPORTED = f"Supported aggregates: {', '.join(name for each in AGGREGATES.values() for name in each.names)}."
@@ -110,6 +123,11 @@ class Aggregates:
         return Collected(arguments, tuple(measures), tuple(self._estimates.values()))
 
     @property
+    def met(self) -> bool:
+        """Return whether an aggregate was added."""
+        return bool(self._estimates)
+
+    @property
     def facts(self) -> Facts:
         """Return the public facts that sensitivities depend on, besides the bounds."""
         return Facts(self.schema.max_rows_per_unit, self.schema.individuals, self.groups)
@@ -156,6 +174,32 @@ class Aggregates:
             source.gridded = put_on_grid(source.tree, self.schema, call.label)
         return Source(key, _on_grid(source.gridded, source.label))
 
+    def take_pair(self, call: Call) -> tuple[Source, Source, Source]:
+        """Return the sources of both values of an aggregate over two, and of their product, where both are there."""
+        sides = (call.node.this, call.node.expression)
+        if any(side is None for side in sides):
+            raise QueryError(f"{call.label} takes two columns.", clause=call.label)
+        trees = [make_total(check_expression(side, self.scope).tree, self.schema) for side in sides]
+        x, y = (self._take_beside(call, written, other) for written, other in zip(sides, reversed(trees), strict=True))
+        product = exp.Mul(this=exp.Paren(this=_centre(x)), expression=exp.Paren(this=_centre(y)))
+        largest, unit = x.argument.width * y.argument.width, x.argument.unit * y.argument.unit / 4
+        key, label = f"{x.key} × {y.key}", f"{x.argument.label} × {y.argument.label}"
+        try:
+            gridded = Gridded(product, -largest, largest, unit)
+        except OverflowError:
+            raise QueryError(
+                f"{call.label} is too large to count exactly.",
+                for_controller("Narrow the bounds or coarsen the resolution in the schema."),
+                clause=call.label,
+            ) from None
+        self._sources.setdefault(key, _Expression(product, label, gridded))
+        return x, y, Source(key, _on_grid(gridded, label))
+
+    def _take_beside(self, call: Call, written: exp.Expression, other: exp.Expression) -> Source:
+        """Return a value's source where the other one is not NULL."""
+        condition = conjunction([*([] if call.condition is None else [call.condition]), is_there(wrap(other))])
+        return take_spread(self, Call(exp.Paren(this=written), condition, call.label))
+
     def measure(self, measure: Measure, source: Source | None = None) -> int:
         """Return the number of a measure; the same one over the same source is added once."""
         read = "" if source is None else source.key
@@ -177,6 +221,10 @@ class Aggregates:
         key = f"{'distinct ' if distinct else ''}{tree.sql(dialect='duckdb')}"
         source = self._sources.setdefault(key, _Expression(tree, clause_of(node), distinct=distinct))
         return Source(key, Argument("presence", source.tree, source.label))
+
+
+def _centre(source: Source) -> exp.Expression:
+    return source.argument.centred(source.argument.tree.copy())
 
 
 def _argument(source: _Expression, schema: Schema) -> Argument:

@@ -122,10 +122,5 @@ def _note_noise(plan: QueryPlan) -> Iterator[str]:
 
 
 def _post_processing(plan: QueryPlan) -> list[str]:
-    steps = [f"{estimate.label} comes from sums" for estimate in plan.estimates if len(estimate.measures) > 1]
-    if any(output.formula is not None and len(list(output.formula.walk())) > 2 for output in plan.outputs):
-        steps.append("arithmetic over the released numbers")
-    steps += ["HAVING"] if plan.having is not None else []
-    steps += ["ORDER BY"] if plan.order else []
-    steps += ["LIMIT"] if plan.limit is not None else []
-    return steps
+    sums = [f"{estimate.label} comes from sums" for estimate in plan.estimates if len(estimate.measures) > 1]
+    return [*sums, *plan.after.steps]

@@ -1,60 +1,130 @@
-"""Plan GROUP BY: each expression, the analyst's name for it, and its declared values (C8). Never opens a connection."""
+"""Plan the groups of a query, with the values that the schema declares. Takes a SELECT; gives Groups. Knows no data."""
 
 from __future__ import annotations
 
 import math
-import re
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, combinations, product
 from typing import cast
 
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.options import Groups
+from dosimeter.planning.after_expressions import finds_aggregate
 from dosimeter.planning.declared_groups import declared_values
+from dosimeter.planning.parsing import read_whole_number, unaliased
 from dosimeter.planning.query_plan import Group
-from dosimeter.sql import Scope, Type, check_expression, clause_of, make_total, refusal
+from dosimeter.sql import Scope, check_expression, clause_of, expect_only, make_total, refusal
 
 MAX_GROUPS = 10_000
+MAX_SETS = 64
 
 
-def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> tuple[tuple[Group, ...], tuple[Type, ...]]:
-    """Return the groups and the type of each."""
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The groups of a SELECT. ``sets``: the groups that each set of ROLLUP, CUBE or GROUPING SETS keeps."""
+
+    groups: tuple[Group, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def cells(self) -> int:
+        """Return how many declared groups there are."""
+        return math.prod(len(group.values) for group in self.groups if group.values is not None)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows the released table has: those of every set."""
+        sizes = [len(group.values or ()) for group in self.groups]
+        return sum(math.prod(sizes[at] for at in kept) for kept in self.sets) if self.sets else self.cells
+
+
+def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
+    """Return the groups of a SELECT, with the values that the schema declares for them."""
     clause = select.args.get("group")
     if clause is None:
-        return (), ()
-    for name, value in clause.args.items():
-        if name != "expressions" and value:
-            raise refusal(clause, f"GROUP BY {name.upper()} is not supported. List the columns.")
-    if not clause.expressions:
+        return Grouping()
+    expect_only(clause, "expressions", "all")
+    nodes = _ungrouped_items(select) if clause.args.get("all") else clause.expressions
+    if clause.args.get("all") and not nodes:
+        return Grouping()
+    if not nodes:
         raise QueryError("GROUP BY is not followed by a column. Add one, or leave GROUP BY out.", clause="GROUP BY")
+    sets = _combine_sets([_list_sets(node) for node in nodes], clause)
+    several = any(isinstance(node, _SEVERAL) for node in nodes)
+    if several and mode == "observed":
+        raise refusal(clause, "Observed groups reproduce the paper, which has no ROLLUP, CUBE or GROUPING SETS.")
     groups: list[Group] = []
-    kinds: list[Type] = []
-    for node in clause.expressions:
-        if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
-            raise refusal(node, f"{clause_of(node)} is not supported in GROUP BY. List the columns.")
-        source = dereference(node, select, scope)
-        checked = check_expression(source, scope)
-        tree = make_total(checked.tree, scope.schema)
-        if any(group.tree == tree for group in groups):
-            continue
-        values = declared_values(source, checked, scope.schema) if mode == "declared" else None
-        groups.append(Group(name=_group_name(source, select), tree=tree, values=values))
-        kinds.append(checked.type)
-    total = math.prod(len(group.values) for group in groups if group.values is not None)
+    kept: list[tuple[int, ...]] = []
+    for each in sets:
+        places = []
+        for node in each:
+            source = dereference(node, select, scope)
+            checked = check_expression(source, scope)
+            tree = make_total(checked.tree, scope.schema)
+            known = next((at for at, group in enumerate(groups) if group.tree == tree), None)
+            if known is None:
+                known = len(groups)
+                values = declared_values(source, checked, scope.schema) if mode == "declared" else None
+                groups.append(Group(name=_group_name(source, select), tree=tree, values=values, type=checked.type))
+            places.append(known)
+        kept.append(tuple(dict.fromkeys(places)))
+    found = Grouping(tuple(groups), tuple(kept) if several else ())
+    total = max(found.cells, found.rows)
     if total > MAX_GROUPS:
         raise QueryError(
             f"The GROUP BY has {total:,} declared groups; at most {MAX_GROUPS:,} are supported. "
             "Group by fewer columns or by a coarser expression.",
             clause=clause_of(clause),
         )
-    return tuple(groups), tuple(kinds)
+    return found
+
+
+_SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
+_Set = tuple[exp.Expression, ...]
+
+
+def _list_sets(node: exp.Expression) -> list[_Set]:
+    """Return the sets of columns that one element of GROUP BY stands for, the finest first."""
+    match node:
+        case exp.Rollup():
+            parts = [_members(part) for part in node.expressions]
+            return [tuple(chain.from_iterable(parts[:size])) for size in range(len(parts), -1, -1)]
+        case exp.Cube():
+            parts = [_members(part) for part in node.expressions]
+            sizes = range(len(parts), -1, -1)
+            return [tuple(chain.from_iterable(chosen)) for size in sizes for chosen in combinations(parts, size)]
+        case exp.GroupingSets():
+            return [each for part in node.expressions for each in _list_sets(part)]
+        case _:
+            return [_members(node)]
+
+
+def _members(node: exp.Expression) -> _Set:
+    if isinstance(node, exp.Tuple):
+        return tuple(node.expressions)
+    return (cast(exp.Expression, node.this),) if isinstance(node, exp.Paren) else (node,)
+
+
+def _combine_sets(elements: list[list[_Set]], clause: exp.Expression) -> list[_Set]:
+    """Return every choice of one set from each element of GROUP BY: ROLLUP (a, b), c groups by c in each set."""
+    if math.prod(len(sets) for sets in elements) > MAX_SETS:
+        raise refusal(clause, f"The GROUP BY has more than {MAX_SETS} sets of columns. Ask for fewer.")
+    return [tuple(chain.from_iterable(chosen)) for chosen in product(*elements)]
+
+
+def _ungrouped_items(select: exp.Select) -> list[exp.Expression]:
+    """Return what GROUP BY ALL stands for: the items of the SELECT list that hold no aggregate and no window."""
+    items = [unaliased(item) for item in select.expressions]
+    return [item for item in items if not finds_aggregate(item) and item.find(exp.Window) is None]
 
 
 def dereference(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
     """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; otherwise the node itself."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        position = whole_number(node)
+        position = read_whole_number(node)
         if position is None or not 1 <= position <= len(select.expressions):
             raise refusal(node, f"GROUP BY {clause_of(node)} does not name an item of the SELECT list.")
         return unaliased(select.expressions[position - 1])
@@ -66,17 +136,6 @@ def dereference(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.E
             if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
                 return unaliased(item)
     return node
-
-
-def unaliased(item: exp.Expression) -> exp.Expression:
-    return cast(exp.Expression, item.this) if isinstance(item, exp.Alias) else item
-
-
-def whole_number(node: exp.Expression) -> int | None:
-    """Return a literal such as the 10 of LIMIT 10; None when it is anything else, or too large."""
-    if not isinstance(node, exp.Literal) or node.is_string or not re.fullmatch(r"\d{1,18}", str(node.this), re.ASCII):
-        return None
-    return int(node.this)
 
 
 def _group_name(node: exp.Expression, select: exp.Select) -> str:

@@ -149,6 +149,37 @@ def resolve_joins(select: exp.Select, base: Scope) -> Sources:
     return Sources(JoinedScope(schema, base.names, prefixes, frozenset(merged)), tuple(joins), schema)
 
 
+def write_commas_as_joins(select: exp.Select) -> exp.Select:
+    """Return FROM a, b WHERE a.x = b.x AND … as FROM a JOIN b ON a.x = b.x WHERE …; other queries as they are."""
+    bare = [join for join in select.args.get("joins") or [] if _is_comma(join)]
+    where = select.args.get("where")
+    if not bare or where is None:
+        return select
+    rest = flatten_connector(where.this) if isinstance(where.this, exp.And) else [where.this]
+    for join in bare:
+        names = {join.this.name.lower(), join.this.alias_or_name.lower()}
+        tests = [test for test in rest if _compares_tables(test, names)]
+        rest = [test for test in rest if test not in tests]
+        if tests:
+            join.set("on", conjunction(test.copy() for test in tests))
+    kept = conjunction(test.copy() for test in rest)
+    select.set("where", None if kept is None else exp.Where(this=kept))
+    return select
+
+
+def _is_comma(join: exp.Expression) -> bool:
+    plain = not any(join.args.get(name) for name in ("on", "using", "side", "kind", "method"))
+    return plain and isinstance(join.this, exp.Table)
+
+
+def _compares_tables(test: exp.Expression, names: set[str]) -> bool:
+    """Return whether a condition is a column of this table = a column of another one."""
+    bare = test.unnest()
+    sides = [bare.this.unnest(), bare.expression.unnest()] if isinstance(bare, exp.EQ) else []
+    tables = [side.table.lower() for side in sides if isinstance(side, exp.Column) and side.table]
+    return len(tables) == 2 and sum(table in names for table in tables) == 1
+
+
 def _require_new(
     node: exp.Expression,
     table: JoinTable,

@@ -17,9 +17,9 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import QueryError
 from dosimeter.mechanisms import Norm
-from dosimeter.planning.groups import dereference, unaliased
+from dosimeter.planning.groups import dereference
 from dosimeter.planning.joins import resolve_table
-from dosimeter.planning.parsing import check_shape, parse_select
+from dosimeter.planning.parsing import check_shape, parse_select, unaliased
 from dosimeter.planning.planner import PlanOptions
 from dosimeter.planning.query_plan import Group
 from dosimeter.schema import Schema
@@ -137,10 +137,11 @@ def _plan_groups(select: exp.Select, scope: Scope) -> tuple[Group, ...]:
             raise refusal(clause, f"GROUP BY {name.upper()} is not supported. List the columns.")
     groups: list[Group] = []
     for node in clause.expressions:
-        tree = check_expression(dereference(node, select, scope), scope).tree
+        checked = check_expression(dereference(node, select, scope), scope)
+        tree = checked.tree
         if all(group.tree != tree for group in groups):
             name = tree.name if isinstance(tree, exp.Column) else f"group{len(groups) + 1}"
-            groups.append(Group(name=name, tree=tree, values=None))
+            groups.append(Group(name=name, tree=tree, values=None, type=checked.type))
     return tuple(groups)
 
 

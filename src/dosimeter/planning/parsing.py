@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import sqlglot
 from sqlglot import TokenType, exp
@@ -16,7 +17,8 @@ MAX_DEPTH = 50
 
 _ONLY_SELECT = "Only SELECT is supported: SELECT [columns,] aggregates FROM table [WHERE …] [GROUP BY …]."
 _ONE_STATEMENT = "Give exactly one SELECT statement."
-NO_SUBQUERIES = "Subqueries are not supported. Ask a plain SELECT … FROM table WHERE … GROUP BY …."
+NO_SUBQUERIES = "Subqueries are not supported here. Ask a plain SELECT … FROM table WHERE … GROUP BY …."
+NO_STAR = "SELECT * would release rows. Ask for aggregates, such as COUNT(*)."
 TOO_DEEP = "The SQL is nested too deeply. Simplify its expressions."
 _CLAUSES = {
     "laterals": "LATERAL is not supported: ask one table.",
@@ -140,10 +142,22 @@ def _depth(tree: exp.Expression) -> int:
     return deepest
 
 
-def check_shape(select: exp.Select) -> None:
-    """Refuse a SELECT with a clause that no pass reads."""
+def check_shape(select: exp.Select, *more: str) -> None:
+    """Refuse a SELECT with a clause that is not read; ``more`` are read beside the usual ones."""
     for name, value in select.args.items():
-        if name in _READ or not value:
+        if name in (*_READ, *more) or not value:
             continue
         message = _CLAUSES.get(name, f"The clause {name.strip('_').upper()} is not supported.")
         raise QueryError(message, clause=clause_of(value) if isinstance(value, exp.Expression) else None)
+
+
+def read_whole_number(node: exp.Expression) -> int | None:
+    """Return a literal such as the 10 of LIMIT 10; None when it is anything else, or too large."""
+    if not isinstance(node, exp.Literal) or node.is_string or not re.fullmatch(r"\d{1,18}", str(node.this), re.ASCII):
+        return None
+    return int(node.this)
+
+
+def unaliased(item: exp.Expression) -> exp.Expression:
+    """Return an item of a SELECT list without its alias."""
+    return cast(exp.Expression, item.this) if isinstance(item, exp.Alias) else item

@@ -1,32 +1,37 @@
 """Plan a query. Takes SQL and a Schema; gives a QueryPlan. Never opens a connection.
 
-``PASSES`` is the order of the work. What no pass understands is refused by name.
+A query has stages, planned from the inside out: the rows (FROM, JOIN, WHERE, and subqueries that treat each row by
+itself), what is measured over them (GROUP BY and aggregates), and everything after the noise (HAVING, windows, ORDER
+BY, LIMIT and the SELECTs around). ``PASSES`` is the order of the work on the SELECT that measures. What no pass
+understands is refused by name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
+from dosimeter.measures import Measure
 from dosimeter.options import Groups, check_option
+from dosimeter.planning.after import MeasuringSelect, OuterSelect, Relation, is_measured, try_after
 from dosimeter.planning.aggregates import Aggregates, Collected
-from dosimeter.planning.formulas import Formulas
-from dosimeter.planning.groups import plan_groups, whole_number
-from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, resolve_table
+from dosimeter.planning.groups import Grouping, plan_groups
+from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, resolve_table, write_commas_as_joins
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
-from dosimeter.planning.query_plan import Ordering, Output, QueryPlan
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.planning.singling_out import find_singled_out
+from dosimeter.planning.stages import Scoped, Stage, find_stage, list_sources, list_subqueries, read_scope
 from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.schema import Schema, digest_schema
-from dosimeter.sql import Scope, check_condition, expect_only, refusal
+from dosimeter.sql import Scope, check_condition, refusal
 
 MAX_NUMBERS = 50_000
+_AFTER = ("qualify", "offset", "distinct", "windows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +50,56 @@ class PlanOptions:
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
     """Return the plan of one query, or raise a QueryError that names the clause."""
     try:
-        draft = Draft(sql, schema, options or PlanOptions(), parse_select(sql))
-        for step in PASSES:
-            step(draft)
-        return draft.finish()
+        return _Planner(sql, schema, options or PlanOptions()).plan()
     except RecursionError:
         raise QueryError(TOO_DEEP) from None
+
+
+@dataclass(slots=True)
+class _Planner:
+    """Plan one query from the inside out. ``measured``: the SELECT that measures, once it was met, and its plan."""
+
+    sql: str
+    declared: Schema
+    options: PlanOptions
+    measured: tuple[str, QueryPlan, Relation] | None = field(default=None)
+
+    def plan(self) -> QueryPlan:
+        """Return the plan: what is measured, and what happens to the released numbers."""
+        parsed = parse_select(self.sql)
+        relation = self._relation(Scoped(parsed, {}), nested=False)
+        assert self.measured is not None
+        _, plan, inner = self.measured
+        if relation is inner:
+            return plan
+        outer = parsed.sql(dialect="duckdb", comments=False)
+        digest = hashlib.sha256(json.dumps([plan.digest, outer]).encode()).hexdigest()
+        return _complete(replace(plan, outputs=relation.outputs(), after=relation.after(), digest=digest))
+
+    def _relation(self, query: Scoped, *, nested: bool) -> Relation:
+        """Return a query over released tables: the SELECT that measures, or a SELECT around it."""
+        query = read_scope(query)
+        if find_stage(query, self.declared, nested=nested) is not Stage.AFTER:
+            return self._measure(query)
+        sources = {name: self._relation(source, nested=True) for name, source in list_sources(query).items()}
+        inner = {at: self._relation(each, nested=True) for at, each in list_subqueries(query).items()}
+        return OuterSelect(sources, self.declared, inner).write(query.select)
+
+    def _measure(self, query: Scoped) -> Relation:
+        select = query.with_rows(self.declared)
+        text = select.sql(dialect="duckdb", comments=False)
+        if self.measured is None:
+            draft = Draft(self.sql, self.declared, self.options, select)
+            for step in PASSES:
+                step(draft)
+            self.measured = (text, draft.finish(), draft.relation)
+        elif self.measured[0] != text:
+            raise refusal(
+                query.select,
+                "The query groups the table in two different ways. Ask two queries, or group once in a WITH and use "
+                "it twice.",
+            )
+        return self.measured[2]
 
 
 @dataclass(slots=True)
@@ -63,17 +112,10 @@ class Draft:
     select: exp.Select
     sources: Sources = field(init=False)
     where: exp.Expression | None = None
-    formulas: Formulas = field(init=False)
-    outputs: tuple[Output, ...] = ()
-    having: exp.Expression | None = None
-    order: tuple[Ordering, ...] = ()
-    limit: int | None = None
+    grouping: Grouping = field(init=False)
+    aggregates: Aggregates = field(init=False)
+    relation: Relation = field(init=False)
     collected: Collected = field(init=False)
-
-    def clause(self, name: str) -> exp.Expression | None:
-        """Return a clause of the query; None where it has none."""
-        found: exp.Expression | None = self.select.args.get(name)
-        return found
 
     def finish(self) -> QueryPlan:
         """Return the plan, with the columns that it tests and that identify people."""
@@ -83,32 +125,41 @@ class Draft:
             table=schema.table,
             columns=_columns_used(self.select, scope),
             where=self.where,
-            groups=self.formulas.groups,
+            groups=self.grouping.groups,
             arguments=self.collected.arguments,
             measures=self.collected.measures,
             estimates=self.collected.estimates,
-            outputs=self.outputs,
-            having=self.having,
-            order=self.order,
-            limit=self.limit,
+            outputs=self.relation.outputs(),
+            after=self.relation.after(),
             declared=self.options.groups == "declared",
             hand_sensitivity=self.options.sensitivity,
             schema=schema,
             digest=_digest_plan(self.select, self.declared, self.options),
             joins=self.sources.joins,
+            sets=self.grouping.sets,
         )
-        return replace(plan, singled_out=find_singled_out(self.select, scope, list_identifying(plan)))
+        return _complete(replace(plan, singled_out=find_singled_out(self.select, scope, list_identifying(plan))))
 
 
-# ---------------------------------------------------------------- the passes
+def _complete(plan: QueryPlan) -> QueryPlan:
+    """Return the plan once it was tried what happens after the noise."""
+    try_after(plan.after, plan.groups, [estimate.whole for estimate in plan.estimates], totals=bool(plan.sets))
+    return plan
+
+
+# ---------------------------------------------------------------- the passes over the SELECT that measures
 
 
 def _write_subqueries_in(draft: Draft) -> None:
     draft.select = inline_subqueries(draft.select, draft.declared.columns)
 
 
+def _join_tables_with_commas(draft: Draft) -> None:
+    draft.select = write_commas_as_joins(draft.select)
+
+
 def _check_clauses(draft: Draft) -> None:
-    check_shape(draft.select)
+    check_shape(draft.select, *(_AFTER if is_measured(draft.select) else ()))
 
 
 def _resolve_tables(draft: Draft) -> None:
@@ -118,79 +169,67 @@ def _resolve_tables(draft: Draft) -> None:
 
 
 def _read_where(draft: Draft) -> None:
-    clause = draft.clause("where")
+    clause = draft.select.args.get("where")
     draft.where = None if clause is None else check_condition(clause.this, draft.sources.scope)
 
 
 def _read_groups(draft: Draft) -> None:
-    schema, scope, options = draft.sources.schema, draft.sources.scope, draft.options
-    groups, kinds = plan_groups(draft.select, scope, options.groups)
-    aggregates = Aggregates(
-        schema=schema,
+    scope, options = draft.sources.scope, draft.options
+    draft.grouping = plan_groups(draft.select, scope, options.groups)
+    draft.aggregates = Aggregates(
+        schema=draft.sources.schema,
         scope=scope,
         min_rows=options.min_rows,
         by_hand=options.sensitivity is not None,
-        groups=math.prod(len(group.values) for group in groups if group.values is not None),
+        groups=draft.grouping.cells,
     )
-    draft.formulas = Formulas(scope, groups, kinds, aggregates)
 
 
-def _read_select_list(draft: Draft) -> None:
-    draft.outputs = draft.formulas.outputs(draft.select)
-
-
-def _read_having(draft: Draft) -> None:
-    clause = draft.clause("having")
-    draft.having = None if clause is None else draft.formulas.condition(clause.this)
-
-
-def _read_order_by(draft: Draft) -> None:
-    clause = draft.clause("order")
-    draft.order = () if clause is None else draft.formulas.ordering(clause)
-
-
-def _read_limit(draft: Draft) -> None:
-    clause = draft.clause("limit")
-    draft.limit = None if clause is None else _plan_limit(clause)
+def _write_over_released(draft: Draft) -> None:
+    grouping = draft.grouping
+    released = MeasuringSelect(
+        draft.sources.scope, grouping.groups, draft.aggregates, grouping.rows, bool(grouping.sets)
+    )
+    draft.relation = released.write(draft.select)
 
 
 def _collect_measures(draft: Draft) -> None:
-    aggregates = draft.formulas.aggregates
-    draft.collected = aggregates.finish()
-    measures = len(draft.collected.measures)
-    if aggregates.groups * measures > MAX_NUMBERS:
+    draft.collected = draft.aggregates.finish()
+    measures, cells = draft.collected.measures, draft.grouping.cells
+    if cells * len(measures) > MAX_NUMBERS:
         raise QueryError(
-            f"The query measures {measures:,} numbers in each of {aggregates.groups:,} groups; at most "
+            f"The query measures {len(measures):,} numbers in each of {cells:,} groups; at most "
             f"{MAX_NUMBERS:,} in all are supported. Ask for fewer aggregates or fewer groups."
         )
+    if draft.grouping.sets:
+        _require_sums(draft.select, measures)
 
 
 PASSES: tuple[Callable[[Draft], None], ...] = (
     _write_subqueries_in,
+    _join_tables_with_commas,
     _check_clauses,
     _resolve_tables,
     _read_where,
     _read_groups,
-    _read_select_list,  # every aggregate becomes measures and an estimate; so it does in HAVING and ORDER BY
-    _read_having,
-    _read_order_by,
-    _read_limit,
+    _write_over_released,  # every aggregate, in whatever clause, becomes measures and an estimate
     _collect_measures,  # only now is it known what every aggregate reads
 )
-"""The passes over a parsed SELECT, in order."""
+"""The passes over the SELECT that measures, in order."""
+
+
+def _require_sums(select: exp.Select, measures: tuple[Measure, ...]) -> None:
+    """Refuse totals of what does not add up: a median of two groups is not the sum of their medians."""
+    other = next((measure for measure in measures if not measure.additive), None)
+    if other is not None:
+        raise refusal(
+            select.args["group"],
+            f"{other.label} does not add up over groups, so ROLLUP, CUBE and GROUPING SETS cannot total it. Ask for it "
+            "in a query of its own.",
+        )
 
 
 # ---------------------------------------------------------------- details of a plan
-
-
-def _plan_limit(clause: exp.Expression) -> int:
-    options = clause.args.get("limit_options")
-    literal = clause.args.get("expression")
-    rows = whole_number(literal) if isinstance(literal, exp.Expression) else None
-    if not isinstance(clause, exp.Limit) or options is not None or rows is None:
-        raise refusal(clause, "LIMIT takes a whole number.")
-    expect_only(clause, "expression")
-    return rows
 
 
 def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dosimeter.arrays import FloatArray
 from dosimeter.measures import Argument, Estimate, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.schema import JoinTable, Scalar, Schema
+from dosimeter.sql import Type
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -23,11 +24,16 @@ class Group:
     name: str
     tree: exp.Expression
     values: tuple[Scalar, ...] | None
+    type: Type
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the answer: a group column, or a formula over estimates (columns named e0, e1 …)."""
+    """One column of the answer. ``group``: the group that it is, unchanged.
+
+    ``formula``: the column in terms of the released numbers e0, e1 … and groups g0, g1 … of its own cell; None where
+    it reads other cells too, as a window function does.
+    """
 
     name: str
     group: int | None
@@ -39,10 +45,15 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordering:
-    formula: exp.Expression
-    descending: bool
-    nulls_first: bool
+class After:
+    """What happens to the released table (Q4). ``query``: over ``released``; None if its columns are the answer.
+
+    ``traced``: whether every row ends with the number of its cell. ``steps``: what happens, for an explanation.
+    """
+
+    query: exp.Expression | None
+    traced: bool
+    steps: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +81,14 @@ class QueryPlan:
     measures: tuple[Measure, ...]
     estimates: tuple[Estimate, ...]
     outputs: tuple[Output, ...]
-    having: exp.Expression | None
-    order: tuple[Ordering, ...]
-    limit: int | None
+    after: After
     declared: bool
     hand_sensitivity: float | None
     schema: Schema
     digest: str
     joins: tuple[Join, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+    """Of ROLLUP, CUBE and GROUPING SETS, the groups that each set keeps: released cells are added up for each (Q3)."""
     singled_out: tuple[tuple[str, str], ...] = ()
     """Columns that identify people and that the query tests, each with the clause that tests it."""
 

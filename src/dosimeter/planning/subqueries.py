@@ -64,6 +64,14 @@ def _inline(select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> 
 
 
 def _read_ctes(select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> dict[str, exp.Select]:
+    found: dict[str, exp.Select] = {}
+    for name, query in read_ctes(select).items():
+        found[name] = _inline(query.copy(), {**known, **found}, depth + 1)
+    return found
+
+
+def read_ctes(select: exp.Select) -> dict[str, exp.Select]:
+    """Return the queries of a WITH by name, in order, as they are written."""
     clause = select.args.get("with_")
     if clause is None:
         return {}
@@ -77,7 +85,7 @@ def _read_ctes(select: exp.Select, known: Mapping[str, exp.Select], depth: int) 
         expect_only(cte, "this", "alias", "materialized")
         if cte.alias.lower() in found:
             raise refusal(cte, f"Two CTEs are called {cte.alias}.")
-        found[cte.alias.lower()] = _inline(cte.this.copy(), {**known, **found}, depth + 1)
+        found[cte.alias.lower()] = cte.this
     return found
 
 

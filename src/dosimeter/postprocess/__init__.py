@@ -1,15 +1,20 @@
-"""From noisy numbers to the answer that was asked for: quotients, HAVING, ORDER BY, LIMIT, errors.
+"""From noisy numbers to the answer that was asked for: quotients, everything after the noise, errors.
 
-Takes a plan and the numbers that left a mechanism; gives rows. Never sees data and uses no engine.
+Takes a plan and the numbers that left a mechanism; gives rows. Never sees data: what it computes with SQL runs in an
+embedded engine that holds these numbers alone.
 """
 
-from dosimeter.postprocess.answers import (
-    assemble_answer,
-    cap_errors,
-    error_95,
-    estimate_group,
-    needs_values,
-    select_shown,
-)
+from dosimeter.postprocess.answers import Assembled, Cell, assemble_answer, assemble_cells
+from dosimeter.postprocess.errors import cap_errors, error_95, needs_values
+from dosimeter.postprocess.estimates import estimate_group
 
-__all__ = ["assemble_answer", "cap_errors", "error_95", "estimate_group", "needs_values", "select_shown"]
+__all__ = [
+    "Assembled",
+    "Cell",
+    "assemble_answer",
+    "assemble_cells",
+    "cap_errors",
+    "error_95",
+    "estimate_group",
+    "needs_values",
+]

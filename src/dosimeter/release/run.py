@@ -8,7 +8,6 @@ only after the charge is on disk.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,9 +18,9 @@ from typing import TYPE_CHECKING
 from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
 from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
-from dosimeter.json_values import JsonRow
 from dosimeter.ledger import (
     Account,
+    Details,
     Entry,
     IncidentKind,
     Ledger,
@@ -31,7 +30,7 @@ from dosimeter.ledger import (
     warn_of_delta,
 )
 from dosimeter.planning import Look
-from dosimeter.postprocess import assemble_answer, cap_errors, error_95, select_shown
+from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, error_95
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
@@ -184,28 +183,32 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     settled = ledger.settle(
         entry.id,
         status="released",
-        answer=answer,
+        answer=answer.rows,
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
         error_95=None if entry.hides_epsilon else errors,
         measured=noisy.values,
+        details=Details(about=answer.about or None),
     )
     return hand_out(settled)
 
 
 def _read_off(
     prepared: Prepared, epsilon: Decimal, keys: Sequence[GroupKey], noisy: Sequence[Sequence[Fraction]]
-) -> tuple[list[JsonRow], tuple[float | None, ...]]:
+) -> tuple[Assembled, tuple[float | None, ...]]:
     """Post-process noisy numbers: return the answer, clamped if that is asked for, and the error of the rows it has."""
     plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
-    errors = error_95(plan, mechanism, scale, select_shown(plan, keys, noisy, clamp=clamp))
-    answer = [_null_infinities(row) for row in assemble_answer(plan, keys, noisy, clamp=clamp)]
+    answer = assemble_answer(plan, keys, noisy, clamp=clamp)
+    shown = answer.cells
+    errors = error_95(
+        plan,
+        mechanism,
+        scale,
+        [cell.measured for cell in shown],
+        [cell.key for cell in shown],
+        [cell.terms for cell in shown],
+    )
     return answer, cap_errors(plan, errors) if clamp else errors
-
-
-def _null_infinities(row: JsonRow) -> JsonRow:
-    """Replace infinities by None: SUM(x) * 1e308 can leave the range of floats, and JSON has no infinity."""
-    return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in row.items()}
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
@@ -216,7 +219,7 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     assert prepared.plan.group_keys is not None, "only declared groups are released"
     noisy = [[Fraction(text) for text in row] for row in entry.measured]
     rows, errors = _read_off(prepared, entry.spent.epsilon, prepared.plan.group_keys, noisy)
-    return replace(answer, answer=rows, error_95=None if entry.hides_epsilon else errors)
+    return replace(answer, answer=rows.rows, error_95=None if entry.hides_epsilon else errors)
 
 
 def hand_out(entry: Entry) -> Answer:

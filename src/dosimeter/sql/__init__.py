@@ -3,6 +3,7 @@
 Takes parsed SQL and a Schema; gives rebuilt trees. Knows no aggregates and never opens a connection.
 """
 
+from dosimeter.sql.embedded import EmbeddedError, Result, Table, Values, compute_embedded, run_embedded
 from dosimeter.sql.evaluation import compile_tree, evaluate
 from dosimeter.sql.expressions import (
     COLUMN_TYPES,
@@ -51,8 +52,12 @@ __all__ = [
     "MAX_NODES",
     "NUMERIC",
     "Checked",
+    "EmbeddedError",
+    "Result",
     "Scope",
+    "Table",
     "Type",
+    "Values",
     "alias",
     "align_types",
     "as_bigint",
@@ -64,6 +69,7 @@ __all__ = [
     "clause_of",
     "column_tree",
     "compile_tree",
+    "compute_embedded",
     "concatenated",
     "conjunction",
     "connect",
@@ -76,6 +82,7 @@ __all__ = [
     "note_unlisted",
     "read_number",
     "refusal",
+    "run_embedded",
     "same_keys",
     "whole_number",
     "window",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.planning import Output
-from dosimeter.postprocess import assemble_answer, error_95, needs_values
+from dosimeter.postprocess import assemble_cells, error_95, needs_values
 from dosimeter.release import Prepared
 from dosimeter.risk import (
     Candidate,
@@ -227,10 +227,11 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
     """Return the exact numbers per column of the answer, for relative errors, and per group. Never released."""
     measured = risk.measured()
-    plain = replace(risk.plan, having=None, order=(), limit=None)
-    rows = assemble_answer(plain, measured.keys, measured.values)
+    rows = assemble_cells(risk.plan, measured.keys, measured.values)
     names = [output.name for output in plan_outputs(risk)]
-    exact = {name: tuple(float(cell) for row in rows if isinstance(cell := row[name], int | float)) for name in names}
+    exact = {
+        name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
+    }
     return exact, tuple(rows) if risk.plan.groups else ()
 
 

@@ -1,0 +1,169 @@
+"""COVAR_POP, COVAR_SAMP, CORR, REGR_SLOPE and REGR_INTERCEPT, through sums over the rows that have both values (Q3).
+
+With x and y centred in their bounds, the measured numbers are COUNT, Σx, Σy, Σxy and, where it is needed, Σx² and Σy².
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dosimeter.arrays import FloatArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.counts import Count
+from dosimeter.measures.estimates import Estimate, divide
+from dosimeter.measures.reading import Call, Collector
+from dosimeter.measures.sums import CentredSquares, CentredSum, Sum, measure_sum
+from dosimeter.sql import expect_only, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class FromPairs(Estimate, ABC):
+    """An aggregate of two values from COUNT and centred sums. ``x`` and ``y``: their bounds."""
+
+    x: Argument
+    y: Argument
+
+    @property
+    def width(self) -> float | None:
+        """Return None: it has no range, unless its class says so."""
+        return None
+
+    @property
+    def half(self) -> float | None:
+        """Return how far from 0 the exact value can lie; None where there is no end."""
+        return None if self.width is None else self.width / 2.0
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
+        """Return the aggregate; 0 in place of a quotient by what is not positive."""
+        found = float(self.on_arrays([np.array([float(number)]) for number in inputs])[0])
+        return found if not clamp or self.half is None else max(-self.half, min(self.half, found))
+
+
+@dataclass(frozen=True, slots=True)
+class Covariance(FromPairs):
+    """COVAR_POP(x, y): the mean of products less the product of means."""
+
+    @property
+    def width(self) -> float:
+        """Return the width of the range of covariances within the bounds."""
+        widths = (float(each.width * each.unit) for each in (self.x, self.y))
+        return math.prod(widths) / 2.0
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the covariances."""
+        return _covary(*inputs[:4])
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCovariance(Covariance):
+    """COVAR_SAMP(x, y): the covariance times n/(n − 1), which is at most 2."""
+
+    @property
+    def width(self) -> float:
+        """Return the width of the range of a sample's covariances."""
+        widths = (float(each.width * each.unit) for each in (self.x, self.y))
+        return math.prod(widths)
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the covariances of the samples."""
+        count = inputs[0]
+        return _covary(*inputs[:4]) * divide(count, count - 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation(FromPairs):
+    """CORR(x, y); 0 where one of them does not vary."""
+
+    @property
+    def width(self) -> float:
+        """Return 2: it lies between −1 and 1."""
+        return 2.0
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the correlations."""
+        count, x, y, products, x_squares, y_squares = inputs
+        spreads = (np.maximum(_covary(count, each, each, sq), 0.0) for each, sq in ((x, x_squares), (y, y_squares)))
+        return np.clip(divide(_covary(count, x, y, products), np.sqrt(math.prod(spreads))), -1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Slope(FromPairs):
+    """REGR_SLOPE(y, x)."""
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the slopes."""
+        count, x, y, products, x_squares = inputs
+        return divide(_covary(count, x, y, products), _covary(count, x, x, x_squares))
+
+
+@dataclass(frozen=True, slots=True)
+class Intercept(FromPairs):
+    """REGR_INTERCEPT(y, x): the mean of y less the slope times the mean of x."""
+
+    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the intercepts."""
+        count, x, y, products, x_squares = inputs
+        slope = divide(_covary(count, x, y, products), _covary(count, x, x, x_squares))
+        means = (float(each.middle) + divide(total, count) for each, total in ((self.x, x), (self.y, y)))
+        mean_x, mean_y = means
+        return mean_y - slope * mean_x
+
+
+def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArray) -> FloatArray:
+    """Return Σxy/n − (Σx/n)(Σy/n): it does not depend on where x and y are centred."""
+    return divide(products, count) - divide(x, count) * divide(y, count)
+
+
+# ---------------------------------------------------------------- reading SQL
+
+
+def read_covariance(collector: Collector, call: Call) -> Estimate:
+    """Read COVAR_POP(x, y)."""
+    return _read(collector, call, Covariance, "")
+
+
+def read_sample_covariance(collector: Collector, call: Call) -> Estimate:
+    """Read COVAR_SAMP(x, y)."""
+    return _read(collector, call, SampleCovariance, "")
+
+
+def read_correlation(collector: Collector, call: Call) -> Estimate:
+    """Read CORR(x, y)."""
+    return _read(collector, call, Correlation, "xy")
+
+
+def read_slope(collector: Collector, call: Call) -> Estimate:
+    """Read REGR_SLOPE(y, x)."""
+    return _read(collector, _turn(call), Slope, "x")
+
+
+def read_intercept(collector: Collector, call: Call) -> Estimate:
+    """Read REGR_INTERCEPT(y, x)."""
+    return _read(collector, _turn(call), Intercept, "x")
+
+
+def _turn(call: Call) -> Call:
+    """Return the call with its arguments exchanged: regressions name y first."""
+    expect_only(call.node, "this", "expression")
+    return Call(type(call.node)(this=call.node.expression, expression=call.node.this), call.condition, call.label)
+
+
+def _read(collector: Collector, call: Call, kind: type[FromPairs], squares: str) -> Estimate:
+    expect_only(call.node, "this", "expression")
+    if collector.by_hand:
+        raise refusal(call.node, f"{call.label} takes no sensitivity given by hand here.")
+    x, y, product = collector.take_pair(call)
+    facts = collector.facts
+    counted = Count.over(x.argument, f"COUNT({x.argument.label})", facts)
+    measures = [collector.measure(counted, x), *(measure_sum(collector, side, CentredSum) for side in (x, y))]
+    total = Sum.over(product.argument, f"SUM({product.argument.label})", facts)
+    measures.append(collector.measure(total, product))
+    sides = {"x": x, "y": y}
+    measures += [measure_sum(collector, sides[name], CentredSquares) for name in squares]
+    return kind(tuple(measures), call.label, x.argument, y.argument)

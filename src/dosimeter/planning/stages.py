@@ -1,0 +1,155 @@
+"""Find the stage of each SELECT in a query: over rows, measuring, or after the noise. Takes parsed SQL; knows no data.
+
+A SELECT over tables, or over subqueries that treat rows by themselves, *measures* when it aggregates. A SELECT over
+one that measures comes *after* the noise. Names of WITH are looked up here, as SQL looks them up: from the inside out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sqlglot import exp
+
+from dosimeter.planning.after import is_measured
+from dosimeter.planning.subqueries import read_ctes
+from dosimeter.schema import Schema
+from dosimeter.sql import clause_of, expect_only, refusal
+
+MAX_NESTING = 10
+
+
+class Stage(IntEnum):
+    """The stage of a SELECT."""
+
+    ROWS = 0
+    MEASURED = 1
+    AFTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scoped:
+    """A SELECT and the WITH queries that it can name."""
+
+    select: exp.Select
+    known: Mapping[str, Scoped]
+    depth: int = 0
+
+    def with_rows(self, schema: Schema) -> exp.Select:
+        """Return the SELECT with a WITH of its own, which holds the queries over rows that it may name."""
+        rows = {name: query for name, query in self.known.items() if find_stage(query, schema) is Stage.ROWS}
+        select = self.select.copy()
+        listed = [
+            exp.CTE(this=query.with_rows(schema), alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+            for name, query in rows.items()
+            if any(table.name.lower() == name for table in select.find_all(exp.Table))
+        ]
+        select.set("with_", exp.With(expressions=listed) if listed else None)
+        return select
+
+
+def read_scope(query: Scoped) -> Scoped:
+    """Return the SELECT with the names of its own WITH added to those that it knows."""
+    if query.depth > MAX_NESTING:
+        raise refusal(query.select, "The query is nested too deeply.")
+    known = dict(query.known)
+    for name, select in read_ctes(query.select).items():
+        known[name] = Scoped(select, dict(known), query.depth + 1)
+    return Scoped(query.select, known, query.depth)
+
+
+def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
+    """Return the stage of a SELECT. A nested one that groups by the unit still gives rows of individuals."""
+    query = read_scope(query)
+    stages = {name: find_stage(source, schema) for name, source in list_sources(query).items()}
+    if any(stage is not Stage.ROWS for stage in stages.values()):
+        _refuse_rows_beside(query, stages)
+        return Stage.AFTER
+    if not is_measured(query.select) or (nested and groups_by_unit(query.select, schema)):
+        return Stage.ROWS
+    return Stage.MEASURED
+
+
+def groups_by_unit(select: exp.Select, schema: Schema) -> bool:
+    """Return whether a SELECT groups by the column that says whose row it is."""
+    clause = select.args.get("group")
+    named = [node for node in (clause.expressions if clause is not None else []) if isinstance(node, exp.Column)]
+    return schema.unit != "row" and any(node.name.lower() == schema.unit.lower() for node in named)
+
+
+def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage]) -> None:
+    """Refuse to join released numbers with rows: then a row would be compared with numbers read off other people."""
+    nodes = _source_nodes(query.select)
+    for node in nodes:
+        scoped = _find_source(node, query)
+        if scoped is None or stages[_name_of(node)] is Stage.ROWS:
+            raise refusal(
+                node,
+                f"{clause_of(node)} gives rows beside a grouped query. What is measured cannot depend on numbers read "
+                "off the data: group first, and join grouped queries only.",
+            )
+
+
+def list_sources(query: Scoped) -> dict[str, Scoped]:
+    """Return the queries in FROM and JOIN, by the names they go by, in order; tables are left out."""
+    found: dict[str, Scoped] = {}
+    for node in _source_nodes(query.select):
+        scoped = _find_source(node, query)
+        if scoped is None:
+            continue
+        name = _name_of(node)
+        if name in found:
+            raise refusal(node, f"Two queries in FROM are called {name}. Give one another name.")
+        found[name] = scoped
+    return found
+
+
+def list_subqueries(query: Scoped) -> dict[int, Scoped]:
+    """Return the subqueries outside FROM, by the identity of the node that holds them."""
+    found: dict[int, Scoped] = {}
+    for name, value in query.select.args.items():
+        if name in ("from_", "joins", "with_"):
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, exp.Expression):
+                _collect(part, query, found)
+    return found
+
+
+def _collect(node: exp.Expression, query: Scoped, found: dict[int, Scoped]) -> None:
+    if isinstance(node, exp.In) and isinstance(node.args.get("query"), exp.Expression):
+        inner = node.args["query"].unnest()
+        if isinstance(inner, exp.Select):
+            found[id(node)] = Scoped(inner, query.known, query.depth + 1)
+        _collect(node.this, query, found)
+        return
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+        found[id(node)] = Scoped(node.this, query.known, query.depth + 1)
+        return
+    for part in node.iter_expressions():
+        _collect(part, query, found)
+
+
+def _source_nodes(select: exp.Select) -> list[exp.Expression]:
+    origin = select.args.get("from_")
+    joins = select.args.get("joins") or []
+    return [*([] if origin is None else [origin.this]), *(join.this for join in joins)]
+
+
+def _find_source(node: exp.Expression, query: Scoped) -> Scoped | None:
+    """Return the query that a node of FROM stands for; None if it names a table."""
+    if isinstance(node, exp.Table) and not node.db:
+        return query.known.get(node.name.lower())
+    if isinstance(node, exp.Subquery):
+        if not isinstance(node.this, exp.Select):
+            raise refusal(node, "Only a plain SELECT can stand as a subquery in FROM.")
+        alias = node.args.get("alias")
+        if alias is not None:
+            expect_only(alias, "this")
+        return Scoped(node.this, query.known, query.depth + 1)
+    return None
+
+
+def _name_of(node: exp.Expression) -> str:
+    return str(node.alias_or_name).lower() or "grouped"

@@ -1,0 +1,157 @@
+"""Run SQL over small tables that are given with it, in an embedded DuckDB that holds nothing else.
+
+Takes a tree that was checked and rebuilt, and columns of released or public values; gives rows. The engine is apart
+from those that hold data: no file, no network, no setting and no extension can be reached from it, it has one thread
+and little memory, and a query that runs too long is stopped (Q4).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dosimeter.sql.expressions import Type, column_tree
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from dosimeter.arrays import FloatArray
+
+SECONDS = 10.0
+MEMORY = "512MB"
+MOST_ROWS = 100_000
+_NUMBERS = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UHUGEINT")
+
+
+class EmbeddedError(Exception):
+    """The embedded engine could not run a query. Its text quotes SQL and types, never a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """One column of a small table. ``whole``: whole numbers that are computed with in 128 bits."""
+
+    type: Type
+    values: Sequence[Any] | NDArray[Any]
+    whole: bool = False
+
+
+Table = Mapping[str, Values]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows of a result, and which of its columns hold numbers."""
+
+    rows: list[tuple[Any, ...]]
+    numeric: tuple[bool, ...]
+
+
+def run_embedded(query: exp.Expression, tables: Mapping[str, Table], *, most: int = MOST_ROWS) -> Result:
+    """Run one query over these tables. Raises EmbeddedError if it fails, runs too long or gives too many rows."""
+    with _running(query, tables) as cursor:
+        rows = cursor.fetchmany(most + 1)
+        numeric = tuple(_is_numeric(str(column[1])) for column in cursor.description or ())
+    if len(rows) > most:
+        raise EmbeddedError(f"it gives more than {most:,} rows")
+    return Result(rows, numeric)
+
+
+def compute_embedded(query: exp.Expression, tables: Mapping[str, Table]) -> dict[str, FloatArray]:
+    """Run one query and return its columns of numbers as arrays; NULL is NaN. Raises EmbeddedError if it fails."""
+    with _running(query, tables) as cursor:
+        kinds = {str(column[0]): _is_numeric(str(column[1])) for column in cursor.description or ()}
+        columns = cursor.fetchnumpy()
+    return {
+        name: np.ma.filled(np.ma.asarray(column).astype(np.float64), np.nan)
+        for name, column in columns.items()
+        if kinds[name]
+    }
+
+
+@contextmanager
+def _running(query: exp.Expression, tables: Mapping[str, Table]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Run a query over these tables for as long as its result is read."""
+    import duckdb
+
+    cursor = _database().cursor()
+    timer = threading.Timer(SECONDS, cursor.interrupt)
+    try:
+        for name, table in tables.items():
+            _load(cursor, name, table)
+        timer.start()
+        cursor.execute(query.sql(dialect="duckdb"))
+        yield cursor
+    except duckdb.InterruptException:
+        raise EmbeddedError(f"it takes longer than {SECONDS:g} seconds") from None
+    except duckdb.Error as error:
+        raise EmbeddedError(_first_line(error)) from None
+    finally:
+        timer.cancel()
+        cursor.close()
+
+
+@lru_cache(maxsize=1)
+def _database() -> duckdb.DuckDBPyConnection:
+    """Return the one embedded engine of this process. It stays empty: every query brings its tables with it."""
+    import duckdb
+
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": "1",
+            "memory_limit": MEMORY,
+            "max_temp_directory_size": "0KB",
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+        },
+    )
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _load(cursor: duckdb.DuckDBPyConnection, name: str, table: Table) -> None:
+    import pyarrow as pa
+
+    kinds = {
+        Type.INTEGER: pa.int64(),
+        Type.NUMBER: pa.float64(),
+        Type.TEXT: pa.string(),
+        Type.BOOLEAN: pa.bool_(),
+        Type.DATE: pa.date32(),
+        Type.TIMESTAMP: pa.timestamp("us"),
+        Type.NULL: pa.string(),
+    }
+    given = f"{name}_given"
+    arrays = {column: pa.array(each.values, kinds[each.type]) for column, each in table.items()}
+    cursor.register(given, pa.table(arrays))
+    columns = [_read(column, each) for column, each in table.items()]
+    shown = exp.select(*columns).from_(exp.table_(given))
+    cursor.execute(f"CREATE TEMP VIEW {name} AS {shown.sql(dialect='duckdb')}")
+
+
+def _read(name: str, values: Values) -> exp.Expression:
+    if not values.whole:
+        return column_tree(name)
+    wide = exp.Cast(this=column_tree(name), to=exp.DataType.build("HUGEINT", dialect="duckdb"))
+    return exp.Alias(this=wide, alias=exp.to_identifier(name, quoted=True))
+
+
+def _is_numeric(kind: str) -> bool:
+    return kind.startswith("DECIMAL") or kind in _NUMBERS
+
+
+def _first_line(error: Exception) -> str:
+    """Return what the engine says, without its advice and its marks under the SQL."""
+    text = str(error).split("\n", 1)[0]
+    return text.split(": ", 1)[-1].rstrip(".!")

@@ -1,0 +1,108 @@
+"""Everything after the noise means what it means in SQL: without noise, the answer is the plain engine's own.
+
+The other road: DuckDB runs the analyst's SQL on the table itself. What the plan measures is computed exactly, and what
+comes after runs on it alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from dosimeter import Dataset
+from dosimeter.postprocess import assemble_answer
+from tests.golden.golden_people import SCHEMA
+
+GROUPED = "SELECT city, member, COUNT(*) AS n, SUM(age) AS total FROM people GROUP BY city, member"
+QUERIES = [
+    "SELECT city, COUNT(*) AS n, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM people GROUP BY city ORDER BY 1",
+    "SELECT city, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY city) AS running FROM people GROUP BY city ORDER BY city",
+    "SELECT city, member, RANK() OVER (PARTITION BY city ORDER BY COUNT(*) DESC) AS r FROM people GROUP BY 1, 2 "
+    "ORDER BY city, member",
+    "SELECT age, COUNT(*) AS n FROM people GROUP BY age HAVING COUNT(*) > 1 ORDER BY n DESC, age LIMIT 5 OFFSET 2",
+    "SELECT age // 10 AS decade, COUNT(*) AS n FROM people GROUP BY decade QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC, "
+    "decade) <= 3 ORDER BY decade",
+    "SELECT city, CASE WHEN COUNT(*) < 8 THEN NULL ELSE COUNT(*) END AS n FROM people GROUP BY city ORDER BY city",
+    "SELECT city, UPPER(LEFT(city, 2)) || '-' || CAST(COUNT(*) AS VARCHAR) AS label FROM people "
+    "GROUP BY city ORDER BY 1",
+    "SELECT city, ROUND(SQRT(COUNT(*)), 3) AS s, LN(COUNT(*) + 1) AS l, POWER(COUNT(*), 2) AS p, COUNT(*) % 7 AS m, "
+    "COUNT(*) // 3 AS d FROM people GROUP BY city ORDER BY city",
+    "SELECT city, COUNT(*) AS n, LAG(n, 1, 0) OVER (ORDER BY city) AS before, n - LAG(n) OVER (ORDER BY city) AS more "
+    "FROM people GROUP BY city ORDER BY city",
+    f"SELECT city, SUM(n) AS n, MAX(total) AS most FROM ({GROUPED}) t GROUP BY city HAVING SUM(n) > 3 ORDER BY city",
+    f"WITH g AS ({GROUPED}) SELECT city, member, n * 1.0 / (SELECT SUM(n) FROM g) AS share FROM g ORDER BY 1, 2",
+    f"WITH g AS ({GROUPED}), c AS (SELECT city, SUM(n) AS of_city FROM g GROUP BY city) "
+    "SELECT g.city, g.member, g.n, 1.0 * g.n / c.of_city AS share FROM g JOIN c ON g.city = c.city ORDER BY 1, 2",
+    f"SELECT a.city, a.n - b.n AS gap FROM ({GROUPED}) a JOIN ({GROUPED}) b USING (city) "
+    "WHERE a.member AND NOT b.member ORDER BY a.city",
+    f"SELECT COUNT(*) AS groups, AVG(n) AS mean, MEDIAN(n) AS middle FROM ({GROUPED}) t WHERE total > 10",
+    f"SELECT DISTINCT city FROM ({GROUPED}) t ORDER BY city",
+    f"SELECT t.* FROM ({GROUPED}) AS t WHERE n BETWEEN 1 AND 100 AND city IN ('Bonn', 'Köln') ORDER BY ALL",
+    f"SELECT city, n FROM ({GROUPED}) t WHERE n IN (SELECT MAX(n) FROM ({GROUPED}) u) ORDER BY 1",
+    "WITH rows AS (SELECT city, age * 2 AS twice FROM people WHERE member), "
+    "g AS (SELECT city, SUM(twice) AS s FROM rows GROUP BY city) SELECT city, s, s > 100 AS big FROM g ORDER BY city",
+    "SELECT city, COUNT(*) FILTER (WHERE age > 14) * 1.0 / NULLIF(COUNT(*), 0) AS share FROM people "
+    "GROUP BY 1 ORDER BY 1",
+    "SELECT city, SUM(COUNT(*)) FILTER (WHERE city <> 'Köln') OVER () AS others FROM people "
+    "GROUP BY city ORDER BY city",
+    "SELECT city, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY city ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two "
+    "FROM people GROUP BY city ORDER BY city",
+    "SELECT STDDEV(pay) AS a, STDDEV_SAMP(age) AS b, VAR_SAMP(age) AS c, VARIANCE(pay) AS d, VAR_POP(pay) AS e, "
+    "STDDEV_POP(pay) AS f FROM people",
+    "SELECT city, CORR(age, pay) AS a, COVAR_POP(age, pay) AS b, COVAR_SAMP(age, pay) AS c, COUNT(*) AS n FROM people "
+    "GROUP BY city ORDER BY city",
+    "SELECT REGR_SLOPE(pay, age) AS a, REGR_INTERCEPT(pay, age) AS b, REGR_SLOPE(age, pay) AS c FROM people",
+    "SELECT CORR(age, pay) FILTER (WHERE member) AS a, AVG(age) AS b FROM people",
+    "SELECT city, COUNT_IF(age > 10) AS old, COUNT_IF(member AND age < 5) AS young FROM people GROUP BY 1 ORDER BY 1",
+    "SELECT city, member, COUNT(*) AS n, SUM(age) AS s, AVG(pay) AS a, GROUPING(city) AS c, "
+    "GROUPING(city, member) AS g FROM people GROUP BY ROLLUP (city, member) ORDER BY ALL",
+    "SELECT city, member, COUNT(*) AS n, STDDEV(pay) AS s FROM people GROUP BY CUBE (city, member) ORDER BY 3, 1, 2",
+    "SELECT city, member, COUNT(*) AS n FROM people GROUP BY GROUPING SETS ((city, member), (member), ()) ORDER BY ALL",
+    "SELECT city, member, age // 10 AS d, COUNT(*) AS n FROM people GROUP BY ROLLUP (city, member), d "
+    "HAVING COUNT(*) > 0 ORDER BY ALL",
+    "SELECT COALESCE(city, 'all') AS place, COUNT(*) AS n, 100.0 * n / MAX(n) OVER () AS pct FROM people "
+    "GROUP BY ROLLUP (city) ORDER BY n DESC",
+    "SELECT MAX(n) AS most FROM (SELECT age // 10 AS d, COUNT(*) AS n FROM people GROUP BY d) t",
+]
+
+
+@pytest.fixture(scope="module")
+def people() -> pa.Table:
+    """Return sixty people, spread over every declared group; some have no pay."""
+    count = 60
+    rows = {
+        "age": [(at * 37) % 23 for at in range(count)],
+        "city": [("Bonn", "Köln")[at % 3 == 0] for at in range(count)],
+        "member": [at % 7 < 3 for at in range(count)],
+        "pay": [None if at % 11 == 0 else ((at * at) % 400) / 2 for at in range(count)],
+    }
+    return pa.table(rows)
+
+
+@pytest.mark.parametrize("sql", QUERIES, ids=lambda sql: sql[:70])
+def test_without_noise_the_answer_is_the_plain_engines(sql: str, people: pa.Table) -> None:
+    plain = duckdb.connect()
+    plain.register("people", people)
+    cursor = plain.execute(sql)
+    names = [column[0] for column in cursor.description or ()]
+    wanted = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    columns = {name: column for name, column in SCHEMA.columns.items() if name in people.column_names}
+    with Dataset.open(people, schema=replace(SCHEMA, columns=columns, individuals=60)) as dataset:
+        risk = dataset.risk(sql)
+        measured = risk.measured()
+        answer = assemble_answer(risk.plan, measured.keys, measured.values)
+    assert wanted, "the query gives no row, so that it compares nothing"
+    assert [list(row) for row in answer.rows] == [list(row) for row in wanted]
+    for got, meant in zip(answer.rows, wanted, strict=True):
+        assert all(is_same(got[name], meant[name]) for name in meant), (got, meant)
+
+
+def is_same(got: Any, meant: Any) -> bool:
+    if isinstance(meant, (int, float)) and not isinstance(meant, bool):
+        return isinstance(got, (int, float)) and math.isclose(got, float(meant), rel_tol=1e-9)
+    return bool(got == meant) if not hasattr(meant, "as_tuple") else math.isclose(got, float(meant), rel_tol=1e-9)
