@@ -55,7 +55,7 @@ class Mechanism(ABC):
 
     __slots__ = ()
 
-    name: ClassVar[Literal["laplace", "gaussian"]]
+    name: ClassVar[str]
     calibration: ClassVar[Calibration | None]
     norm: ClassVar[Norm]
     pure: ClassVar[bool]
