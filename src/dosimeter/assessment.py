@@ -43,13 +43,13 @@ from dosimeter.risk import (
     Candidate,
     Choice,
     ExposedPerson,
-    Found,
     GroupRisk,
     Limit,
     Preference,
     PreferenceFunction,
     RDRs,
     Sensitivities,
+    Tested,
     Verdict,
     build_candidate,
     compute_rdr,
@@ -234,7 +234,7 @@ class Risk:
     def conclude(
         self,
         preference: Preference,
-        found: Found,
+        found: Tested,
         lines: tuple[Candidate, ...],
         *,
         sensitivities: Sensitivities | None = None,
@@ -292,7 +292,7 @@ class Risk:
         sensitivities: Sensitivities,
         epsilons: Sequence[float],
         preference: Preference | None = None,
-        found: Found | None = None,
+        found: Tested | None = None,
         limit: Limit | None = None,
     ) -> tuple[str, ...]:
         return write_notes(

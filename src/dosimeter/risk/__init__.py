@@ -6,8 +6,8 @@ again, never draws noise.
 
 from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
 from dosimeter.risk.choose import (
-    Found,
     Limit,
+    Tested,
     build_candidate,
     exact_limit,
     find_largest,
@@ -27,13 +27,13 @@ __all__ = [
     "Candidate",
     "Choice",
     "ExposedPerson",
-    "Found",
     "GroupRisk",
     "Limit",
     "Preference",
     "PreferenceFunction",
     "RDRs",
     "Sensitivities",
+    "Tested",
     "Verdict",
     "build_candidate",
     "compute_ex_post",
