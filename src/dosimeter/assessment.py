@@ -44,12 +44,12 @@ from dosimeter.risk import (
     Choice,
     ExposedPerson,
     GroupRisk,
+    Judged,
     Limit,
     Preference,
     PreferenceFunction,
     RDRs,
     Sensitivities,
-    Tested,
     Verdict,
     build_candidate,
     compute_rdr,
@@ -234,7 +234,7 @@ class Risk:
     def conclude(
         self,
         preference: Preference,
-        found: Tested,
+        found: Judged,
         lines: tuple[Candidate, ...],
         *,
         sensitivities: Sensitivities | None = None,
@@ -292,7 +292,7 @@ class Risk:
         sensitivities: Sensitivities,
         epsilons: Sequence[float],
         preference: Preference | None = None,
-        found: Tested | None = None,
+        found: Judged | None = None,
         limit: Limit | None = None,
     ) -> tuple[str, ...]:
         return write_notes(

@@ -6,8 +6,8 @@ again, never draws noise.
 
 from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
 from dosimeter.risk.choose import (
+    Judged,
     Limit,
-    Tested,
     build_candidate,
     exact_limit,
     find_largest,
@@ -28,12 +28,12 @@ __all__ = [
     "Choice",
     "ExposedPerson",
     "GroupRisk",
+    "Judged",
     "Limit",
     "Preference",
     "PreferenceFunction",
     "RDRs",
     "Sensitivities",
-    "Tested",
     "Verdict",
     "build_candidate",
     "compute_ex_post",

@@ -10,7 +10,7 @@ import numpy as np
 from dosimeter.measures import Count, CountRows, Measure
 from dosimeter.mechanisms import Incaution, Indicator, Mechanism
 from dosimeter.risk.absolute import own_epsilon
-from dosimeter.risk.choose import Limit, Tested, extremes
+from dosimeter.risk.choose import Judged, Limit, extremes
 from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.rdr import weighted_quantile
 
@@ -31,7 +31,7 @@ def write_notes(
     groups: int,
     epsilons: Sequence[float],
     preference: Preference | None = None,
-    found: Tested | None = None,
+    found: Judged | None = None,
     limit: Limit | None = None,
 ) -> tuple[str, ...]:
     """Return what the controller should know, each sentence only where it applies (R7, R8, R10).
@@ -117,7 +117,7 @@ _MATCHES_NOBODY = "matches nobody: its aggregate is NULL, and a comparison with 
 
 
 def find_empty_filters(
-    preference: Preference | None, sensitivities: Sensitivities, found: Tested | None
+    preference: Preference | None, sensitivities: Sensitivities, found: Judged | None
 ) -> tuple[str, ...]:
     """Return a sentence for each FILTER that leaves an aggregate without anybody."""
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
@@ -180,7 +180,7 @@ def _falls_on_zero(aggregate: Aggregate, sensitivities: Sensitivities) -> bool:
     return weighted_quantile(sensitivities.values[chosen], sensitivities.counts[chosen], aggregate.fraction) == 0.0
 
 
-def _note_outcome(found: Tested, limit: Limit) -> Iterator[str]:
+def _note_outcome(found: Judged, limit: Limit) -> Iterator[str]:
     if limit.every:
         yield "Every ε meets this preference."
     elif found.epsilon is None and limit.value is not None:
