@@ -42,8 +42,8 @@ from dosimeter.risk import (
     Candidate,
     Choice,
     ExposedPerson,
-    Found,
     GroupRisk,
+    Judged,
     Limit,
     Preference,
     PreferenceFunction,
@@ -240,7 +240,7 @@ class Risk:
     def conclude(
         self,
         preference: Preference,
-        found: Found,
+        found: Judged,
         lines: tuple[Candidate, ...],
         *,
         sensitivities: Sensitivities | None = None,
@@ -297,7 +297,7 @@ class Risk:
         sensitivities: Sensitivities,
         epsilons: Sequence[float],
         preference: Preference | None = None,
-        found: Found | None = None,
+        found: Judged | None = None,
         limit: Limit | None = None,
     ) -> tuple[str, ...]:
         return write_notes(

@@ -28,6 +28,11 @@ class Argument:
     upper: int = 0
 
     @property
+    def is_presence(self) -> bool:
+        """Return whether only presence is known of the expression."""
+        return self.role == "presence"
+
+    @property
     def middle(self) -> Fraction:
         """Return the middle of the bounds, in real units."""
         return Fraction(self.lower + self.upper, 2) * self.unit
@@ -44,7 +49,7 @@ class Argument:
 
     def column(self) -> exp.Expression:
         """Write the column of a profile query: the value, or 1 where only presence counts."""
-        if self.role == "presence":
+        if self.is_presence:
             return exp.Case(ifs=[exp.If(this=is_there(wrap(self.tree.copy())), true=exp.Literal.number(1))])
         return self.tree.copy()
 

@@ -206,7 +206,7 @@ class ArgumentMeasure(Measure, ABC):
         tree = wrap(self.argument.tree.copy())
         if seen is None:
             return exp.Is(this=tree, expression=exp.Null())
-        if self.argument.role == "presence":
+        if self.argument.is_presence:
             return is_there(tree)
         return self._condition(seen)
 

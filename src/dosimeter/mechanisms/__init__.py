@@ -6,11 +6,12 @@ Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees 
 from dosimeter.mechanisms.base import Incaution, Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
-from dosimeter.mechanisms.table import MECHANISMS, make_pure, make_with_delta
+from dosimeter.mechanisms.table import MECHANISMS, NORMS, make_pure, make_with_delta
 from dosimeter.mechanisms.zcdp import default_delta
 
 __all__ = [
     "MECHANISMS",
+    "NORMS",
     "ClassicGaussian",
     "Gaussian",
     "Incaution",

@@ -19,7 +19,7 @@ from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
-    from dosimeter.options import Calibration, MechanismName
+    from dosimeter.options import Calibration
 
 Norm = Literal[1, 2]
 
@@ -54,7 +54,7 @@ class Mechanism(ABC):
 
     __slots__ = ()
 
-    name: ClassVar[MechanismName]
+    name: ClassVar[str]
     calibration: ClassVar[Calibration | None]
     norm: ClassVar[Norm]
     pure: ClassVar[bool]

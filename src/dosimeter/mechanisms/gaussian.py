@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ _OWN_EPSILON_NODES = 2**14
 class _AnyGaussian(Mechanism):
     """Gaussian noise, however its σ was calibrated."""
 
-    name: ClassVar[Literal["gaussian"]] = "gaussian"
+    name: ClassVar[str] = "gaussian"
     norm: ClassVar[Norm] = 2
     pure: ClassVar[bool] = False
     shifts_alike: ClassVar[bool] = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Laplace(Mechanism):
     """Laplace noise. It has no δ and no calibration."""
 
-    name: ClassVar[Literal["laplace"]] = "laplace"
+    name: ClassVar[str] = "laplace"
     calibration: ClassVar[None] = None
     norm: ClassVar[Norm] = 1
     pure: ClassVar[bool] = True

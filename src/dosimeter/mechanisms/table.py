@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.base import Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
 from dosimeter.options import Calibration
@@ -16,6 +16,11 @@ WITH_DELTA: Mapping[str, Mapping[Calibration, Callable[[float], Mechanism]]] = {
     "gaussian": {"zcdp": Gaussian, "classic": ClassicGaussian},
 }
 MECHANISMS = (*PURE, *WITH_DELTA)
+NORMS: Mapping[str, Norm] = {
+    **{name: make().norm for name, make in PURE.items()},
+    **{name: make(0.5).norm for name, ways in WITH_DELTA.items() for make in ways.values()},
+}
+"""The norm in which each mechanism measures a sensitivity."""
 
 
 def make_pure(name: str) -> Mechanism | None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dosimeter.json_values import JsonObject
-from dosimeter.mechanisms import Laplace
+from dosimeter.mechanisms import NORMS, Laplace
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
 
@@ -81,7 +81,7 @@ def explain_plan(plan: QueryPlan) -> Explanation:
         groups=groups,
         group_columns=tuple(group.name for group in plan.groups),
         k=groups * len(plan.measures) if groups is not None else None,
-        sensitivity={"laplace": plan.sensitivity(1), "gaussian": plan.sensitivity(2)},
+        sensitivity={name: plan.sensitivity(norm) for name, norm in NORMS.items()},
         additive=plan.additive,
         post_processing=tuple(_post_processing(plan)),
         digest=plan.digest,

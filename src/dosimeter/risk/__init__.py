@@ -6,7 +6,7 @@ again, never draws noise.
 
 from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
 from dosimeter.risk.choose import (
-    Found,
+    Judged,
     Limit,
     build_candidate,
     exact_limit,
@@ -27,8 +27,8 @@ __all__ = [
     "Candidate",
     "Choice",
     "ExposedPerson",
-    "Found",
     "GroupRisk",
+    "Judged",
     "Limit",
     "Preference",
     "PreferenceFunction",

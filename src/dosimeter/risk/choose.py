@@ -33,14 +33,14 @@ _WIDEST = 2.0**200
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Found:
+class Judged:
     """The verdict on each candidate, in the order given, and the largest one that meets the preference (F1)."""
 
     epsilon: float | None
     tested: tuple[tuple[float, Verdict], ...]
 
     def __repr__(self) -> str:
-        return "Found(redacted)"
+        return "Judged(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,13 +87,13 @@ def _read_candidate(part: object) -> float:
     return value
 
 
-def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None) -> Found:
+def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None) -> Judged:
     """Return the largest candidate that meets the preference (F1), of those that the odometer leaves (O2).
 
     Smaller candidates need not meet the preference because a larger one does, so every candidate is tested.
     """
     kept = tuple((epsilon, verdict) for epsilon, verdict in tested if available is None or epsilon in available)
-    return Found(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
+    return Judged(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
 
 
 def build_candidate(

@@ -11,7 +11,7 @@ from dosimeter.measures import Count, CountRows, Measure
 from dosimeter.mechanisms import Incaution, Mechanism
 from dosimeter.options import Indicator
 from dosimeter.risk.absolute import own_epsilon
-from dosimeter.risk.choose import Found, Limit, extremes
+from dosimeter.risk.choose import Judged, Limit, extremes
 from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.rdr import weighted_quantile
 
@@ -32,7 +32,7 @@ def write_notes(
     groups: int,
     epsilons: Sequence[float],
     preference: Preference | None = None,
-    found: Found | None = None,
+    found: Judged | None = None,
     limit: Limit | None = None,
 ) -> tuple[str, ...]:
     """Return what the controller should know, each sentence only where it applies (R7, R8, R10).
@@ -117,7 +117,7 @@ _NOT_SCALE_FREE = (
 
 
 def find_empty_filters(
-    preference: Preference | None, sensitivities: Sensitivities, found: Found | None
+    preference: Preference | None, sensitivities: Sensitivities, found: Judged | None
 ) -> tuple[str, ...]:
     """Return each FILTER, as it was written, that leaves an aggregate without anybody."""
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
@@ -179,7 +179,7 @@ def _falls_on_zero(aggregate: Aggregate, sensitivities: Sensitivities) -> bool:
     return weighted_quantile(sensitivities.values[chosen], sensitivities.counts[chosen], aggregate.fraction) == 0.0
 
 
-def _note_outcome(found: Found, limit: Limit) -> Iterator[str]:
+def _note_outcome(found: Judged, limit: Limit) -> Iterator[str]:
     if limit.every:
         yield "Every ε meets this preference."
     elif found.epsilon is None and limit.value is not None:
