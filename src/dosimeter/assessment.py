@@ -29,7 +29,7 @@ from dosimeter.influence import (
 )
 from dosimeter.measures import Argument, Mean
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Indicator, check_option
+from dosimeter.options import Indicator
 from dosimeter.planning import (
     Estimate,
     EstimateKind,
@@ -111,10 +111,8 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
 
 def _refuse_names(column: str) -> OptionError:
     return OptionError(
-        f"{column} identifies people, and ",
-        Option("by"),
-        " would list its values. Choose a column that many people share, or say ",
-        Option("reveal"),
+        f"{column} identifies people, and its values would be listed. Choose a column that many people share, or say ",
+        Option("reveal", True),
         " if that is meant.",
     )
 
@@ -292,9 +290,9 @@ class Risk:
     def _contributions_by(self, attributes: Mapping[str, exp.Expression]) -> Contributions:
         return measure_influence(self.plan, self.engine, self.n, self.mechanism.norm, attributes)[1]
 
-    def _require_profile(self, what: str | Option) -> None:
+    def _require_profile(self, what: str) -> None:
         if self.profile is None:
-            raise OptionError(what, " needs the closed form. Leave ", Option("method", "recompute"), " out.")
+            raise OptionError(f"{what} needs the closed form. Leave ", Option("method", "recompute"), " out.")
 
     def _write_notes(
         self,
@@ -359,7 +357,8 @@ class Risk:
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
     ) -> list[ExposedPerson]:
         """Return the most exposed, as values; ``people`` gives the same as a table."""
-        check_option("top", count)
+        if count < 1:
+            raise OptionError("At least one person must be asked for.")
         self._require_profile("Showing the most exposed")
         assert self.profile is not None
         at = epsilon if epsilon is not None else self.candidates[0]
@@ -403,7 +402,7 @@ class Risk:
         """
         from dosimeter.inspection import tells_apart
 
-        self._require_profile(Option("by"))
+        self._require_profile("Showing the risk of groups")
         facts = find_column(self.plan, column)
         if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):
             raise _refuse_names(facts.name)
