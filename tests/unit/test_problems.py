@@ -45,8 +45,14 @@ FLAGS = {
 }
 
 
+def list_modules() -> list[Path]:
+    """Return the modules below the command line. ``research`` is behind it alone, and may speak as it does."""
+    modules = sorted(PACKAGE.rglob("*.py"))
+    return [path for path in modules if path.relative_to(PACKAGE).parts[0] not in ("cli", "research")]
+
+
 def list_constants(path: Path) -> Iterator[str]:
-    """Yield every string of a module but its docstrings, and the strings that stand alone below a value."""
+    """Yield every string of a module but its docstrings, and the texts below a value."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     alone = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -55,10 +61,17 @@ def list_constants(path: Path) -> Iterator[str]:
 
 
 def list_named_options(path: Path) -> Iterator[str]:
-    """Yield the name of every Option that a module writes down."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Option", "leave_out"):
-            yield from (str(given.value) for given in node.args[:1] if isinstance(given, ast.Constant))
+    """Yield the name of every Option that a module writes down, but for those of a command."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    of_commands = {inner for call in calls if name_of(call) == "Command" for inner in ast.walk(call)}
+    for call in calls:
+        if name_of(call) in ("Option", "leave_out", "check_option") and call not in of_commands:
+            yield from (str(given.value) for given in call.args[:1] if isinstance(given, ast.Constant))
+
+
+def name_of(call: ast.Call) -> str:
+    return ast.unparse(call.func)
 
 
 def find_flags(text: str) -> set[str]:
@@ -175,9 +188,7 @@ def test_the_terms_of_an_account_are_worded_for_each_surface() -> None:
 
 
 def test_no_module_below_the_surfaces_names_an_option_of_the_command_line() -> None:
-    checked = [
-        path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in ("cli", "research")
-    ]
+    checked = list_modules()
     assert len(checked) > 150
     found = {
         f"{path.relative_to(PACKAGE)}: {text[:80]}"
@@ -197,10 +208,15 @@ def test_no_template_mends_a_sentence() -> None:
     assert not [path.name for path in templates if mending.search(path.read_text(encoding="utf-8"))]
 
 
-def test_every_option_that_a_message_names_exists() -> None:
-    named = {name for path in PACKAGE.rglob("*.py") for name in list_named_options(path)}
+def test_every_option_that_a_message_names_exists_on_the_command_line_and_in_python() -> None:
+    speaking = [path for path in list_modules() if path != PACKAGE / "options.py"]  # the table's texts are for help
+    named = {name for path in speaking for name in list_named_options(path)}
     assert len(named) > 20
     assert {name for name in named if Option(name).flag not in FLAGS} == set()
+    calls = (Dataset.open, Dataset.release, dosimeter.Risk.people, dosimeter.Risk.by)
+    keywords = {name for call in calls for name in inspect.signature(call).parameters}
+    of_the_server, of_the_terminal = {"host", "port"}, {"show_all"}
+    assert named - keywords - set(ReleaseOptions.__annotations__) == of_the_server | of_the_terminal
 
 
 # ---------------------------------------------------------------- options are declared once

@@ -25,7 +25,7 @@ from dosimeter.influence import (
 from dosimeter.json_values import JsonObject
 from dosimeter.measures import Argument, Identity, Mean
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Indicator, check_option
+from dosimeter.options import Indicator
 from dosimeter.planning import (
     After,
     Output,
@@ -104,10 +104,8 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
 
 def _refuse_names(column: str) -> OptionError:
     return OptionError(
-        f"{column} identifies people, and ",
-        Option("by"),
-        " would list its values. Choose a column that many people share, or say ",
-        Option("reveal"),
+        f"{column} identifies people, and its values would be listed. Choose a column that many people share, or say ",
+        Option("reveal", True),
         " if that is meant.",
     )
 
@@ -287,9 +285,9 @@ class Risk:
         """Return notes on values in the query or a FILTER that the schema does not list."""
         return note_unlisted((*list_conditions(self.plan), *filters), self.plan.schema)
 
-    def _require_profile(self, what: str | Option) -> AnyProfile:
+    def _require_profile(self, what: str) -> AnyProfile:
         if self.profile is None:
-            raise OptionError(what, " needs the closed form. Leave ", Option("method", "recompute"), " out.")
+            raise OptionError(f"{what} needs the closed form. Leave ", Option("method", "recompute"), " out.")
         return self.profile
 
     def _write_notes(
@@ -355,7 +353,8 @@ class Risk:
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
     ) -> list[ExposedPerson]:
         """Return the most exposed, as values; ``people`` gives the same as a table."""
-        check_option("top", count)
+        if count < 1:
+            raise OptionError("At least one person must be asked for.")
         profile = self._require_profile("Showing the most exposed")
         at = epsilon if epsilon is not None else self.candidates[0]
         rows = self.data.most_exposed(
@@ -387,7 +386,7 @@ class Risk:
         """
         from dosimeter.inspection import tells_apart
 
-        self._require_profile(Option("by"))
+        self._require_profile("Showing the risk of groups")
         facts = find_column(self.plan, column)
         if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):
             raise _refuse_names(facts.name)

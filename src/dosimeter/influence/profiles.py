@@ -71,8 +71,8 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
     most = float(contributions.norms(norm).max(initial=0.0))
     if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):
         raise DataError(
-            "An individual moves the answer by more than the schema allows for. Check max_rows_per_unit, the row_key "
-            "and the keys of joined tables.",
+            "An individual moves the answer by more than the schema allows for. Correct max_rows_per_unit, the row_key "
+            "or the keys of joined tables.",
             CHECK_SCHEMA,
         )
 

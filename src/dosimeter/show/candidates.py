@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
-from dosimeter.problems import Option
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ TextTable = Mapping[str, Sequence[Any]]  # {"columns": [...], "rows": [[...], ..
 def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return the candidates, largest ε first: the order of every list, table and chart."""
     if not candidates:
-        raise OptionError("There is no candidate ε to show. Give at least one, for example ", Option("epsilon", 1), ".")
+        raise OptionError("There is no candidate ε to show. Give at least one.")
     return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
 
 
