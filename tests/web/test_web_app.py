@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,12 @@ def test_configuration_is_read(tmp_path: Path) -> None:
         ("port = true", "", "port must be of the kind int"),
         ("port = 99999", "", "between 0 and 65535"),
         ('public_url = "d.example.org"', "", "https://"),
+        ("demo = true", "", "unknown key 'demo'"),  # a field of Settings, but no key of the file
+        ("port = 8765.0", "", "port must be of the kind int"),
         ("", 'colour = "red"', "unknown key 'colour'"),
+        ("", "min_rows = true", "[datasets.clinic]: min_rows must be of the kind int"),
+        ("", 'max_epsilon = "1"', "max_epsilon must be of the kind float"),
+        ("", "allow_identifying = 1", "allow_identifying must be of the kind bool"),
         ("", 'mechanism = "none"', "laplace or gaussian"),
         ("[[", "", "cannot be read as TOML"),
     ],
@@ -40,6 +46,22 @@ def test_configuration_is_read(tmp_path: Path) -> None:
 def test_configuration_is_checked(tmp_path: Path, text: str, dataset: str, words: str) -> None:
     with pytest.raises(OptionError, match=words.replace("[", r"\[")):
         load_settings(write_configuration(tmp_path, text, dataset))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "The configuration lacks database"),
+        ('database = "a"\nsecret_file = "b"', "The configuration lacks datasets"),
+        ('database = "a"\nsecret_file = "b"\n[datasets]\nclinic = 1', "datasets.clinic must be a table"),
+        ('database = "a"\nsecret_file = "b"\n[datasets.clinic]\ndata = "c"', "[datasets.clinic] lacks schema"),
+    ],
+)
+def test_configuration_says_what_it_lacks(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "dosimeter.toml"
+    file.write_text(text)
+    with pytest.raises(OptionError, match=re.escape(words)):
+        load_settings(file)
 
 
 def test_configuration_needs_its_secret(tmp_path: Path) -> None:

@@ -107,6 +107,13 @@ class PublicAnswer(Public):
     guarantee: str
 
 
+class AnswerShape(Public):
+    """Which columns of an answer carry noise, and whether there are groups; by default, as far as nothing is known."""
+
+    measured: list[str] = []
+    grouped: bool = True
+
+
 class PublicRelease(Public):
     """A released answer as every analyst sees it: not who asked, why, or when.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry
 from dosimeter.planning import write_plainly
-from dosimeter.web.public import PublicRelease, PublicReleases, show_answer
+from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
 
@@ -49,21 +49,29 @@ def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> Pu
     answer = show_answer(entry) if entry.status == "released" else None
     if answer is None:
         return None
-    try:
-        plan = served.prepare(entry.query).plan
-        measured, grouped = [output.name for output in plan.outputs if output.is_aggregate], bool(plan.groups)
-    except InputError:  # the query is on another table with the same account, or was planned by an earlier schema
+    shape = describe_shape(served, entry.query)
+    if shape is None:  # the query is on another table with the same account, or was planned by an earlier schema
         if sum(other.schema.account_name == served.schema.account_name for other in state.datasets.values()) > 1:
             return None
-        measured, grouped = [], True
+        shape = AnswerShape()
     return PublicRelease(
         entry=entry.id,
         dataset=served.name,
         sql=_write_query(entry.query),
         answer=answer,
-        measured=measured,
-        grouped=grouped,
+        measured=shape.measured,
+        grouped=shape.grouped,
     )
+
+
+def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
+    """Return the shape of a query's answer, by SQL and schema alone; None if the schema no longer admits the query."""
+    try:
+        plan = served.prepare(sql).plan
+    except InputError:
+        return None
+    measured = [output.name for output in plan.outputs if output.is_aggregate]
+    return AnswerShape(measured=measured, grouped=bool(plan.groups))
 
 
 def _write_query(sql: str) -> str:

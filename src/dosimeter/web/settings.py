@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ConfigDict, Field, Strict, ValidationError
+from pydantic.dataclasses import dataclass
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, Policy
@@ -14,9 +17,12 @@ from dosimeter.options import OPTIONS, MechanismName, check_option
 from dosimeter.problems import Surface
 
 EXAMPLE = "See docs/guide/operator.md for an example."
+_CHECKED = ConfigDict(strict=True, extra="forbid")
+_KINDS = {"string_type": "str", "path_type": "str", "int_type": "int", "float_type": "float", "bool_type": "bool"}
+Positive = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
 class DatasetSettings:
     """One dataset: where its data and public facts are, and on which terms its account is opened.
 
@@ -24,7 +30,7 @@ class DatasetSettings:
     """
 
     data: str
-    schema: Path
+    schema: Annotated[Path, Strict(False)]
     policy: str
     algorithm: Algorithm
     delta_total: float | None = None
@@ -42,32 +48,44 @@ class DatasetSettings:
     allow_identifying: bool = False
 
     def __post_init__(self) -> None:
-        if self.algorithm not in get_args(Algorithm):
-            raise OptionError(f"algorithm must be one of {', '.join(get_args(Algorithm))}.")
         for each in fields(self):
             if each.name in OPTIONS:
                 check_option(each.name, getattr(self, each.name))
         Policy.parse(self.policy)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything `dosimeter serve` needs. A ``public_url`` with https makes cookies Secure and adds HSTS.
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
+class ServerSettings:
+    """What the server itself needs, as the file has it.
 
-    ``trusted_proxies``: proxies whose X-Forwarded-For is trusted; by default none.
-    ``open_queries``: how many queries an analyst may have waiting at a time.
+    A ``public_url`` with https makes cookies Secure and adds HSTS. ``trusted_proxies``: proxies whose X-Forwarded-For
+    is trusted; by default none. ``open_queries``: how many queries an analyst may have waiting at a time.
     """
 
     database: str
-    datasets: Mapping[str, DatasetSettings]
-    secret: bytes = field(repr=False)
     host: str = "127.0.0.1"
     port: int = 8765
     public_url: str | None = None
     trusted_proxies: str = ""
-    session_hours: int = 12
-    largest_body: int = 65_536
-    open_queries: int = 50
+    session_hours: Positive = 12
+    largest_body: Positive = 65_536
+    open_queries: Positive = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
+class Document(ServerSettings):
+    """The whole file, before the files that it names are found."""
+
+    secret_file: str
+    datasets: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
+class Settings(ServerSettings):
+    """Everything `dosimeter serve` needs."""
+
+    datasets: Mapping[str, DatasetSettings]
+    secret: bytes = field(repr=False)
     failures_allowed: int = 5
     blocked_minutes: int = 15
     demo: bool = False
@@ -77,9 +95,6 @@ class Settings:
             raise OptionError("The secret file must hold at least 32 bytes. Make one with: dosimeter user secret FILE")
         if not 0 <= self.port <= 65_535:
             raise OptionError("port must lie between 0 and 65535.")
-        for name in ("session_hours", "largest_body", "open_queries"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name} must be at least 1.")
         if self.public_url is not None and not self.public_url.startswith(("http://", "https://")):
             raise OptionError("public_url must begin with https:// (or http:// without TLS).")
         if not self.datasets:
@@ -110,25 +125,13 @@ def load_settings(path: str | Path) -> Settings:
     return read_settings(document, file.absolute().parent)
 
 
-_TOP = {
-    "database": str, "host": str, "port": int, "public_url": str, "trusted_proxies": str, "session_hours": int,
-    "largest_body": int, "open_queries": int, "secret_file": str, "datasets": dict,
-}  # fmt: skip
-_OWN = {"data": str, "schema": str, "algorithm": str, "allow_identifying": bool}
-_DATASET = {each.name: _OWN.get(each.name) or OPTIONS[each.name].kind for each in fields(DatasetSettings)}
-
-
 def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
-    values = _check_table(document, _TOP, "the configuration")
-    for name in ("database", "secret_file", "datasets"):
-        if name not in values:
-            raise OptionError(f"The configuration lacks {name}. {EXAMPLE}")
-    datasets = {name: _read_dataset(name, table, folder) for name, table in values.pop("datasets").items()}
-    database = values.pop("database")
-    if "://" not in database:
-        database = str(folder / database)
-    secret = _read_secret(folder / values.pop("secret_file"))
-    return Settings(database=database, datasets=datasets, secret=secret, **values)
+    read = _read_table(Document, document, "the configuration")
+    datasets = {name: _read_dataset(name, table, folder) for name, table in read.datasets.items()}
+    given = {each.name: getattr(read, each.name) for each in fields(ServerSettings)}
+    if "://" not in read.database:
+        given["database"] = str(folder / read.database)
+    return Settings(datasets=datasets, secret=_read_secret(folder / read.secret_file), **given)
 
 
 def read_database(path: str | Path) -> str:
@@ -139,32 +142,39 @@ def read_database(path: str | Path) -> str:
 def _read_dataset(name: str, table: object, folder: Path) -> DatasetSettings:
     if not isinstance(table, Mapping):
         raise OptionError(f"datasets.{name} must be a table: [datasets.{name}].")
-    values = _check_table(table, _DATASET, f"[datasets.{name}]")
-    for key in ("data", "schema", "policy", "algorithm"):
-        if key not in values:
-            raise OptionError(f"[datasets.{name}] lacks {key}. {EXAMPLE}")
-    data = values.pop("data")
-    if "://" not in data and not data.startswith("duckdb:"):
-        data = str(folder / data)
-    elif data.startswith("duckdb:"):
+    read = _read_table(DatasetSettings, table, f"[datasets.{name}]")
+    data = read.data
+    if data.startswith("duckdb:"):
         data = f"duckdb:{folder / data.removeprefix('duckdb:')}"
+    elif "://" not in data:
+        data = str(folder / data)
+    return replace(read, data=data, schema=folder / read.schema)
+
+
+Table = TypeVar("Table", Document, DatasetSettings)
+
+
+def _read_table(kind: type[Table], table: Mapping[str, Any], where: str) -> Table:
+    """Return a table of the file as a value. Refuse the first key that is missing, unknown or unusable, by name."""
     try:
-        return DatasetSettings(data=data, schema=folder / values.pop("schema"), **values)
+        return kind(**table)
     except OptionError as error:
-        raise OptionError(f"[datasets.{name}]: {error.word(Surface.SETTINGS)}") from None
-
-
-def _check_table(table: Mapping[str, Any], known: Mapping[str, type], where: str) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in known:
-            raise OptionError(f"{where} has an unknown key {key!r}. Known: {', '.join(known)}.")
-        wanted = known[key]
-        fits = isinstance(value, (int, float)) if wanted is float else isinstance(value, wanted)
-        if not fits or (isinstance(value, bool) and wanted is not bool):
-            raise OptionError(f"{where}: {key} must be of the kind {wanted.__name__}.")
-        values[key] = float(value) if wanted is float else value
-    return values
+        raise OptionError(f"{where}: {error.word(Surface.SETTINGS)}") from None
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+    key, context = problem["loc"][0], problem.get("ctx", {})
+    match problem["type"]:
+        case "unexpected_keyword_argument":
+            known = ", ".join(each.name for each in fields(kind))
+            raise OptionError(f"{where} has an unknown key {key!r}. Known: {known}.")
+        case "missing" | "missing_argument" | "missing_keyword_only_argument":
+            raise OptionError(f"{where[0].upper()}{where[1:]} lacks {key}. {EXAMPLE}")
+        case "literal_error":
+            raise OptionError(f"{where}: {key} must be {context['expected'].replace(chr(39), '')}.")
+        case "greater_than_equal":
+            raise OptionError(f"{where}: {key} must be at least {context['ge']}.")
+        case other:
+            raise OptionError(f"{where}: {key} must be of the kind {_KINDS.get(other, 'table')}.")
 
 
 def _read_secret(path: Path) -> bytes:

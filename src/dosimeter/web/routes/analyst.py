@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from dosimeter.errors import InputError, LimitError
+from dosimeter.errors import LimitError
 from dosimeter.problems import Surface
 from dosimeter.web.checks import CheckQueue, underline_clause
 from dosimeter.web.http import Analyst, Checks, Refused, StateOf, render_public, require_dataset
 from dosimeter.web.own_queries import find_shown, show_query
-from dosimeter.web.public import NewQuery, PublicCheck, PublicQuery
-from dosimeter.web.released import list_released, note_readings
+from dosimeter.web.public import AnswerShape, NewQuery, PublicCheck, PublicQuery
+from dosimeter.web.released import describe_shape, list_released, note_readings
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, find_own, list_own, submit_query, withdraw_query
 
@@ -66,21 +66,22 @@ async def _ask_page(
     status: int = 422,
 ) -> Response:
     served = state.dataset(form.dataset) or next(iter(state.datasets.values()))
-    try:
-        checked = await _checked(state, checks, user, form) if form.sql else {"check": None, "marked": ""}
-    except LimitError:
-        checked = {"check": None, "marked": ""}
+    check, marked = await _checked(state, checks, user, form) if form.sql else (None, "")
     return render_public(
         request, "ask.html", user, status=status if problems else 200,
         form=form.model_dump(), problems=problems or {}, names=list(state.datasets),
-        dataset=await run_in_threadpool(state.public, served), **checked,
+        dataset=await run_in_threadpool(state.public, served), check=check, marked=marked,
     )  # fmt: skip
 
 
-async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> dict[str, Any]:
+async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> tuple[PublicCheck | None, str]:
+    """Return the check of a query, and its SQL with the clause in the way marked; None while another check runs."""
     served = require_dataset(state, form.dataset)
-    check = await checks.check(user.id, served, form.sql, patience=PATIENCE)
-    return {"check": check, "marked": "" if check.answerable else underline_clause(form.sql, check.clause)}
+    try:
+        check = await checks.check(user.id, served, form.sql, patience=PATIENCE)
+    except LimitError:
+        return None, ""
+    return check, "" if check.answerable else underline_clause(form.sql, check.clause)
 
 
 @router.get("/ask/schema")
@@ -93,18 +94,15 @@ def show_schema(
 
 
 @router.post("/ask/check")
-async def check(
+async def show_check(
     request: Request, state: StateOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
 ) -> Response:
     """Show, while the analyst types, whether the query can be answered, and if not, which clause prevents it.
 
     Shows nothing while a previous check is running: the page asks again.
     """
-    try:
-        checked = await _checked(state, checks, user, form)
-    except LimitError:
-        checked = {"check": None, "marked": ""}
-    return render_public(request, "fragments/check.html", user, **checked)
+    check, marked = await _checked(state, checks, user, form)
+    return render_public(request, "fragments/check.html", user, check=check, marked=marked)
 
 
 @router.post("/ask")
@@ -114,10 +112,9 @@ async def ask(
     served = require_dataset(state, form.dataset)
     if form.switch:
         return await _ask_page(request, state, checks, user, form, {})
-    values: dict[str, Any] = form.model_dump(exclude={"switch"})
-    values["wanted_error"] = form.wanted_error.strip().replace(",", ".") or None
+    wanted = form.wanted_error.strip().replace(",", ".") or None
     try:
-        query = NewQuery(**values)
+        query = NewQuery.model_validate(form.model_dump(exclude={"switch"}) | {"wanted_error": wanted})
     except ValidationError as error:
         return await _ask_page(request, state, checks, user, form, _name_problems(error))
     try:
@@ -151,29 +148,28 @@ def list_queries(request: Request, state: StateOf, user: Analyst) -> Response:
 
 @router.get("/queries/{query_id}")
 def show_one(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
-    query = find_shown(state, user, query_id, user.session)
-    return render_public(request, "query.html", user, query=query, **_describe_columns(state, query))
+    return _query_page(request, state, user, query_id, "query.html")
 
 
 @router.get("/queries/{query_id}/status")
 def show_status(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
+    return _query_page(request, state, user, query_id, "fragments/status.html")
+
+
+def _query_page(request: Request, state: ServerState, user: User, query_id: str, template: str) -> Response:
     query = find_shown(state, user, query_id, user.session)
-    return render_public(request, "fragments/status.html", user, query=query, **_describe_columns(state, query))
+    shape = _find_shape(state, query)
+    return render_public(request, template, user, query=query, measured=shape.measured, grouped=shape.grouped)
 
 
-def _describe_columns(state: ServerState, query: PublicQuery) -> dict[str, Any]:
-    """Return which columns of the answer carry noise, and whether there are groups, by SQL and schema alone.
+def _find_shape(state: ServerState, query: PublicQuery) -> AnswerShape:
+    """Return which columns of the answer carry noise, and whether there are groups.
 
     Only for an answered query: the time this takes could reveal that somebody opened a waiting one.
     """
     served = state.dataset(query.dataset) if query.answer is not None else None
-    try:
-        plan = None if served is None else served.prepare(query.sql).plan
-    except InputError:  # the schema has changed since
-        plan = None
-    if plan is None:
-        return {"measured": [], "grouped": True}
-    return {"measured": [o.name for o in plan.outputs if o.is_aggregate], "grouped": bool(plan.groups)}
+    shape = None if served is None else describe_shape(served, query.sql)
+    return shape or AnswerShape()
 
 
 @router.post("/queries/{query_id}/withdraw")

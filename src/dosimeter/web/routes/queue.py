@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
@@ -16,6 +18,7 @@ from dosimeter.web.state import ServerState
 from dosimeter.web.store import (
     AuditFilter,
     QueryStatus,
+    StoredQuery,
     User,
     count_open,
     find_query,
@@ -51,20 +54,30 @@ def show_queue(
 ) -> Response:
     return render(
         request, "queue.html", user, said=_tell_done(state, user, done),
-        **_list_waiting(state, user, shown), decided=list_decided(state.database),
+        waiting=_list_waiting(state, user, shown), decided=list_decided(state.database),
     )  # fmt: skip
 
 
-def _list_waiting(state: ServerState, user: User, shown: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class WaitingList:
+    """The first queries that wait. ``following``: how many are shown next; ``thresholds``: by priority, in percent."""
+
+    queries: list[StoredQuery]
+    shown: int
+    following: int
+    total: int
+    thresholds: Mapping[str, float]
+
+
+def _list_waiting(state: ServerState, user: User, shown: int) -> WaitingList:
     """Return the first waiting queries, and how many there are in all. Settles those whose release ended unrecorded."""
-    waiting = [settle_left(state, query) for query in list_open(state.database, limit=shown)]
-    return {
-        "waiting": waiting,
-        "shown": shown,
-        "following": shown + PAGE,
-        "total": count_open(state.database),
-        "thresholds": read_thresholds(state.database, user),
-    }
+    return WaitingList(
+        queries=[settle_left(state, query) for query in list_open(state.database, limit=shown)],
+        shown=shown,
+        following=shown + PAGE,
+        total=count_open(state.database),
+        thresholds=read_thresholds(state.database, user),
+    )
 
 
 def _tell_done(state: ServerState, user: User, query_id: str) -> str:
@@ -84,7 +97,7 @@ def _tell_done(state: ServerState, user: User, query_id: str) -> str:
 
 @router.get("/queue/rows")
 def show_rows(request: Request, state: StateOf, user: Controller, shown: Shown = PAGE) -> Response:
-    return render(request, "fragments/waiting.html", user, **_list_waiting(state, user, shown))
+    return render(request, "fragments/waiting.html", user, waiting=_list_waiting(state, user, shown))
 
 
 @router.get("/settings")
@@ -112,7 +125,7 @@ def show_audit(
 ) -> Response:
     only = AuditFilter(who, day, text)
     entries = list_audit(state.database, limit=AUDIT_PAGE, before=before, only=only)
-    earlier = urlencode({"who": who, "day": day, "text": text, "before": entries[-1]["id"]}) if entries else ""
+    earlier = urlencode({"who": who, "day": day, "text": text, "before": entries[-1].id}) if entries else ""
     count, head = read_head(state.database)
     return render(
         request, "audit.html", user, entries=entries, only=only, count=count, head=head,

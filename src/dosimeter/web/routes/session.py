@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
@@ -129,16 +130,16 @@ def _begin_session(request: Request, state: StateOf, begun: identity.SignedIn, b
     if before is not None:
         identity.end_session(state.database, before)
     page = RedirectResponse(find_way_back(back, begun.user.role) or "/", status_code=303)
-    safe: dict[str, Any] = {"httponly": True, "secure": settings.secure}
+    set_cookie = partial(page.set_cookie, httponly=True, secure=settings.secure)
     session = str(state.signer("session").dumps(begun.key))
-    page.set_cookie(SESSION_COOKIE, session, max_age=settings.session_hours * 3600, samesite="lax", path="/", **safe)
+    set_cookie(SESSION_COOKIE, session, max_age=settings.session_hours * 3600, samesite="lax", path="/")
     page.delete_cookie(ENTRY_COOKIE, path="/sign-in")
     if begun.failures:
         told = str(state.signer("notice").dumps([begun.user.session, begun.failures]))
-        page.set_cookie(NOTICE_COOKIE, told, max_age=300, samesite="lax", path="/", **safe)
+        set_cookie(NOTICE_COOKIE, told, max_age=300, samesite="lax", path="/")
     if not known:
         device = write_device(state, begun.user.id)
-        page.set_cookie(DEVICE_COOKIE, device, max_age=KEPT, samesite="strict", path="/sign-in", **safe)
+        set_cookie(DEVICE_COOKIE, device, max_age=KEPT, samesite="strict", path="/sign-in")
     return page
 
 

@@ -85,13 +85,13 @@ class AuditFilter:
 
 def list_audit(
     database: Database, *, limit: int = 200, before: int | None = None, only: AuditFilter | None = None
-) -> Sequence[sa.RowMapping]:
+) -> list[AuditRecord]:
     """Return the latest records, newest first; with ``before``, those older than that number."""
     query = (only or AuditFilter()).narrow(sa.select(AUDIT)).order_by(AUDIT.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(AUDIT.c.id < before)
     with database.reading() as connection:
-        return connection.execute(query).mappings().all()
+        return [AuditRecord(**row) for row in connection.execute(query).mappings()]
 
 
 def read_head(database: Database) -> tuple[int, str]:
