@@ -16,7 +16,7 @@ from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_e
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Calibration, Indicator, Mechanism
-from dosimeter.planning import Groups, Look, Method, PlanOptions, QueryPlan, plan_query
+from dosimeter.planning import Groups, Look, Method, PlanOptions, QueryPlan, list_columns, plan_query
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -405,7 +405,7 @@ class Dataset:
 
         None otherwise: counting them all would take a scan of its own, as ``dosimeter schema --check`` does.
         """
-        doubtful = self.engine.doubtful_columns().intersection(plan.columns)
+        doubtful = self.engine.doubtful_columns().intersection(list_columns(plan))
         return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:

@@ -6,7 +6,7 @@ somebody out does to it, and its answer. Sees data only as arrays.
 
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count, CountRows
-from dosimeter.measures.distinct import CountDistinct
+from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.means import BoundedMean, Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
 from dosimeter.measures.moments import Deviation, Variance
@@ -23,6 +23,7 @@ MEASURES: tuple[type[Measure], ...] = (
     CentredSum,
     CentredSquares,
     CountDistinct,
+    CountIndividuals,
     BoundedMean,
     Quantile,
     Mean,
@@ -39,6 +40,7 @@ __all__ = [
     "CentredSum",
     "Count",
     "CountDistinct",
+    "CountIndividuals",
     "CountRows",
     "Dependence",
     "Deviation",

@@ -3,7 +3,7 @@
 Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
 """
 
-from dosimeter.planning.explain import Explanation, explain_plan, list_conditions, note_singled_out
+from dosimeter.planning.explain import Explanation, explain_plan, list_columns, note_singled_out, note_values
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -15,6 +15,7 @@ from dosimeter.planning.joins import (
 )
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, Method
+from dosimeter.planning.person_stage import PersonStage, person_relation
 from dosimeter.planning.planner import Groups, PlanOptions, plan_query, write_plainly
 from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output, QueryPlan
 
@@ -27,6 +28,7 @@ __all__ = [
     "Look",
     "Method",
     "Output",
+    "PersonStage",
     "PlanOptions",
     "QueryPlan",
     "StudyPlan",
@@ -34,11 +36,13 @@ __all__ = [
     "explain_plan",
     "find_column",
     "joined_relation",
-    "list_conditions",
+    "list_columns",
     "list_identifying",
     "list_unit_columns",
     "name_columns",
     "note_singled_out",
+    "note_values",
+    "person_relation",
     "plan_query",
     "plan_study",
     "scope_of",

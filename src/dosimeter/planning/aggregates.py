@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
+from typing import cast
 
 from sqlglot import exp
 
@@ -21,6 +23,7 @@ from dosimeter.measures import (
     CentredSum,
     Count,
     CountDistinct,
+    CountIndividuals,
     CountRows,
     Deviation,
     Facts,
@@ -32,7 +35,7 @@ from dosimeter.measures import (
 )
 from dosimeter.planning.grid import Gridded, put_on_grid
 from dosimeter.planning.query_plan import Estimate, EstimateKind
-from dosimeter.schema import Schema
+from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (
     Scope,
     check_condition,
@@ -42,6 +45,8 @@ from dosimeter.sql import (
     make_total,
     read_number,
     refusal,
+    whole_number,
+    wrap,
 )
 
 Read = tuple[tuple[object, ...], "Estimate"]  # the key that distinguishes the estimate from others, and the estimate
@@ -190,9 +195,7 @@ class Aggregates:
             expect_only(argument, "expressions")
             if len(argument.expressions) != 1:
                 raise refusal(node, f"{label}: COUNT(DISTINCT) takes one column.")
-            source = self._source(argument.expressions[0], condition, label, distinct=True)
-            found = CountDistinct.over(self._present(source), label, self.facts)
-            return _identity(self._measure(found, source), label, integer=True)
+            return self._read_distinct(argument.expressions[0], condition, label)
         if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
             expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
             if condition is None:
@@ -200,6 +203,22 @@ class Aggregates:
             argument = exp.Literal.number(1)
         source = self._source(argument, condition, label)
         return _identity(self._count_present(source, label), label, integer=True)
+
+    def _read_distinct(self, node: exp.Expression, condition: exp.Expression | None, label: str) -> Read:
+        """Read COUNT(DISTINCT x); of the unit it counts individuals, who are held by nobody else (Q3)."""
+        tree = check_expression(node, self.scope).tree
+        if isinstance(tree, exp.Column) and tree.name == self.schema.unit:
+            source = self._source(node, condition, label)
+            counted = CountIndividuals.over(self._present(source), label, self.facts)
+            return _identity(self._measure(counted, source), label, integer=True)
+        values, is_declared = _declared_list(tree, self.schema)
+        if values is not None and values >= self.facts.rows:
+            values = None
+        if values is not None and is_declared is not None:  # then only declared values count
+            condition = is_declared if condition is None else exp.And(this=wrap(condition), expression=is_declared)
+        source = self._source(node, condition, label, distinct=True)
+        found = CountDistinct.over(self._present(source), label, self.facts, values)
+        return _identity(self._measure(found, source), label, integer=True)
 
     def read_total(
         self,
@@ -320,6 +339,22 @@ def _fraction(node: exp.Expression) -> Fraction:
     if not 0 <= fraction <= 1:
         raise refusal(node, f"{clause_of(node)}: the quantile must lie between 0 and 1.")
     return fraction
+
+
+def _declared_list(tree: exp.Expression, schema: Schema) -> tuple[int | None, exp.Expression | None]:
+    """Return how many values a column is declared to have, None if that is not known, and the test for one of them."""
+    if not isinstance(tree, exp.Column):
+        return None, None
+    column = schema.columns[tree.name]
+    if column.type is ColumnType.BOOLEAN:
+        return 2, None
+    if column.type is ColumnType.CATEGORY and column.values is not None:
+        values = [exp.Literal.string(value) for value in column.values]
+        return len(values), exp.In(this=tree.copy(), expressions=values)
+    if column.type is ColumnType.INTEGER and column.bounds is not None:
+        low, high = (int(bound) for bound in cast("tuple[Decimal, Decimal]", column.bounds))
+        return high - low + 1, exp.Between(this=tree.copy(), low=whole_number(low), high=whole_number(high))
+    return None, None
 
 
 def _argument(source: _Source, schema: Schema) -> Argument:

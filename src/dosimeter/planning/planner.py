@@ -23,6 +23,7 @@ from dosimeter.errors import OptionError, QueryError
 from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
 from dosimeter.planning.declared_groups import declared_values
 from dosimeter.planning.joins import list_identifying, resolve_joins
+from dosimeter.planning.person_levels import PersonLevels
 from dosimeter.planning.query_plan import Group, Ordering, Output, QueryPlan
 from dosimeter.planning.singling_out import find_singled_out
 from dosimeter.planning.subqueries import inline_subqueries
@@ -102,9 +103,11 @@ def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> 
 
 
 def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOptions) -> QueryPlan:
-    select = inline_subqueries(parsed, declared.columns)
+    people = PersonLevels.of(declared, parsed)
+    select = inline_subqueries(parsed, declared.columns, people)
     check_shape(select)
-    sources = resolve_joins(select, resolve_table(select, declared))
+    person = people.stage_of(select)
+    sources = resolve_joins(select, resolve_table(select, declared if person is None else person.schema))
     scope, schema = sources.scope, sources.schema
     if options.groups == "observed" and schema.unit != "row":
         raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
@@ -131,7 +134,7 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
         )
     plan = QueryPlan(
         sql=sql,
-        table=schema.table,
+        table=declared.table,
         columns=_columns_used(select, scope),
         where=condition,
         groups=groups,
@@ -145,10 +148,13 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
         declared=options.groups == "declared",
         hand_sensitivity=options.sensitivity,
         schema=schema,
-        digest=_digest_plan(select, declared, options),
+        digest=_digest_plan(select if person is None else parsed, declared, options),
         joins=sources.joins,
+        person=person,
+        declared_schema=None if person is None else declared,
     )
-    return replace(plan, singled_out=find_singled_out(select, scope, list_identifying(plan)))
+    singled_out = {**people.singled_out, **dict(find_singled_out(select, scope, list_identifying(plan)))}
+    return replace(plan, singled_out=tuple(singled_out.items()))
 
 
 # ---------------------------------------------------------------- parsing and shape
