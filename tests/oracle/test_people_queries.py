@@ -91,7 +91,7 @@ def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int)
     agreed = Counter(next(iter(each)) if len(each) == 1 else None for each in wards)
     with tables.open() as dataset:
         risk = dataset.risk(asked.sql)
-        assert {group.value: group.people for group in risk.by("ward")} == agreed
+        assert {group.group: group.people for group in risk.by("ward")} == agreed
         _, flagged = measure_influence(risk.plan, risk.engine, risk.n, 1, {"sick": column_tree("sick")})
         assert flagged.people[flagged.attributes["sick"]].sum() == len({row["pid"] for row in kept if row["sick"]})
         assert_same_people(expand(flagged), expand(risk.contributions))

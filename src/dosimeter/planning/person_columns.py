@@ -37,7 +37,7 @@ from dosimeter.sql import (
     wrap,
 )
 
-FINEST = 2**20  # Q1: a mean is rounded to at most this part of its bounds' width
+FINEST = 2**20  # Q2: a mean is rounded to at most this part of its bounds' width
 OWN_AGGREGATES: tuple[type[exp.Expr], ...] = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.LogicalOr, exp.LogicalAnd,
 )  # fmt: skip
@@ -64,7 +64,11 @@ def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed
     """Return an aggregate over an individual's own rows, of which there are at most m."""
     bare, condition = _unfilter(node, scope)
     if not isinstance(bare, OWN_AGGREGATES):
-        raise refusal(node, f"{clause_of(node)} is not supported in a subquery about each individual. {SUPPORTED}")
+        raise refusal(
+            node,
+            f"{clause_of(node)} is not supported in a subquery about each individual. {SUPPORTED} Where any value will "
+            "do, write MIN or MAX.",
+        )
     expect_only(bare, "this")
     if bare.this is None:
         raise refusal(node, f"{clause_of(node)} has no argument. Name a column.")
@@ -165,7 +169,7 @@ def _require_countable(largest: int, node: exp.Expression) -> None:
 
 
 def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> OwnValue:
-    """Return the mean, rounded to the grid's step halved until it is at most (U − L)/2²⁰ (Q1)."""
+    """Return the mean, rounded to the grid's step halved until it is at most (U − L)/2²⁰ (Q2)."""
     if gridded.lower == gridded.upper:
         raise refusal(node, f"{clause_of(node)} cannot change: its bounds leave it no room.")
     finer = 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dosimeter.planning.person_columns import OwnValue, is_own_aggregate, read_aggregate, read_value, whole_column
+from dosimeter.planning.person_columns import OWN_AGGREGATES, OwnValue, read_aggregate, read_value, whole_column
 from dosimeter.sql import Scope, as_bigint, check_expression, clause_of, column_tree, expect_only, make_total, refusal
 
 SUPPORTED = (
@@ -50,6 +50,10 @@ def read_window(node: exp.Window, scope: Scope, ties: Sequence[str]) -> OwnValue
             _refuse_frame(node)
             return OwnValue(as_bigint(_over(type(function)(), partition, written)), whole_column(1, many))
         case exp.Lag() | exp.Lead():
+            if function.args.get("default") is not None:
+                raise refusal(
+                    node, f"{clause_of(node)}: write COALESCE({type(function).__name__.upper()}(…) OVER (…), …)."
+                )
             expect_only(function, "this", "offset")
             value = read_value(function.this, scope)
             away = _whole(function.args.get("offset"), node)
@@ -62,7 +66,7 @@ def read_window(node: exp.Window, scope: Scope, ties: Sequence[str]) -> OwnValue
             return OwnValue(
                 _over(type(function)(this=value.tree), partition, total, _frame_of_end(node, written)), value.column
             )
-        case _ if is_own_aggregate(function):
+        case _ if isinstance(function.this if isinstance(function, exp.Filter) else function, OWN_AGGREGATES):
             frame = _read_frame(node)
             by_rows = frame is not None and frame.args["kind"] == "ROWS"
             order = total if by_rows else written
