@@ -17,7 +17,7 @@ from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method
-from dosimeter.planning import Look, PlanOptions, QueryPlan, plan_query
+from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -402,7 +402,7 @@ class Dataset:
 
         None otherwise: counting them all would take a scan of its own, as ``dosimeter schema --check`` does.
         """
-        doubtful = self.engine.doubtful_columns().intersection(plan.columns)
+        doubtful = self.engine.doubtful_columns().intersection(list_columns(plan))
         return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:

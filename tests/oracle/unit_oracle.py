@@ -172,10 +172,17 @@ class World:
         return Number(("count if", text), lambda rows: Fraction(sum(map(holds, rows))), self.m, self.m, Fraction(1))
 
     def distinct(self, column: str) -> Number:
-        def value(rows: Sequence[Row]) -> Fraction:
-            return Fraction(len({row[column] for row in rows if row[column] is not None}))
+        """Of a group column with fewer declared values than rows, only these; an individual is one value (Q3)."""
+        listed = GROUPS if column == "grp" and len(GROUPS) < self.m else None
 
-        return Number(("distinct", column), value, self.m, self.m, Fraction(1))
+        def value(rows: Sequence[Row]) -> Fraction:
+            found = {row[column] for row in rows if row[column] is not None}
+            return Fraction(len(found if listed is None else found & set(listed)))
+
+        most = 1 if column == "unit" else self.m if listed is None else len(listed)
+        spread = [min(most, max(self.m - most * at, 0)) for at in range(self.groups)]  # as many as fit, group by group
+        size = math.sqrt(sum(count**2 for count in spread))
+        return Number(("distinct", column), value, sum(spread), size, Fraction(1))
 
     def total(self, term: Term) -> Number:
         delta = float(self.m * max(abs(term.low), abs(term.high)))
@@ -226,7 +233,7 @@ AGGREGATES: dict[str, st.SearchStrategy[Aggregate]] = {
     "COUNT(*)": st.just(("COUNT(*)", lambda w: [w.count()])),
     "COUNT": TERMS.map(lambda t: (f"COUNT({t.sql})", lambda w: [w.count(t)])),
     "COUNT_IF": st.sampled_from(CONDITIONS).map(lambda c: (f"COUNT_IF({c[0]})", lambda w: [w.holding(c)])),
-    "COUNT DISTINCT": st.sampled_from(["x", "n0", "grp", "entries"]).map(
+    "COUNT DISTINCT": st.sampled_from(["x", "n0", "grp", "entries", "unit"]).map(
         lambda column: (f"COUNT(DISTINCT {column})", lambda w: [w.distinct(column)])
     ),
     "SUM": TERMS.map(lambda t: (f"SUM({t.sql})", lambda w: [w.total(t)])),

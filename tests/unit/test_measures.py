@@ -23,6 +23,7 @@ RECORDED = {
     "CentredSum": "centred sum",
     "CentredSquares": "sum of centred squares",
     "CountDistinct": "count distinct",
+    "CountIndividuals": "count individuals",
     "BoundedMean": "mean with a floor on rows",
     "Quantile": "quantile",
     "Mean": "mean",

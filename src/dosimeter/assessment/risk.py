@@ -31,8 +31,8 @@ from dosimeter.planning import (
     Output,
     QueryPlan,
     find_column,
-    list_conditions,
     list_unit_columns,
+    note_values,
     scope_of,
 )
 from dosimeter.postprocess import error_95, needs_values
@@ -283,7 +283,7 @@ class Risk:
 
     def _literal_notes(self, filters: Iterable[exp.Expression] = ()) -> tuple[str, ...]:
         """Return notes on values in the query or a FILTER that the schema does not list."""
-        return note_unlisted((*list_conditions(self.plan), *filters), self.plan.schema)
+        return (*note_values(self.plan), *note_unlisted(filters, scope_of(self.plan).schema))
 
     def _require_profile(self, what: str) -> AnyProfile:
         if self.profile is None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
-from dosimeter.influence.bounded_rows import BoundedEngine, bounded_relation, find_facts
+from dosimeter.influence.bounded_rows import bounded_relation, find_facts
 from dosimeter.planning import QueryPlan, joined_relation
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import column_tree, conjunction
@@ -29,11 +29,6 @@ class JoinedEngine(EngineInFront):
         self._others: tuple[int, Mapping[str, exp.Expression]] | None = None
 
     @property
-    def is_bounded(self) -> bool:
-        """Return whether the first table shows at most m rows of each individual."""
-        return isinstance(self._engine, BoundedEngine)
-
-    @property
     def first(self) -> Engine:
         """Return the engine of the first table alone."""
         return self._engine
@@ -41,7 +36,7 @@ class JoinedEngine(EngineInFront):
     def relation(self) -> exp.Expression:
         if self._others is None or self._others[0] != self.generation:
             tables = [join.table for join in self._plan.joins]
-            others = {table.name: _checked(self._engine, table, self._base) for table in tables}
+            others = {table.name: bound_table(self._engine, table, self._base) for table in tables}
             self._others = (self.generation, others)
         return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others[1])
 
@@ -61,7 +56,7 @@ class JoinedEngine(EngineInFront):
         return everybody, JoinedEngine(self._engine, everybody, self._base)
 
 
-def _checked(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
+def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
     """Return the table as it may be joined: with a unique key, or with at most m rows of each individual."""
     relation = engine.joined(table)
     if table.public or table.unit is None:

@@ -10,6 +10,7 @@ from dosimeter.errors import DataError
 from dosimeter.influence.bounded_rows import BoundedEngine
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.joined_rows import JoinedEngine
+from dosimeter.influence.person_rows import PersonEngine
 from dosimeter.influence.rows.profile import (
     Measured,
     Profile,
@@ -38,8 +39,16 @@ def bound_rows(engine: Engine, schema: Schema) -> Engine:
 
 
 def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
-    """Return the engine itself for one table; otherwise one whose rows are the plan's joined rows."""
-    return JoinedEngine(engine, plan, schema) if plan.joins else engine
+    """Return the engine itself for one table; otherwise one whose rows are the plan's: per person, joined, or both."""
+    rows = engine if plan.person is None else PersonEngine(engine, plan.person, schema)
+    return JoinedEngine(rows, plan, schema) if plan.joins else rows
+
+
+def _first_table(engine: Engine) -> Engine:
+    """Return the engine that shows the rows of the table itself."""
+    while isinstance(engine, (JoinedEngine, PersonEngine)):
+        engine = engine.first
+    return engine
 
 
 def count_people(engine: Engine) -> int:
@@ -51,14 +60,17 @@ def measure_influence(
 ) -> tuple[AnyProfile, Contributions]:
     """Return the profile and everybody's contributions, by row or by individual as the schema says."""
     _require_bounded(plan, engine)
-    if attributes is not None and isinstance(engine, JoinedEngine):
+    everybody = None
+    if attributes is not None and plan.person is not None:
+        everybody = _first_table(engine).relation()
+    elif attributes is not None and isinstance(engine, JoinedEngine):
         plan, engine = engine.keeping_everybody()
-    if plan.schema.unit == "row":
+    if plan.schema.unit == "row" or (plan.is_one_row_each and attributes is None):
         profile = measure_profile(plan, engine, attributes)
         contributions = find_contributions(profile, n, norm)
         _require_within(plan, contributions, norm)
         return profile, contributions
-    by_unit = measure_unit_profile(plan, engine, attributes)
+    by_unit = measure_unit_profile(plan, engine, attributes, everybody)
     contributions = find_unit_contributions(by_unit, n, norm)
     _require_within(plan, contributions, norm)
     return by_unit, contributions
@@ -85,5 +97,5 @@ def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None)
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:
     """Require bounded rows for a plan over individuals: without them its sensitivities would not hold."""
-    bounded = engine.is_bounded if isinstance(engine, JoinedEngine) else isinstance(engine, BoundedEngine)
+    bounded = isinstance(_first_table(engine), BoundedEngine)
     assert plan.schema.unit == "row" or bounded, "bound_rows stands in front of the engine"

@@ -8,13 +8,13 @@ arrays.
 from dosimeter.measures.aggregates import AGGREGATES
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count, CountRows
-from dosimeter.measures.distinct import CountDistinct
+from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import Estimate, Identity
 from dosimeter.measures.means import Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import Facts
-from dosimeter.measures.reading import Call, Source, take_spread
+from dosimeter.measures.reading import Call, Distinct, Source, take_spread
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
 
 __all__ = [
@@ -24,8 +24,10 @@ __all__ = [
     "Call",
     "Count",
     "CountDistinct",
+    "CountIndividuals",
     "CountRows",
     "Dependence",
+    "Distinct",
     "Entries",
     "Estimate",
     "Facts",

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
-from dosimeter.measures.distinct import CountDistinct
+from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import Facts
@@ -134,6 +134,10 @@ def read_distinct(collector: Collector, call: Call) -> Identity:
 
 
 def _count_distinct(collector: Collector, call: Call, node: exp.Expression) -> Identity:
-    source = collector.take(call, node, distinct=True)
-    measure = CountDistinct.over(source.argument, call.label, collector.facts)
-    return Identity.of_count(collector.measure(measure, source), call.label)
+    distinct = collector.take_distinct(call, node)
+    source, facts = distinct.source, collector.facts
+    if distinct.individuals:
+        counted = CountIndividuals.over(source.argument, call.label, facts)
+        return Identity.of_count(collector.measure(counted, source), call.label)
+    found = CountDistinct.over(source.argument, call.label, facts, distinct.values)
+    return Identity.of_count(collector.measure(found, source), call.label)

@@ -1,7 +1,11 @@
-"""COUNT(DISTINCT x): how many different values there are. Leaving out the only holder of a value removes it (C4)."""
+"""COUNT(DISTINCT x): how many different values, or individuals, there are.
+
+Leaving out the only holder of a value removes it (C4); an individual is held by nobody else.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,9 +16,18 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
-from dosimeter.measures.measure import Dependence, Native, Reducible, Reduction, Seen, Total, count_present_people
+from dosimeter.measures.measure import (
+    ArgumentMeasure,
+    Dependence,
+    Native,
+    Reducible,
+    Reduction,
+    Seen,
+    Total,
+    count_present_people,
+)
 from dosimeter.measures.noise_grid import Facts
-from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows
+from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, count_present
 from dosimeter.sql import alias, column_tree, is_there, window, wrap
 
 
@@ -27,10 +40,9 @@ class CountDistinct(Reducible, Total):
     by_group: ClassVar[bool] = False  # the profile already tells who holds a value alone
 
     @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts) -> CountDistinct:
-        """Return the measure with its sensitivity: the most rows of one individual."""
-        delta = float(facts.rows)  # S1
-        return cls(label, Fraction(1), Fraction(1), delta, delta, argument)
+    def over(cls, argument: Argument, label: str, facts: Facts, values: int | None = None) -> CountDistinct:
+        """Return the measure with its sensitivity. ``values``: how many different ones there can be, if known."""
+        return cls(label, Fraction(1), Fraction(1), *count_different(facts, values), argument)
 
     def total(self) -> exp.Expression:
         """Count the different values."""
@@ -81,6 +93,57 @@ class CountDistinct(Reducible, Total):
 
     def _held_alone(self) -> HeldAlone:
         return HeldAlone(f"d{self.position}", (self.position, 4, 0))
+
+
+def count_different(facts: Facts, values: int | None) -> tuple[float, float]:
+    """Return by how much m rows can change the numbers of different values in G groups, in L1 and in L2 (Q3).
+
+    ``values``: how many different ones a group can have of one individual; None if that is not known.
+    """
+    rows, groups = facts.rows, facts.groups
+    if values is None or values >= rows:
+        return float(rows), float(rows)  # S1
+    full = min(groups, rows // values)  # groups in which the individual has every value
+    left = rows - full * values if full < groups else 0
+    return float(min(rows, values * groups)), math.sqrt(full * values**2 + left**2)
+
+
+@dataclass(frozen=True, slots=True)
+class CountIndividuals(ArgumentMeasure, Total):
+    """COUNT(DISTINCT unit): how many individuals there are, however many rows they have."""
+
+    name: ClassVar[str] = "count individuals"
+    depends_on: ClassVar[Dependence | None] = None
+    by_group: ClassVar[bool] = False
+
+    @classmethod
+    def over(cls, argument: Argument, label: str, facts: Facts) -> CountIndividuals:
+        """Return the measure with its sensitivity: 1 in each group that an individual can be in."""
+        return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
+
+    def total(self) -> exp.Expression:
+        """Count the individuals."""
+        return exp.Count(this=exp.Distinct(expressions=[self.argument.tree.copy()]))
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        return Fraction(int(people.sum()))  # one row each
+
+    def native(self) -> Native:
+        """Return COUNT(DISTINCT unit)."""
+        counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
+        return Native(counted, float(self.unit), 0, exact=True)
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        return np.ones(len(values))  # C1
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the field that counts an individual's rows with a unit."""
+        return (count_present(self.position),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return 1 for each individual who has such a row in the group."""
+        present: FloatArray = (entries.numbers(count_present(self.position)) > 0).astype(np.float64)
+        return present  # C1
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,15 @@ class Source:
     argument: Argument
 
 
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """What COUNT(DISTINCT x) reads. ``individuals``: x is the unit. ``values``: how many there can be, if known."""
+
+    source: Source
+    individuals: bool = False
+    values: int | None = None
+
+
 class Collector(Protocol):
     """The aggregates of one query as they are met; equal sources and measures are shared.
 
@@ -55,6 +64,10 @@ class Collector(Protocol):
 
     def take(self, call: Call, node: exp.Expression | None, *, distinct: bool = False) -> Source:
         """Return the source of an aggregate that reads whether a value is there, or which values differ."""
+        ...
+
+    def take_distinct(self, call: Call, node: exp.Expression) -> Distinct:
+        """Return the source of COUNT(DISTINCT x)."""
         ...
 
     def take_condition(self, call: Call, node: exp.Expression | None) -> Source:

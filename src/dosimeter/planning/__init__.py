@@ -4,7 +4,7 @@ Takes text and public facts; gives the plan, its explanation and its identity. N
 """
 
 from dosimeter.planning.after import CELL, RELEASED
-from dosimeter.planning.explain import Explanation, explain_plan, list_conditions, note_singled_out
+from dosimeter.planning.explain import Explanation, explain_plan, list_columns, note_singled_out, note_values
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -17,6 +17,7 @@ from dosimeter.planning.joins import (
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look
 from dosimeter.planning.parsing import write_plainly
+from dosimeter.planning.person_stage import PersonStage, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
 
@@ -28,6 +29,7 @@ __all__ = [
     "Group",
     "Look",
     "Output",
+    "PersonStage",
     "PlanOptions",
     "QueryPlan",
     "StudyPlan",
@@ -35,11 +37,13 @@ __all__ = [
     "explain_plan",
     "find_column",
     "joined_relation",
-    "list_conditions",
+    "list_columns",
     "list_identifying",
     "list_unit_columns",
     "name_columns",
     "note_singled_out",
+    "note_values",
+    "person_relation",
     "plan_query",
     "plan_study",
     "scope_of",

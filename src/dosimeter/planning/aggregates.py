@@ -7,6 +7,8 @@ once (N3).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import cast
 
 from sqlglot import exp
 
@@ -16,6 +18,7 @@ from dosimeter.measures import (
     Argument,
     ArgumentMeasure,
     Call,
+    Distinct,
     Estimate,
     Facts,
     Measure,
@@ -24,7 +27,7 @@ from dosimeter.measures import (
 )
 from dosimeter.planning.grid import Gridded, put_on_grid
 from dosimeter.problems import for_controller
-from dosimeter.schema import Schema
+from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (
     Scope,
     check_condition,
@@ -35,6 +38,7 @@ from dosimeter.sql import (
     is_there,
     make_total,
     refusal,
+    whole_number,
     wrap,
 )
 
@@ -159,6 +163,19 @@ class Aggregates:
             raise refusal(node, f"{call.label}: DISTINCT is supported in COUNT only.")
         return self._add_source(check_expression(node, self.scope).tree, call.condition, node, distinct=distinct)
 
+    def take_distinct(self, call: Call, node: exp.Expression) -> Distinct:
+        """Return the source of COUNT(DISTINCT x); of the unit, it counts individuals (Q3)."""
+        tree = check_expression(node, self.scope).tree
+        if isinstance(tree, exp.Column) and tree.name == self.schema.unit:
+            return Distinct(self.take(call, node), individuals=True)
+        values, is_declared = _declared_list(tree, self.schema)
+        if values is not None and values >= self.facts.rows:
+            values = None
+        condition = call.condition
+        if values is not None and is_declared is not None:  # then only declared values count
+            condition = conjunction([*([] if condition is None else [condition]), is_declared])
+        return Distinct(self.take(replace(call, condition=condition), node, distinct=True), values=values)
+
     def take_condition(self, call: Call, node: exp.Expression | None) -> Source:
         """Return the source of an aggregate that reads whether a condition holds."""
         if node is None or isinstance(node, exp.Distinct):
@@ -225,6 +242,22 @@ class Aggregates:
 
 def _centre(source: Source) -> exp.Expression:
     return source.argument.centred(source.argument.tree.copy())
+
+
+def _declared_list(tree: exp.Expression, schema: Schema) -> tuple[int | None, exp.Expression | None]:
+    """Return how many values a column is declared to have, None if that is not known, and the test for one of them."""
+    if not isinstance(tree, exp.Column):
+        return None, None
+    column = schema.columns[tree.name]
+    if column.type is ColumnType.BOOLEAN:
+        return 2, None
+    if column.type is ColumnType.CATEGORY and column.values is not None:
+        values = [exp.Literal.string(value) for value in column.values]
+        return len(values), exp.In(this=tree.copy(), expressions=values)
+    if column.type is ColumnType.INTEGER and column.bounds is not None:
+        low, high = (int(bound) for bound in cast("tuple[Decimal, Decimal]", column.bounds))
+        return high - low + 1, exp.Between(this=tree.copy(), low=whole_number(low), high=whole_number(high))
+    return None, None
 
 
 def _argument(source: _Expression, schema: Schema) -> Argument:

@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sqlglot import exp
+
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import NORMS, Laplace
+from dosimeter.planning.person_stage import list_trees
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
 
@@ -68,11 +71,11 @@ def explain_plan(plan: QueryPlan) -> Explanation:
     """Return what a plan would measure."""
     keys = plan.group_keys
     groups = len(keys) if keys is not None else None
-    notes = [*note_singled_out(plan), *note_unlisted(list_conditions(plan), plan.schema), *_note_noise(plan)]
+    notes = [*note_person_stage(plan), *note_singled_out(plan), *note_values(plan), *_note_noise(plan)]
     return Explanation(
         query=plan.sql,
         table=plan.table,
-        columns=plan.columns,
+        columns=list_columns(plan),
         outputs=tuple(output.name for output in plan.outputs),
         measures=tuple(
             ExplainedMeasure(measure.label, measure.name, measure.sensitivity_l1, float(measure.grid))
@@ -95,6 +98,37 @@ def note_singled_out(plan: QueryPlan) -> list[str]:
         f"{clause} singles people out by {name}, which identifies them: the query is about single persons."
         for name, clause in plan.singled_out
     ]
+
+
+def note_person_stage(plan: QueryPlan) -> list[str]:
+    """Return a sentence about what is computed from each individual's own rows first (Q2)."""
+    if plan.person is None:
+        return []
+    made = [column for name, column in plan.person.schema.columns.items() if name not in plan.table_schema.columns]
+    shown = [
+        column.name if column.bounds is None else f"{column.name} ({column.bounds[0]} to {column.bounds[1]})"
+        for column in made
+    ]
+    computed = f": {', '.join(shown)}" if shown else ""
+    many, unit = plan.person.schema.max_rows_per_unit, plan.schema.unit
+    rows = "one row" if many == 1 else f"at most {many} rows"
+    return [f"First, from the own rows of each {unit}{computed}. Then every individual has {rows}."]
+
+
+def note_values(plan: QueryPlan) -> tuple[str, ...]:
+    """Return a sentence for each text in the query that is not among the declared values of its column."""
+    found = list(note_unlisted(list_conditions(plan), plan.schema))
+    for schema, tree in list_trees(plan.person) if plan.person is not None else ():
+        found += note_unlisted([tree], schema)
+    return tuple(dict.fromkeys(found))
+
+
+def list_columns(plan: QueryPlan) -> tuple[str, ...]:
+    """Return the table's columns that the query reads, in the order of the schema."""
+    if plan.person is None:
+        return plan.columns
+    read = {node.name for _, tree in list_trees(plan.person) for node in tree.find_all(exp.Column)}
+    return tuple(name for name in plan.table_schema.columns if name in read or name in plan.columns)
 
 
 def list_conditions(plan: QueryPlan) -> list[Any]:

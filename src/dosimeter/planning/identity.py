@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
 from sqlglot import exp
 
 from dosimeter.measures import ArgumentMeasure, Measure
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.person_stage import Memberships, OwnAggregates, PersonRows, PersonStage
+from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.sql import evaluate
 
 Form = list[Any]  # a JSON value: the name of a node, then its parts
@@ -32,28 +34,81 @@ _CONDITIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Be
 def digest_measured(plan: QueryPlan) -> str:
     """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them."""
     try:
+        made = {} if plan.person is None else _form_columns(plan.person)
         content = [
             plan.table.lower(),
-            sorted(_write(_form_join(plan, at)) for at in range(len(plan.joins))),
-            _write(_TRUE if plan.where is None else _normal(plan.where)),
-            sorted({_write(_normal(group.tree)) for group in plan.groups}),
-            sorted({_write(_form_measure(measure)) for measure in plan.measures}),
+            sorted(_write(_form_join(join)) for join in plan.joins),
+            _write(_TRUE if plan.where is None else _normal(_written_out(plan.where, made))),
+            sorted({_write(_normal(_written_out(group.tree, made))) for group in plan.groups}),
+            sorted({_write(_form_measure(measure, made)) for measure in plan.measures}),
             [plan.declared, plan.hand_sensitivity],
+            *([] if plan.person is None else [_form_stage(plan.person)]),
         ]
     except RecursionError:
         return plan.digest  # nested too deeply to be compared: the digest of its text
     return hashlib.sha256(_write(content).encode()).hexdigest()
 
 
-def _form_join(plan: QueryPlan, at: int) -> Form:
-    join = plan.joins[at]
+def _form_join(join: Join) -> Form:
     return [join.table.name.lower(), join.left, sorted(list(pair) for pair in join.pairs)]
 
 
-def _form_measure(measure: Measure) -> Form:
+def _form_measure(measure: Measure, made: Mapping[str, str]) -> Form:
     argument = measure.argument if isinstance(measure, ArgumentMeasure) else None
-    parts = None if argument is None else [argument.role, _normal(argument.tree), str(argument.unit)]
+    tree = None if argument is None else _normal(_written_out(argument.tree, made))
+    parts = None if argument is None else [argument.role, tree, str(argument.unit)]
     return [measure.name, parts, *measure.parameters]
+
+
+# ---------------------------------------------------------------- the person stage
+
+
+def _form_stage(stage: PersonStage) -> Form:
+    """Return which rows a stage gives, whatever its columns are called."""
+    rows = _form_rows(stage.rows)
+    if not isinstance(stage.step, OwnAggregates):
+        return rows
+    made = _made_before(stage.rows)
+    return ["per person", rows, sorted(_write(_normal(_written_out(tree, made))) for _, tree in stage.step.keys)]
+
+
+def _form_rows(rows: PersonRows) -> Form:
+    made = _made_before(rows)
+    return [
+        "rows",
+        ("" if rows.table is None else rows.table.name.lower()) if rows.stage is None else _form_stage(rows.stage),
+        sorted(_write(_form_join(join)) for join in rows.joins),
+        _TRUE if rows.where is None else _normal(_written_out(rows.where, made)),
+    ]
+
+
+def _made_before(rows: PersonRows) -> Mapping[str, str]:
+    return {} if rows.stage is None else _form_columns(rows.stage)
+
+
+def _form_columns(stage: PersonStage) -> dict[str, str]:
+    """Return what each computed column of a stage holds, by its name."""
+    made, rows, step = _made_before(stage.rows), _form_rows(stage.rows), stage.step
+    if isinstance(step, Memberships):
+        found = {name: ["member", _form_rows(others), unit] for name, others, unit in step.flags}
+        return {**made, **{name: _write(form) for name, form in found.items()}}
+    columns = (*step.keys, *step.columns) if isinstance(step, OwnAggregates) else step.columns
+    forms = {name: _write([type(step).__name__, rows, _normal(_written_out(tree, made))]) for name, tree in columns}
+    return forms if isinstance(step, OwnAggregates) else {**made, **forms}
+
+
+def _written_out(tree: exp.Expression, made: Mapping[str, str]) -> exp.Expression:
+    """Return the tree with what each computed column holds instead of its name."""
+    if not made:
+        return tree
+
+    def meaning(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and node.name in made:
+            return exp.Anonymous(this="own", expressions=[exp.Literal.string(made[node.name])])
+        return node
+
+    written: exp.Expression = tree.transform(meaning)
+    return written
 
 
 def _write(form: object) -> str:

@@ -62,8 +62,8 @@ class Sources:
 def scope_of(plan: QueryPlan) -> Scope:
     """Return what names mean in the rows of a plan, without the query's own aliases: FILTERs are resolved in it."""
     names = frozenset({plan.table.lower(), plan.table.rsplit(".", 1)[-1].lower()})
-    if not plan.joins:
-        return Scope(plan.schema, names)
+    if not plan.joins or plan.person is not None:
+        return Scope(plan.table_schema, names)
     prefixes = dict.fromkeys(sorted(names), "")
     prefixes |= {join.table.name.lower(): f"{join.table.name}." for join in plan.joins}
     merged = {
@@ -77,7 +77,8 @@ def scope_of(plan: QueryPlan) -> Scope:
 
 def find_column(plan: QueryPlan, name: str) -> Column:
     """Return a column of the plan's rows, by its full name, or by its bare one where just one table has it."""
-    full = next((column for known, column in plan.schema.columns.items() if known.lower() == name.lower()), None)
+    columns = scope_of(plan).schema.columns
+    full = next((column for known, column in columns.items() if known.lower() == name.lower()), None)
     return scope_of(plan).resolve(exp.column(exp.to_identifier(name, quoted=True))) if full is None else full
 
 

@@ -23,6 +23,8 @@ from dosimeter.planning.aggregates import Aggregates, Collected
 from dosimeter.planning.groups import Grouping, plan_groups
 from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, resolve_table, write_commas_as_joins
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
+from dosimeter.planning.person_levels import PersonLevels
+from dosimeter.planning.person_stage import PersonStage
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.planning.singling_out import find_singled_out
 from dosimeter.planning.stages import Scoped, Stage, find_stage, list_sources, list_subqueries, read_scope
@@ -89,7 +91,7 @@ class _Planner:
         select = query.with_rows(self.declared)
         text = select.sql(dialect="duckdb", comments=False)
         if self.measured is None:
-            draft = Draft(self.sql, self.declared, self.options, select)
+            draft = Draft(self.sql, self.declared, self.options, select, select.copy())
             for step in PASSES:
                 step(draft)
             self.measured = (text, draft.finish(), draft.relation)
@@ -104,12 +106,18 @@ class _Planner:
 
 @dataclass(slots=True)
 class Draft:
-    """A plan in the making: each pass reads what the passes before it wrote, and writes its own part."""
+    """A plan in the making: each pass reads what the passes before it wrote, and writes its own part.
+
+    ``written``: the SELECT as it was given, before any pass.
+    """
 
     sql: str
     declared: Schema
     options: PlanOptions
     select: exp.Select
+    written: exp.Select
+    people: PersonLevels = field(init=False)
+    person: PersonStage | None = None
     sources: Sources = field(init=False)
     where: exp.Expression | None = None
     grouping: Grouping = field(init=False)
@@ -122,7 +130,7 @@ class Draft:
         schema, scope = self.sources.schema, self.sources.scope
         plan = QueryPlan(
             sql=self.sql,
-            table=schema.table,
+            table=self.declared.table,
             columns=_columns_used(self.select, scope),
             where=self.where,
             groups=self.grouping.groups,
@@ -134,11 +142,14 @@ class Draft:
             declared=self.options.groups == "declared",
             hand_sensitivity=self.options.sensitivity,
             schema=schema,
-            digest=_digest_plan(self.select, self.declared, self.options),
+            digest=_digest_plan(self.select if self.person is None else self.written, self.declared, self.options),
             joins=self.sources.joins,
             sets=self.grouping.sets,
+            person=self.person,
+            declared_schema=None if self.person is None else self.declared,
         )
-        return _complete(replace(plan, singled_out=find_singled_out(self.select, scope, list_identifying(plan))))
+        singled_out = {**self.people.singled_out, **dict(find_singled_out(self.select, scope, list_identifying(plan)))}
+        return _complete(replace(plan, singled_out=tuple(singled_out.items())))
 
 
 def _complete(plan: QueryPlan) -> QueryPlan:
@@ -151,7 +162,8 @@ def _complete(plan: QueryPlan) -> QueryPlan:
 
 
 def _write_subqueries_in(draft: Draft) -> None:
-    draft.select = inline_subqueries(draft.select, draft.declared.columns)
+    draft.people = PersonLevels.of(draft.declared, draft.select)
+    draft.select = inline_subqueries(draft.select, draft.declared.columns, draft.people)
 
 
 def _join_tables_with_commas(draft: Draft) -> None:
@@ -163,7 +175,9 @@ def _check_clauses(draft: Draft) -> None:
 
 
 def _resolve_tables(draft: Draft) -> None:
-    draft.sources = resolve_joins(draft.select, resolve_table(draft.select, draft.declared))
+    draft.person = draft.people.stage_of(draft.select)
+    rows = draft.declared if draft.person is None else draft.person.schema
+    draft.sources = resolve_joins(draft.select, resolve_table(draft.select, rows))
     if draft.options.groups == "observed" and draft.sources.schema.unit != "row":
         raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
 

@@ -16,6 +16,8 @@ from dosimeter.sql import Type
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from dosimeter.planning.person_stage import PersonStage
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -91,6 +93,20 @@ class QueryPlan:
     """Of ROLLUP, CUBE and GROUPING SETS, the groups that each set keeps: released cells are added up for each (Q3)."""
     singled_out: tuple[tuple[str, str], ...] = ()
     """Columns that identify people and that the query tests, each with the clause that tests it."""
+    person: PersonStage | None = None
+    """What is computed from each individual's own rows first; the plan's rows and schema are what it gives (Q2)."""
+    declared_schema: Schema | None = None
+    """The facts of the table itself, where a person stage gives the rows other ones."""
+
+    @property
+    def table_schema(self) -> Schema:
+        """Return the facts of the table itself: FILTERs and ``--by`` are about its columns."""
+        return self.schema if self.declared_schema is None else self.declared_schema
+
+    @property
+    def is_one_row_each(self) -> bool:
+        """Return whether the rows are grouped so that everybody has at most one, which is all they contribute."""
+        return self.person is not None and not self.joins and self.schema.max_rows_per_unit == 1
 
     @property
     def additive(self) -> bool:

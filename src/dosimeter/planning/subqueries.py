@@ -1,8 +1,9 @@
 """Inline row-wise CTEs and subqueries into the query that uses them. Takes a parsed SELECT; gives one without them.
 
 `WITH v AS (SELECT cost * 2 AS double FROM visits WHERE …) SELECT SUM(double) FROM v` asks the same as
-`SELECT SUM(cost * 2) FROM visits WHERE …`. Only a query that treats each row by itself can be inlined; anything that
-groups, sorts, limits, deduplicates or multiplies rows inside is refused by name.
+`SELECT SUM(cost * 2) FROM visits WHERE …`. Only a query that treats each row by itself can be inlined. What speaks of
+each individual's own rows (GROUP BY unit, OVER (PARTITION BY unit), IN and EXISTS) becomes columns of the person stage
+first; anything else that groups, sorts, limits, deduplicates or multiplies rows inside is refused by name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dosimeter.planning.person_levels import PersonLevels
 from dosimeter.sql import COMPARISONS, DATE_PART_NODES, MAX_NODES, clause_of, conjunction, expect_only, refusal
 
 MAX_NESTING = 10
@@ -29,10 +31,15 @@ _ONE_ROW_EACH = (
 )
 
 
-def inline_subqueries(select: exp.Select, columns: Iterable[str] = ()) -> exp.Select:
-    """Return the same question as one SELECT over tables. ``columns``: those of the table, which ``*`` stands for."""
+def inline_subqueries(
+    select: exp.Select, columns: Iterable[str] = (), people: PersonLevels | None = None
+) -> exp.Select:
+    """Return the same question as one SELECT over tables.
+
+    ``columns``: those of the table, which ``*`` stands for. ``people``: takes up what speaks of each individual's rows.
+    """
     _refuse_shadowing(select, {name.lower() for name in columns})
-    return _inline(select.copy(), {}, 0)
+    return _Inlining(people).inline(select.copy(), {}, 0)
 
 
 def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
@@ -45,29 +52,60 @@ def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
                 raise refusal(item, f"SELECT * has a column {item.alias} already. Give this one another name.")
 
 
-def _inline(select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> exp.Select:
-    if depth > MAX_NESTING:
-        raise refusal(select, "The query is nested too deeply.")
-    named = {**known, **_read_ctes(select, known, depth)}
-    select.set("with_", None)
-    for join in select.args.get("joins") or []:
-        target = join.this
-        if isinstance(target, exp.Table) and not target.db and target.name.lower() in named:
-            raise refusal(join, f"{clause_of(join)}: a CTE cannot be joined. Join the table itself.")
-    origin = select.args.get("from_")
-    found = _inner_query(origin.this, named, depth) if origin is not None else None
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class _Inlining:
+    people: PersonLevels | None
+
+    def inline(self, select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> exp.Select:
+        """Return one level over a table, with the queries of its FROM written in."""
+        if depth > MAX_NESTING:
+            raise refusal(select, "The query is nested too deeply.")
+        named = {**known, **self._read_ctes(select, known, depth)}
+        select.set("with_", None)
+        for join in select.args.get("joins") or []:
+            target = join.this
+            if isinstance(target, exp.Table) and not target.db and target.name.lower() in named:
+                raise refusal(
+                    join,
+                    f"{clause_of(join)}: a CTE cannot be joined. Join the table itself, or choose individuals by "
+                    "IN (SELECT …), or compute a number for each of them by OVER (PARTITION BY …) in a subquery.",
+                )
+        if self.people is not None:
+            self.people.set_aside(select, lambda query: self.inline(query, named, depth + 1))
+        origin = select.args.get("from_")
+        found = self._inner_query(origin.this, named, depth) if origin is not None else None
+        if found is not None:
+            inner, alias = found
+            _require_row_wise(inner)
+            select = _write_in(select, inner, alias, depth)
+        if self.people is not None:
+            self.people.settle(select)
         return select
-    inner, alias = found
-    _require_row_wise(inner)
-    return _write_in(select, inner, alias, depth)
 
+    def _read_ctes(self, select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> dict[str, exp.Select]:
+        found: dict[str, exp.Select] = {}
+        for name, query in read_ctes(select).items():
+            found[name] = self.inline(query.copy(), {**known, **found}, depth + 1)
+        return found
 
-def _read_ctes(select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> dict[str, exp.Select]:
-    found: dict[str, exp.Select] = {}
-    for name, query in read_ctes(select).items():
-        found[name] = _inline(query.copy(), {**known, **found}, depth + 1)
-    return found
+    def _inner_query(
+        self, source: exp.Expression, named: Mapping[str, exp.Select], depth: int
+    ) -> tuple[exp.Select, str] | None:
+        """Return the subquery or CTE in FROM, flattened, and its alias; None if FROM names a table."""
+        is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
+        if not isinstance(source, exp.Subquery) and not is_cte:
+            return None
+        expect_only(source, "this", "alias")
+        if source.args.get("alias") is not None:
+            expect_only(source.args["alias"], "this")
+        if is_cte:
+            return self._lower(named[source.name.lower()].copy()), (source.alias or source.name).lower()
+        if not isinstance(source.this, exp.Select):
+            raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
+        return self._lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
+
+    def _lower(self, select: exp.Select) -> exp.Select:
+        return select if self.people is None else self.people.lower(select)
 
 
 def read_ctes(select: exp.Select) -> dict[str, exp.Select]:
@@ -87,21 +125,6 @@ def read_ctes(select: exp.Select) -> dict[str, exp.Select]:
             raise refusal(cte, f"Two CTEs are called {cte.alias}.")
         found[cte.alias.lower()] = cte.this
     return found
-
-
-def _inner_query(source: exp.Expression, named: Mapping[str, exp.Select], depth: int) -> tuple[exp.Select, str] | None:
-    """Return the subquery or CTE in FROM, flattened, and its alias; None if FROM names a table."""
-    is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
-    if not isinstance(source, exp.Subquery) and not is_cte:
-        return None
-    expect_only(source, "this", "alias")
-    if source.args.get("alias") is not None:
-        expect_only(source.args["alias"], "this")
-    if is_cte:
-        return named[source.name.lower()].copy(), (source.alias or source.name).lower()
-    if not isinstance(source.this, exp.Select):
-        raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
-    return _inline(source.this.copy(), named, depth + 1), source.alias.lower()
 
 
 def _require_row_wise(inner: exp.Select) -> None:

@@ -275,7 +275,9 @@ def check_expression(node: exp.Expression, scope: Scope) -> Checked:
         case exp.Subquery() | exp.Select() | exp.Exists() | exp.SetOperation():
             raise refusal(node, "Subqueries are not supported. Ask a plain SELECT … FROM table WHERE … GROUP BY ….")
         case exp.Window():
-            raise refusal(node, "Window functions (OVER) are not supported. Use GROUP BY.")
+            raise refusal(
+                node, "Window functions (OVER) are not supported here. Compute them for each individual in a subquery."
+            )
         case exp.AggFunc():
             raise refusal(node, f"{clause_of(node)}: an aggregate cannot stand inside another expression here.")
         case _:

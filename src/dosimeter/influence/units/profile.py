@@ -82,9 +82,15 @@ class UnitProfile:
 
 
 def measure_unit_profile(
-    plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None
+    plan: QueryPlan,
+    engine: Engine,
+    attributes: Mapping[str, exp.Expression] | None = None,
+    everybody: exp.Expression | None = None,
 ) -> UnitProfile:
-    """Run the unit profile query and read its entries."""
+    """Run the unit profile query and read its entries.
+
+    ``everybody``: the rows that attributes are read off, where they are not the plan's own.
+    """
     keys = plan.group_keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
     query = undeclared_query(plan, engine.relation())
@@ -92,7 +98,7 @@ def measure_unit_profile(
     around = {field.name: _find_around(plan, engine, field) for field in find_countable(plan)}
     near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
     layout = lay_out(plan, near, all_declared=not undeclared)
-    table = engine.fetch(unit_profile_query(layout, engine.relation(), attributes))
+    table = engine.fetch(unit_profile_query(layout, engine.relation(), attributes, everybody))
     people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
     identities = table.select(layout.identity_columns())
     inside = np.asarray(identities.column(0).is_valid().to_numpy(), dtype=np.bool_)

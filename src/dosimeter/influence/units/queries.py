@@ -105,18 +105,21 @@ def find_countable(plan: QueryPlan) -> list[NearValues]:
 
 
 def unit_profile_query(
-    layout: Layout, relation: exp.Expression, attributes: Mapping[str, exp.Expression] | None = None
+    layout: Layout,
+    relation: exp.Expression,
+    attributes: Mapping[str, exp.Expression] | None = None,
+    everybody: exp.Expression | None = None,
 ) -> exp.Select:
     """Return the query for distinct contributions of whole individuals (``identity_columns``) and how many have each.
 
     With attributes (FILTER flags, ``--by``) everybody is profiled; whoever is outside the WHERE has NULL in all of
-    these.
+    these. ``everybody``: the rows that attributes are read off, where they are not the same ones.
     """
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
     source = per_unit.subquery("per_unit")
     if attributes is not None:
-        source = _with_attributes(layout.plan, relation, per_unit, names, attributes)
+        source = _with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
         names += attributes
     keys = [exp.column(name) for name in names]
     query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source)
@@ -285,7 +288,7 @@ def _with_attributes(
     """
     columns: list[exp.Expression] = [alias(column_tree(plan.schema.unit), UNIT)]
     for name, tree in attributes.items():
-        value = _agreed_value(tree, plan.schema) if name == BY else _holds_once(tree)
+        value = _agreed_value(tree, plan.table_schema) if name == BY else _holds_once(tree)
         columns.append(alias(value, name))
     everybody = exp.select(*columns).from_(relation.copy()).group_by(exp.Literal.number(1))
     joined = (

@@ -1,0 +1,38 @@
+"""Wrap an engine so that every query sees the rows of the plan's person stage as one relation (Q2).
+
+The rows that a stage reads are bounded first: at most m of each individual, of the table itself and of every private
+table beside it. So what a stage computes for somebody depends on their own rows only, and on no more of these than the
+schema says.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dosimeter.engines import Engine, EngineInFront
+from dosimeter.influence.joined_rows import bound_table
+from dosimeter.planning import PersonStage, person_relation
+from dosimeter.schema import JoinTable, Schema
+
+
+class PersonEngine(EngineInFront):
+    """An engine whose relation is what a person stage gives."""
+
+    def __init__(self, engine: Engine, stage: PersonStage, declared: Schema) -> None:
+        super().__init__(engine)
+        self._stage = stage
+        self._declared = declared
+        self._relation: tuple[int, exp.Expression] | None = None
+
+    @property
+    def first(self) -> Engine:
+        """Return the engine of the first table alone."""
+        return self._engine
+
+    def relation(self) -> exp.Expression:
+        if self._relation is None or self._relation[0] != self.generation:
+            self._relation = (self.generation, person_relation(self._stage, self._rows))
+        return self._relation[1].copy()
+
+    def _rows(self, table: JoinTable | None) -> exp.Expression:
+        return self._engine.relation() if table is None else bound_table(self._engine, table, self._declared)

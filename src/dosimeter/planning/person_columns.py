@@ -1,0 +1,265 @@
+"""Columns that are computed from one individual's own rows: aggregates and windows, with their public facts (Q2).
+
+Takes a parsed function and the Scope of the rows it reads; gives the tree that computes it, and a Column with type,
+bounds, resolution and values, so that everything after it can treat the result like a column of the table. Numbers are
+clamped to their bounds and put on their grid first, so that the facts hold for any data. Never opens a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import cast
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.planning.declared_groups import declared_values
+from dosimeter.planning.grid import LARGEST, Gridded, put_on_grid
+from dosimeter.schema import Column, ColumnType
+from dosimeter.sql import (
+    NUMERIC,
+    Checked,
+    Scope,
+    Type,
+    as_bigint,
+    as_double,
+    check_condition,
+    check_expression,
+    clause_of,
+    expect_only,
+    make_total,
+    refusal,
+    wrap,
+)
+
+FINEST = 2**20  # Q2: a mean is rounded to at most this part of its bounds' width
+OWN_AGGREGATES: tuple[type[exp.Expr], ...] = (
+    exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.LogicalOr, exp.LogicalAnd,
+)  # fmt: skip
+SUPPORTED = "For each individual: COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, MIN, MAX, MEDIAN, BOOL_OR, BOOL_AND."
+
+Apply = Callable[[exp.Expression], exp.Expression]
+"""What is done with SQL's aggregate: nothing after GROUP BY, or OVER (…)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnValue:
+    """A tree over an individual's own rows, and the public facts of its values. The column's name is set later."""
+
+    tree: exp.Expression
+    column: Column
+
+
+def is_own_aggregate(node: exp.Expression) -> bool:
+    """Return whether the node is an aggregate, with or without FILTER."""
+    return isinstance(node.this if isinstance(node, exp.Filter) else node, exp.AggFunc)
+
+
+def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed: bool) -> OwnValue:
+    """Return an aggregate over an individual's own rows, of which there are at most m."""
+    bare, condition = _unfilter(node, scope)
+    if not isinstance(bare, OWN_AGGREGATES):
+        raise refusal(
+            node,
+            f"{clause_of(node)} is not supported in a subquery about each individual. {SUPPORTED} Where any value will "
+            "do, write MIN or MAX.",
+        )
+    expect_only(bare, "this")
+    if bare.this is None:
+        raise refusal(node, f"{clause_of(node)} has no argument. Name a column.")
+    match bare:
+        case exp.Count() | exp.CountIf():
+            return _count(bare, condition, scope, apply, windowed=windowed)
+        case exp.Sum():
+            return _sum(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
+        case exp.Avg():
+            return _mean(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
+        case exp.Median():
+            if windowed:
+                raise refusal(node, f"{clause_of(node)}: MEDIAN has no OVER on every engine. Use GROUP BY.")
+            gridded = _gridded(bare, condition, scope)
+            doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=_double(2))
+            return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2)
+        case _:
+            return _extreme(bare, condition, scope, apply)
+
+
+def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
+    """Return an expression of one row, as a window such as LAG passes it on: numbers within their bounds."""
+    checked = check_expression(node, scope)
+    if checked.type in NUMERIC and not isinstance(checked.tree, exp.Column):
+        gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
+        return _number(gridded.tree, gridded.lower, gridded.upper, gridded.unit)
+    return OwnValue(make_total(checked.tree, scope.schema), _facts(node, checked, scope))
+
+
+def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
+    """Return the public facts of a further GROUP BY column. Its values are taken as they are (C5)."""
+    return _facts(node, checked, scope)
+
+
+def whole_column(lower: int, upper: int) -> Column:
+    """Return the facts of whole numbers between two bounds."""
+    return Column("", ColumnType.INTEGER, (Decimal(lower), Decimal(upper)))
+
+
+# ---------------------------------------------------------------- aggregates
+
+
+def _unfilter(node: exp.Expression, scope: Scope) -> tuple[exp.Expression, exp.Expression | None]:
+    if not isinstance(node, exp.Filter):
+        return node, None
+    expect_only(node, "this", "expression")
+    return node.this, check_condition(node.expression.this, scope)
+
+
+def _only_where(tree: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
+    """Return the value where the condition of a FILTER holds, otherwise NULL, which no aggregate counts."""
+    return tree if condition is None else exp.Case(ifs=[exp.If(this=condition.copy(), true=tree)])
+
+
+def _gridded(node: exp.Expression, condition: exp.Expression | None, scope: Scope) -> Gridded:
+    if isinstance(node.this, exp.Distinct):
+        raise refusal(node, f"{clause_of(node)}: DISTINCT is supported in COUNT only.")
+    tree = _only_where(check_expression(node.this, scope).tree, condition)
+    return put_on_grid(tree, scope.schema, clause_of(node))
+
+
+def _count(
+    node: exp.Expression, condition: exp.Expression | None, scope: Scope, apply: Apply, *, windowed: bool
+) -> OwnValue:
+    """Return how many of the individual's rows, values or different values there are: 0 to m."""
+    column = whole_column(0, scope.schema.max_rows_per_unit)
+    argument, one = node.this, exp.Literal.number(1)
+    if isinstance(node, exp.CountIf):
+        chosen = _only_where(_only_where(one, condition), check_condition(argument, scope))
+        return OwnValue(as_bigint(apply(exp.Count(this=chosen))), column)
+    if isinstance(argument, (exp.Star, exp.Literal)):
+        expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
+        counted: exp.Expression = exp.Star() if condition is None else _only_where(one, condition)
+        return OwnValue(as_bigint(apply(exp.Count(this=counted))), column)
+    if not isinstance(argument, exp.Distinct):
+        tree = make_total(check_expression(argument, scope).tree, scope.schema)
+        return OwnValue(as_bigint(apply(exp.Count(this=_only_where(tree, condition)))), column)
+    expect_only(argument, "expressions")
+    if len(argument.expressions) != 1 or windowed:
+        raise refusal(node, f"{clause_of(node)}: COUNT(DISTINCT) takes one column, and GROUP BY instead of OVER.")
+    tree = make_total(check_expression(argument.expressions[0], scope).tree, scope.schema)
+    different = exp.Distinct(expressions=[_only_where(tree, condition)])
+    return OwnValue(as_bigint(apply(exp.Count(this=different))), column)
+
+
+def _sum(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> OwnValue:
+    """Return the sum of at most m values: m·[min(L, 0), max(U, 0)]."""
+    lower, upper = rows * min(gridded.lower, 0), rows * max(gridded.upper, 0)
+    _require_countable(max(-lower, upper), node)
+    return _number(as_bigint(apply(exp.Sum(this=gridded.tree))), lower, upper, gridded.unit)
+
+
+def _require_countable(largest: int, node: exp.Expression) -> None:
+    if largest >= LARGEST:
+        raise refusal(
+            node, f"{clause_of(node)} is too large to count exactly. Narrow the bounds or coarsen the resolution."
+        )
+
+
+def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> OwnValue:
+    """Return the mean, rounded to the grid's step halved until it is at most (U − L)/2²⁰ (Q2)."""
+    if gridded.lower == gridded.upper:
+        raise refusal(node, f"{clause_of(node)} cannot change: its bounds leave it no room.")
+    finer = 1
+    while (gridded.upper - gridded.lower) * finer < FINEST:
+        finer *= 2
+    _require_countable(max(abs(gridded.lower), abs(gridded.upper)) * max(rows, finer), node)
+    total, count = (as_double(apply(kind(this=gridded.tree.copy()))) for kind in (exp.Sum, exp.Count))
+    # A power of two times a whole number is exact, and quotients of doubles are rounded alike on every engine.
+    present = exp.Nullif(this=count, expression=_double(0))
+    quotient = exp.Div(this=exp.Mul(this=total, expression=_double(finer)), expression=present, typed=False, safe=False)
+    rounded = exp.Floor(this=exp.Add(this=wrap(quotient), expression=_double("0.5")))
+    return _number(as_bigint(rounded), gridded.lower * finer, gridded.upper * finer, gridded.unit / finer)
+
+
+def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scope, apply: Apply) -> OwnValue:
+    """Return the smallest or largest of the individual's values: of a flag, whether any or every one is true."""
+    if isinstance(node.this, exp.Distinct):
+        raise refusal(node, f"{clause_of(node)}: DISTINCT is supported in COUNT only.")
+    checked = check_expression(node.this, scope)
+    largest = isinstance(node, (exp.Max, exp.LogicalOr))
+    kind: type[exp.Max] | type[exp.Min] = exp.Max if largest else exp.Min
+    if checked.type is Type.BOOLEAN:  # not every engine has MIN and MAX of booleans
+        tree = make_total(checked.tree, scope.schema)
+        one, zero = exp.Literal.number(1), exp.Literal.number(0)
+        truth = exp.Case(ifs=[exp.If(this=tree, true=one), exp.If(this=exp.Not(this=wrap(tree.copy())), true=zero)])
+        found = apply(kind(this=_only_where(truth, condition)))
+        return OwnValue(exp.Paren(this=exp.EQ(this=found, expression=one.copy())), Column("", ColumnType.BOOLEAN))
+    if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
+        raise refusal(node, f"{clause_of(node)} takes a condition. Compare the value with something.")
+    if checked.type in NUMERIC:
+        gridded = _gridded(node, condition, scope)
+        return _number(apply(kind(this=gridded.tree)), gridded.lower, gridded.upper, gridded.unit)
+    tree = _only_where(make_total(checked.tree, scope.schema), condition)
+    return OwnValue(apply(kind(this=tree)), _facts(node.this, checked, scope))
+
+
+# ---------------------------------------------------------------- facts
+
+
+def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction) -> OwnValue:
+    """Return whole steps of a unit as the number they stand for, with its bounds and resolution."""
+    bounds = (_exact(lower * unit), _exact(upper * unit))
+    if unit.denominator == 1:
+        whole = tree if unit == 1 else exp.Mul(this=wrap(as_bigint(tree)), expression=exp.Literal.number(int(unit)))
+        return OwnValue(as_bigint(whole), Column("", ColumnType.INTEGER, bounds))
+    # The quotient of two whole numbers is the double nearest to the value, as a literal is.
+    steps: exp.Expression = as_double(tree)
+    if unit.numerator != 1:
+        steps = exp.Mul(this=steps, expression=_double(unit.numerator))
+    value = exp.Div(this=wrap(steps), expression=_double(unit.denominator), typed=False, safe=False)
+    return OwnValue(exp.Paren(this=value), Column("", ColumnType.DECIMAL, bounds, resolution=_exact(unit)))
+
+
+def _exact(value: Fraction) -> Decimal:
+    """Return a fraction of twos and fives as a decimal, which it is exactly."""
+    with localcontext() as context:
+        context.prec = 400
+        exact = Decimal(value.numerator) / Decimal(value.denominator)
+    assert Fraction(exact) == value, "units are made of decimals and halves"
+    return exact
+
+
+def _double(value: int | str) -> exp.Expression:
+    return as_double(exp.Literal.number(value))
+
+
+def _facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
+    """Return the facts of an expression of one row; without bounds or values where the schema gives none."""
+    if isinstance(checked.tree, exp.Column):
+        return replace(scope.schema.columns[checked.tree.name], name="")
+    match checked.type:
+        case Type.BOOLEAN:
+            return Column("", ColumnType.BOOLEAN)
+        case Type.INTEGER | Type.NUMBER:
+            kind = ColumnType.INTEGER if checked.type is Type.INTEGER else ColumnType.DECIMAL
+            with suppress(QueryError):
+                gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
+                bounds = (_exact(gridded.lower * gridded.unit), _exact(gridded.upper * gridded.unit))
+                return Column("", kind, bounds, resolution=_exact(gridded.unit) if kind is ColumnType.DECIMAL else None)
+            return Column("", kind)
+        case Type.DATE | Type.TIMESTAMP:
+            kind = ColumnType.DATE if checked.type is Type.DATE else ColumnType.TIMESTAMP
+            with suppress(QueryError):
+                days = cast("tuple[date, ...]", declared_values(node, checked, scope.schema))
+                return Column("", kind, (days[0], days[-1]))
+            return Column("", kind)
+        case Type.TEXT:
+            with suppress(QueryError):
+                values = cast("tuple[str, ...]", declared_values(node, checked, scope.schema))
+                return Column("", ColumnType.CATEGORY, values=values)
+            return Column("", ColumnType.TEXT)
+        case Type.NULL:
+            raise refusal(node, f"{clause_of(node)} is always NULL. Leave it out.")

@@ -1,0 +1,185 @@
+"""Rewrite one level of a query so that its aggregates and windows become columns with names of their own.
+
+Takes parsed expressions and the Scope of the rows that they read; gives expressions of one row over the new columns,
+and these columns with their trees and facts. Never opens a connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.planning.person_columns import OwnValue, is_own_aggregate, read_aggregate, read_key
+from dosimeter.planning.person_windows import read_window
+from dosimeter.sql import Scope, check_expression, clause_of, column_tree, make_total, refusal
+
+MOST_IN_A_NAME = 60  # bytes: PostgreSQL cuts longer names
+
+
+def short_digest(text: str) -> str:
+    """Return eight hexadecimal digits that tell texts apart in names."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def total_tree(node: exp.Expression, scope: Scope) -> exp.Expression:
+    """Return an expression of one row as it runs."""
+    return make_total(check_expression(node, scope).tree, scope.schema)
+
+
+class Level(ABC):
+    """One level that is being rewritten. ``columns``: the new columns by name, each once."""
+
+    def __init__(self, scope: Scope, taken: Iterable[str] = ()) -> None:
+        self.scope = scope
+        self.columns: dict[str, OwnValue] = {}
+        self._taken = {name.lower() for name in taken}
+        self._known: dict[str, str] = {}
+
+    def rewrite_item(self, item: exp.Expression) -> exp.Expression:
+        """Return an item of the SELECT list over the new columns, under the name it had."""
+        node = item.this if isinstance(item, exp.Alias) else item
+        rewritten = self._replace(node, str(item.alias)) or self.rewrite(node, ())
+        if not item.alias_or_name:
+            return rewritten
+        return exp.Alias(this=rewritten, alias=exp.to_identifier(item.alias_or_name, quoted=True))
+
+    def rewrite(self, node: exp.Expression, items: Sequence[exp.Expression]) -> exp.Expression:
+        """Return an expression over the new columns. ``items``: the SELECT list, whose names may stand for columns."""
+        found = self._replace(node, "")
+        if found is not None:
+            return found
+        if isinstance(node, exp.Column):
+            return self._column(node, items)
+        copied = node.copy()
+        for child in list(copied.iter_expressions()):
+            child.replace(self.rewrite(child, items))
+        return copied
+
+    @abstractmethod
+    def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
+        """Return what stands for the node as a whole; None where its parts are to be rewritten.
+
+        ``name``: what the analyst calls the node, if anything.
+        """
+
+    @abstractmethod
+    def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
+        """Return what a column of the rows becomes."""
+
+    def _add(self, node: exp.Expression, name: str, value: Callable[[], OwnValue]) -> exp.Column:
+        """Return the column for what a node computes."""
+        plain = self._plain(node)
+        key = plain.sql(dialect="duckdb", comments=False)
+        if key not in self._known:
+            self._known[key] = self._take_name(name, plain)
+            self.columns[self._known[key]] = value()
+        return column_tree(self._known[key])
+
+    def _plain(self, node: exp.Expression) -> exp.Expression:
+        """Return a node with every column under its full name, whatever its table was called."""
+
+        def full(part: exp.Expression) -> exp.Expression:
+            return column_tree(self.scope.resolve(part).name) if isinstance(part, exp.Column) else part
+
+        plain: exp.Expression = node.copy().transform(full)
+        return plain
+
+    def _take_name(self, name: str, node: exp.Expression) -> str:
+        """Return the analyst's name if it is free, otherwise one that says what is computed; short for every engine."""
+        if not name or name.lower() in self._taken or len(name.encode()) > MOST_IN_A_NAME:
+            name = node.sql(dialect="duckdb", comments=False).replace('"', "")
+            if len(name.encode()) > MOST_IN_A_NAME:
+                name = f"{name.encode()[: MOST_IN_A_NAME - 16].decode(errors='ignore')}… {short_digest(name)}"
+        while name.lower() in self._taken:
+            name += "'"
+        self._taken.add(name.lower())
+        return name
+
+
+def _find_item(node: exp.Column, items: Iterable[exp.Expression]) -> exp.Expression | None:
+    """Return the item of the SELECT list that a bare name stands for, as HAVING and QUALIFY may use it."""
+    for item in items:
+        if not node.table and isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
+            return exp.Paren(this=item.this.copy())
+    return None
+
+
+class GroupedLevel(Level):
+    """A level that groups by the unit. ``keys``: the names of its GROUP BY columns."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.keys: list[str] = []
+
+    def add_key(self, node: exp.Expression) -> None:
+        """Add a GROUP BY column."""
+        checked = check_expression(node, self.scope)
+        tree = make_total(checked.tree, self.scope.schema)
+        if any(self.columns[name].tree == tree for name in self.keys):
+            return
+        name = self._take_name(tree.name if isinstance(tree, exp.Column) else "", self._plain(node))
+        self.columns[name] = OwnValue(tree, read_key(node, checked, self.scope))
+        self.keys.append(name)
+
+    def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
+        if isinstance(node, exp.Window):
+            return self._rewrite_window(node)
+        if is_own_aggregate(node):
+            return self._add(node, name, lambda: read_aggregate(node, self.scope, lambda tree: tree, windowed=False))
+        if node.find(exp.Column) is None or node.find(exp.AggFunc, exp.Window) is not None:
+            return None
+        with suppress(QueryError):
+            tree = total_tree(node, self.scope)
+            for key in self.keys:
+                if self.columns[key].tree == tree:
+                    return column_tree(key)
+        return None
+
+    def _rewrite_window(self, node: exp.Window) -> exp.Expression:
+        """Return a window over the grouped rows: its function stays, and what the function reads is rewritten."""
+        copied = node.copy()
+        filtered = copied.this if isinstance(copied.this, exp.Filter) else None
+        function = copied.this if filtered is None else filtered.this
+        parts = [*function.iter_expressions(), *(part for part in copied.iter_expressions() if part is not copied.this)]
+        if filtered is not None:
+            parts.append(filtered.expression)
+        for part in parts:
+            part.replace(self.rewrite(part, ()))
+        return copied
+
+    def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
+        found = _find_item(node, items)
+        if found is not None:
+            return found
+        name = self.scope.resolve(node).name
+        raise refusal(
+            node,
+            f"{node.name} is not in the GROUP BY, and an individual's rows may hold several values of it. Write "
+            f"MAX({name}) or MIN({name}), or add it to the GROUP BY.",
+        )
+
+
+class WindowedLevel(Level):
+    """A level with OVER (PARTITION BY unit). ``ties``: the columns that order rows which ORDER BY leaves equal."""
+
+    def __init__(self, scope: Scope, ties: Sequence[str]) -> None:
+        super().__init__(scope, scope.schema.columns)
+        self._ties = ties
+
+    def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
+        if isinstance(node, exp.Window):
+            return self._add(node, name, lambda: read_window(node, self.scope, self._ties))
+        if is_own_aggregate(node):
+            raise refusal(node, f"{clause_of(node)}: write OVER (PARTITION BY {self.scope.schema.unit}), or GROUP BY.")
+        return None
+
+    def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
+        with suppress(QueryError):
+            return column_tree(self.scope.resolve(node).name)
+        found = _find_item(node, items)
+        return column_tree(self.scope.resolve(node).name) if found is None else found

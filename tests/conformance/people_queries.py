@@ -1,0 +1,34 @@
+"""Questions about people that every engine must answer alike."""
+
+from __future__ import annotations
+
+_QUERIES = """
+SELECT AVG(n), COUNT(*) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid) p;
+SELECT w, COUNT(*), SUM(a), SUM(s) FROM (SELECT pid, MAX(ward) AS w, AVG(cost) AS a, SUM(cost) AS s FROM visits
+    WHERE x > -3 GROUP BY pid HAVING COUNT(*) >= 2 AND SUM(cost) > 12.35) p GROUP BY w;
+SELECT u, SUM(m), SUM(h), SUM(k), SUM(i) FROM (SELECT pid, BOOL_OR(urgent) AS u, MEDIAN(cost) AS m, MEDIAN(x) AS
+    h, COUNT(DISTINCT ward) AS k, COUNT_IF(x > 3) AS i FROM visits GROUP BY pid) p GROUP BY u;
+SELECT ward, SUM(n), MAX(t) FROM (SELECT pid, ward, COUNT(*) AS n, SUM(x * 0.5) AS t FROM visits GROUP BY pid,
+    ward) p GROUP BY ward;
+SELECT f, COUNT(*) FROM (SELECT pid, MIN(day) AS f, AVG(x) AS a FROM visits GROUP BY 1 HAVING AVG(x) > 1.5) p
+    GROUP BY f;
+SELECT ward, COUNT(*), COUNT(DISTINCT pid) FROM visits WHERE pid IN (SELECT pid FROM labs WHERE score > 4) GROUP
+    BY 1;
+SELECT SUM(x) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid AND l.score > 4) AND
+    urgent;
+SELECT urgent, COUNT(*), AVG(x) FROM visits WHERE pid NOT IN (SELECT pid FROM labs GROUP BY pid HAVING
+    MIN(score) < 4) GROUP BY urgent;
+SELECT COUNT(*), SUM(x - p) FROM (SELECT x, day, LAG(x) OVER (PARTITION BY pid ORDER BY day DESC) AS p, LAG(day,
+    2) OVER (PARTITION BY pid ORDER BY day) AS q FROM visits) v WHERE q <= day;
+SELECT r, SUM(c), SUM(a) FROM (SELECT RANK() OVER (PARTITION BY pid ORDER BY x) AS r, SUM(cost) OVER (PARTITION
+    BY pid ORDER BY day) AS c, AVG(cost) OVER (PARTITION BY pid) AS a FROM visits WHERE ward <> 'A') v GROUP BY
+    r;
+SELECT ward, COUNT(*), SUM(x) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY
+    ward DESC) = 1) v GROUP BY ward;
+SELECT f, SUM(b), SUM(d) FROM (SELECT FIRST_VALUE(ward) OVER (PARTITION BY pid ORDER BY x NULLS FIRST) AS f,
+    DENSE_RANK() OVER (PARTITION BY pid ORDER BY urgent) AS d, COUNT(*) OVER (PARTITION BY pid ORDER BY x ROWS
+    BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS b FROM visits) v GROUP BY f;
+SELECT SUM(s) FROM (SELECT pid, SUM(g) AS s FROM (SELECT pid, MAX(x) OVER (PARTITION BY pid ORDER BY day) AS g
+    FROM visits JOIN clinics USING (clinic_id) WHERE region = 'north') v GROUP BY pid) p WHERE s > 3;
+"""
+PEOPLE_QUERIES = [" ".join(text.split()) for text in _QUERIES.split(";") if text.strip()]

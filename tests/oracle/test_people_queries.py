@@ -1,0 +1,119 @@
+"""Questions about people: the exact answer is DuckDB's own, and leaving somebody out is really leaving them out.
+
+Queries of every form of the person stage are generated (person_queries.py). On clean tables the measured vector is what
+DuckDB answers to the query as it is written, over the rows that count. On odd ones (cells out of bounds, NaN, repeated
+row keys, nobody's rows, more rows than declared) everybody is deleted in turn and the table is measured again: the
+closed form says the same, and nobody moves the answer by more than its sensitivity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dosimeter import Dataset
+from dosimeter.influence import measure_influence
+from dosimeter.influence.rows.profile import Profile
+from dosimeter.influence.units.profile import UnitProfile
+from dosimeter.sql import column_tree
+from tests.oracle.person_queries import SLOTS, PersonQuery, Tables, draw_query, draw_tables
+from tests.oracle.unit_oracle import Vector, assert_same_people, expand, kept_rows, size_of
+
+EXAMPLES = settings().max_examples
+SEEDS = st.integers(0, 2**32)
+
+
+def measure(dataset: Dataset, query: PersonQuery, mechanism: Any = "laplace") -> tuple[Any, list[float]]:
+    """The exact vector that gets noise, each number in the units of the norm."""
+    risk = dataset.risk(query.sql, mechanism=mechanism)
+    weights = risk.plan.weights(risk.mechanism.norm)
+    values = [
+        float(value) * weight for group in risk.measured().values for value, weight in zip(group, weights, strict=True)
+    ]
+    return risk, values
+
+
+@given(table=SEEDS, query=SEEDS)
+@settings(max_examples=EXAMPLES)
+def test_the_exact_answer_is_duckdbs_own(table: int, query: int) -> None:
+    tables, asked = draw_tables(table), draw_query(query)
+    with tables.open() as dataset:
+        risk = dataset.risk(asked.sql)
+        found = dict(zip(risk.profile.keys, risk.measured().values, strict=True)) if risk.profile else {}
+    judged = {tuple(row[: asked.groups]): row[asked.groups :] for row in tables.ask_duckdb(asked.plain)}
+    for key, values in found.items():
+        theirs = judged.get(key, (0,) * len(values))
+        expected = [float(value or 0) for value in theirs]
+        np.testing.assert_allclose([float(value) for value in values], expected, rtol=0, atol=1e-4, err_msg=asked.sql)
+
+
+@given(table=SEEDS, query=SEEDS, mechanism=st.sampled_from(["laplace", "gaussian"]))
+@settings(max_examples=EXAMPLES)
+def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query: int, mechanism: str) -> None:
+    """Really deleting each person, also where the data are not what the schema says."""
+    tables, asked = draw_tables(table, odd=True), draw_query(query)
+    with tables.open() as dataset:
+        risk, whole = measure(dataset, asked, mechanism)
+        vectors = expand(risk.contributions)
+        norm, delta = risk.mechanism.norm, risk.sensitivity
+    left: list[Vector] = []
+    for person in tables.people:
+        with tables.without(person).open() as dataset:
+            _, values = measure(dataset, asked, mechanism)
+        left.append(tuple(a - b for a, b in zip(whole, values, strict=True)))
+    assert max((size_of(vector, norm) for vector in left), default=0.0) <= delta * (1 + 1e-9), asked.sql
+    slots = [(0.0,) * len(whole)] * (SLOTS - len(left))
+    assert_same_people(vectors, [*left, *slots])
+
+
+@given(table=SEEDS, query=SEEDS)
+@settings(max_examples=EXAMPLES // 3)
+def test_recomputing_says_the_same(table: int, query: int) -> None:
+    tables, asked = draw_tables(table, odd=True), draw_query(query)
+    with tables.open() as dataset:
+        closed, again = dataset.risk(asked.sql), dataset.risk(asked.sql, method="recompute")
+        assert_same_people(expand(closed.contributions), expand(again.contributions))
+
+
+@given(table=SEEDS, query=SEEDS)
+@settings(max_examples=EXAMPLES // 3)
+def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int) -> None:
+    """Everybody in the table is counted, whether or not the query's subqueries keep them."""
+    tables, asked = draw_tables(table), draw_query(query)
+    kept = kept_rows(tables.visits, tables.m, "pid", "vid")
+    wards = [{row["ward"] for row in kept if row["pid"] == person} for person in tables.people]
+    agreed = Counter(next(iter(each)) if len(each) == 1 else None for each in wards)
+    with tables.open() as dataset:
+        risk = dataset.risk(asked.sql)
+        assert {group.group: group.people for group in risk.by("ward")} == agreed
+        _, flagged = measure_influence(risk.plan, risk.data.engine, risk.n, 1, {"sick": column_tree("sick")})
+        assert flagged.people[flagged.attributes["sick"]].sum() == len({row["pid"] for row in kept if row["sick"]})
+        assert_same_people(expand(flagged), expand(risk.contributions))
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "profile", "delta"),
+    [
+        ("SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid) p", 1, Profile, 2.0),
+        ("SELECT COUNT(*) FROM (SELECT pid FROM visits GROUP BY pid HAVING COUNT(*) >= 3) p", 1, Profile, 1.0),
+        ("SELECT MAX(s) FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid) p", 1, Profile, 60.0),
+        ("SELECT SUM(n) FROM (SELECT pid, ward, COUNT(*) AS n FROM visits GROUP BY pid, ward) p", 5, UnitProfile, 25.0),
+        ("SELECT COUNT(DISTINCT pid) FROM visits", 5, UnitProfile, 1.0),
+        ("SELECT ward, COUNT(DISTINCT pid) FROM visits GROUP BY ward", 5, UnitProfile, 3.0),
+        ("SELECT COUNT(DISTINCT ward) FROM visits", 5, UnitProfile, 3.0),
+        ("SELECT sick, COUNT(DISTINCT sick) FROM visits GROUP BY sick", 5, UnitProfile, 4.0),
+    ],
+)
+def test_rows_and_sensitivity_after_the_person_stage(sql: str, rows: int, profile: type, delta: float) -> None:
+    tables = draw_tables(3)
+    with Tables(tables.visits, tables.labs, 5, 2).open() as dataset:
+        risk = dataset.risk(sql)
+        assert risk.plan.schema.max_rows_per_unit == rows
+        assert isinstance(risk.profile, profile)
+        assert math.isclose(risk.sensitivity, delta)
