@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 import sqlglot
+from dosimeter.sql.expressions import Scope, Type, check_expression
 from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
 from sqlglot import exp
@@ -18,7 +19,6 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.sql.evaluation import evaluate
-from dosimeter.sql.expressions import Scope, Type, check_expression
 from dosimeter.sql.safe_arithmetic import make_total
 
 SCHEMA = Schema(

@@ -30,8 +30,9 @@ from dosimeter.measures import (
     Sum,
     Variance,
 )
-from dosimeter.planning.grid import Gridded, put_on_grid
+from dosimeter.planning.grid import put_on_grid
 from dosimeter.planning.query_plan import Estimate, EstimateKind
+from dosimeter.planning.steps import Gridded
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     Scope,

@@ -1,63 +1,104 @@
 """Row-wise SQL, without data: check an expression, rewrite it so that no row can make it fail, evaluate it.
 
-Takes parsed SQL and a Schema; gives rebuilt trees. Knows no aggregates and never opens a connection.
+Takes parsed SQL and a Schema; gives rebuilt trees. Knows no aggregates. What DuckDB makes of declared values is asked
+of an embedded one, which sees no data.
 """
 
-from dosimeter.sql.evaluation import compile_tree, evaluate
-from dosimeter.sql.expressions import (
-    COLUMN_TYPES,
-    COMPARISONS,
-    DATE_PART_NODES,
-    DATE_PARTS,
-    MAX_NODES,
-    NUMERIC,
-    Checked,
-    Scope,
-    Type,
+from dosimeter.sql.checking import (
     align_types,
-    as_bigint,
-    as_double,
     check_condition,
     check_expression,
-    clause_of,
-    column_tree,
-    conjunction,
-    disjunction,
-    expect_only,
-    flatten_connector,
-    note_unlisted,
-    read_number,
-    refusal,
-    wrap,
 )
-from dosimeter.sql.safe_arithmetic import make_total
+from dosimeter.sql.dates import (
+    OF_A_CLOCK,
+    PART_NODES,
+    PART_VALUES,
+    TRUNCATIONS,
+)
+from dosimeter.sql.embedded import (
+    distinct_values,
+    evaluate_row,
+)
+from dosimeter.sql.evaluation import (
+    compile_tree,
+    evaluate,
+)
+from dosimeter.sql.functions import (
+    NAMED_FUNCTIONS,
+    ROW_FUNCTIONS,
+    SUPPORTED,
+    is_row_wise,
+)
+from dosimeter.sql.literals import (
+    constant_tree,
+    read_number,
+)
+from dosimeter.sql.safe_arithmetic import (
+    HalfEven,
+    Log10,
+    UnitNumber,
+    find_date_part,
+    make_total,
+    round_places,
+)
 from dosimeter.sql.trees import (
     alias,
+    as_bigint,
+    as_double,
     as_text,
+    case,
     clamp,
+    column_tree,
     concatenated,
+    conjunction,
+    disjunction,
+    flatten_connector,
+    is_null,
     is_there,
     listed_text,
     same_keys,
     whole_number,
     window,
+    wrap,
+)
+from dosimeter.sql.types import (
+    COLUMN_TYPES,
+    COMPARISONS,
+    MAX_NODES,
+    NUMERIC,
+    Checked,
+    Scope,
+    Type,
+    clause_of,
+    expect_only,
+    note_unlisted,
+    refusal,
 )
 
 __all__ = [
     "COLUMN_TYPES",
     "COMPARISONS",
-    "DATE_PARTS",
-    "DATE_PART_NODES",
     "MAX_NODES",
+    "NAMED_FUNCTIONS",
     "NUMERIC",
+    "OF_A_CLOCK",
+    "PART_NODES",
+    "PART_VALUES",
+    "ROW_FUNCTIONS",
+    "SUPPORTED",
+    "TRUNCATIONS",
     "Checked",
+    "HalfEven",
+    "Log10",
     "Scope",
     "Type",
+    "UnitNumber",
     "alias",
     "align_types",
     "as_bigint",
     "as_double",
     "as_text",
+    "case",
     "check_condition",
     "check_expression",
     "clamp",
@@ -66,16 +107,23 @@ __all__ = [
     "compile_tree",
     "concatenated",
     "conjunction",
+    "constant_tree",
     "disjunction",
+    "distinct_values",
     "evaluate",
+    "evaluate_row",
     "expect_only",
+    "find_date_part",
     "flatten_connector",
+    "is_null",
+    "is_row_wise",
     "is_there",
     "listed_text",
     "make_total",
     "note_unlisted",
     "read_number",
     "refusal",
+    "round_places",
     "same_keys",
     "whole_number",
     "window",
