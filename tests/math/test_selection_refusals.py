@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 
 import pytest
-from dosimeter.sql.expressions import column_tree
 from selection_problems import make_problem
 
 from dosimeter.errors import DataError, OptionError, QueryError
@@ -22,6 +21,7 @@ from dosimeter.release.selection import (
     select_epsilon,
 )
 from dosimeter.schema.facts import Schema
+from dosimeter.sql import column_tree
 
 
 def make_measure(kind: type[Measure], label: str) -> Measure:

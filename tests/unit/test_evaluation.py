@@ -11,13 +11,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 import sqlglot
-from dosimeter.sql.expressions import Scope, Type, check_expression
 from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.schema.facts import Column, ColumnType, Schema
+from dosimeter.sql import Scope, Type, check_expression
 from dosimeter.sql.evaluation import evaluate
 from dosimeter.sql.safe_arithmetic import make_total
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from dosimeter.sql.expressions import column_tree
 from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
@@ -22,6 +21,7 @@ from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema
+from dosimeter.sql import column_tree
 
 PEOPLE_COUNT = 20_000
 SCHEMA = Schema(

@@ -192,7 +192,7 @@ def _product(left: Gridded, right: Gridded) -> Gridded:
 
 def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
     """Write GREATEST or LEAST, which skip NULL: a constant bounds the result from one side, a column does not."""
-    tree = kind(this=parts[0].tree, expressions=[part.tree for part in parts[1:]])
+    tree = kind(this=parts[0].tree, expressions=[part.tree for part in parts[1:]], ignore_nulls=True)
     constants = [part.lower for part in parts if part.is_constant]
     joined = _united(tree, parts)
     if kind is exp.Greatest:

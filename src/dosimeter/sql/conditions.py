@@ -164,4 +164,5 @@ def check_extremum(node: exp.Expression, scope: Scope) -> Checked:
     kind = common_type(parts, node)
     if kind in (Type.TEXT, Type.BOOLEAN):
         raise refusal(node, f"{clause_of(node)}: {node.key.upper()} takes numbers or dates. Use CASE.")
-    return Checked(type(node)(this=first.tree, expressions=[part.tree for part in others]), kind)
+    tree = type(node)(this=first.tree, expressions=[part.tree for part in others], ignore_nulls=True)
+    return Checked(tree, kind)

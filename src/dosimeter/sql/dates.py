@@ -359,7 +359,6 @@ _NAME_CODES: dict[str, tuple[str, Sequence[str]]] = {
     "B": ("MONTH", _MONTHS),
     "b": ("MONTH", [name[:3] for name in _MONTHS]),
 }
-_LONG_CODES = {"F": "%Y-%m-%d", "T": "%H:%M:%S"}
 # to_char's patterns, longest first: each means a code of strftime.
 _PATTERNS = {
     "YYYY": "%Y", "IYYY": "%G", "HH24": "%H", "DDD": "%j", "Mon": "%b", "MM": "%m", "DD": "%d", "MI": "%M", "SS": "%S",
@@ -395,8 +394,6 @@ def write_day(subject: Checked, node: exp.Expression) -> exp.Expression:
 
 
 def _write(subject: Checked, pattern: str, node: exp.Expression) -> exp.Expression:
-    for code, meaning in _LONG_CODES.items():
-        pattern = pattern.replace(f"%{code}", meaning)
     parts = [
         exp.Literal.string(other) if other else _write_code(code, subject, node)
         for code, other in re.findall(r"%(-?.|$)|([^%]+)", pattern, re.DOTALL)
@@ -415,7 +412,7 @@ def _write_code(code: str, subject: Checked, node: exp.Expression) -> exp.Expres
         return _name(subject, *_NAME_CODES[code])
     part, digits = ("QUARTER", 1) if code == "Q" else _NUMBER_CODES.get(bare, ("", 0))
     if not part or (bare != code and digits != 2) or (part in OF_A_CLOCK and subject.type is Type.DATE):
-        known = ", ".join(f"%{each}" for each in (*_NUMBER_CODES, *_NAME_CODES, *_LONG_CODES))
+        known = ", ".join(f"%{each}" for each in (*_NUMBER_CODES, *_NAME_CODES))
         hint = " A date has no clock." if part in OF_A_CLOCK else ""
         raise refusal(node, f"{clause_of(node)}: supported in a pattern are {known}.{hint}")
     number = as_text(extract(part, subject.tree.copy()))

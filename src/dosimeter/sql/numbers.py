@@ -12,7 +12,7 @@ from dosimeter.sql.checking import check_expression, check_number, require_numbe
 from dosimeter.sql.dates import add_days, days_between, is_interval, shift_moment
 from dosimeter.sql.literals import read_whole
 from dosimeter.sql.safe_arithmetic import Log10, make_total
-from dosimeter.sql.trees import as_bigint, as_double, case, wrap
+from dosimeter.sql.trees import as_bigint, as_double, case, is_null, wrap
 from dosimeter.sql.types import TEMPORAL, Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
 
 MAX_PLACES = 15
@@ -135,7 +135,8 @@ def check_power(node: exp.Expression, scope: Scope) -> Checked:
             node, f"{clause_of(node)}: POWER takes a whole exponent up to {MAX_EXPONENT}. SQRT is the power 0.5."
         )
     operand = check_number(node.this, scope, node)
-    tree: exp.Expression = as_double(exp.Literal.number(1))
+    known = exp.Not(this=is_null(make_total(operand.tree, scope.schema)))
+    tree: exp.Expression = case((known, as_double(exp.Literal.number(1))))
     for at in range(abs(exponent)):
         factor = wrap(operand.tree.copy())
         tree = as_double(factor) if at == 0 else exp.Mul(this=tree, expression=factor)

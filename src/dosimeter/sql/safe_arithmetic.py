@@ -61,7 +61,7 @@ def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
         for name in ("this", "expression"):
             operand = node.args.get(name)
             if isinstance(operand, exp.Expression):
-                node.set(name, _as_number(operand, schema))
+                node.set(name, wrap(_as_number(operand, schema)))
     for node in nodes:
         node.meta[_DONE] = True
     for node in reversed(nodes):  # inner ones first
@@ -108,8 +108,9 @@ def _as_number(operand: exp.Expression, schema: Schema) -> exp.Expression:
             default = bare.args.get("default")
             return case(*branches, default=None if default is None else _as_number(default, schema))
         case exp.Coalesce() | exp.Greatest() | exp.Least():
+            extra = {} if isinstance(bare, exp.Coalesce) else {"ignore_nulls": True}
             parts = [_as_number(part, schema) for part in bare.expressions]
-            return type(bare)(this=_as_number(bare.this, schema), expressions=parts)
+            return type(bare)(this=_as_number(bare.this, schema), expressions=parts, **extra)
         case exp.Nullif():
             return exp.Nullif(this=_as_number(bare.this, schema), expression=bare.expression)
         case exp.Floor() | exp.Ceil():
