@@ -27,7 +27,7 @@ from dosimeter.planning import after, after_expressions, aggregates, grid, parsi
 from dosimeter.planning import subqueries as inline
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
-from dosimeter.sql import expressions as expression
+from dosimeter.sql import COMPARISONS, NAMED_FUNCTIONS, PART_VALUES, ROW_FUNCTIONS, SUPPORTED, TRUNCATIONS
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 PAGE = (GUIDES / "sql.md").read_text(encoding="utf-8")
@@ -176,7 +176,6 @@ def read_cases(function: Callable[..., Any]) -> Cases:
 # The functions of the planner that go through kinds of nodes, and where such nodes stand in a query.
 # What follows them is never written by an analyst: the planner's own casts, and what only rebuilt trees hold.
 DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
-    (expression.check_expression, "of_a_row", set()),
     (grid._compile, "inside_aggregates", {exp.Cast}),
 ]
 
@@ -194,45 +193,31 @@ def test_everything_the_planner_takes_has_an_example(
     assert not {name for name in cases.names if f"{name}(" not in told}
 
 
-def test_everything_the_planner_refuses_by_kind_has_an_example() -> None:
-    refused = frozenset().union(*(read_cases(function).refused for function, _, _ in DISPATCHERS))
-    assert exp.Window in refused
-    assert not lacking(refused, hold_refused())
-
-
 @pytest.mark.parametrize(
     ("table", "place"),
     [
-        (expression.COMPARISONS, "of_a_row"),
-        (expression.COMPARISONS, "in_having"),
-        (expression.DATE_PART_NODES, "of_a_row"),
+        (ROW_FUNCTIONS, "of_a_row"),
+        (COMPARISONS, "in_having"),
         (AGGREGATES, "anywhere"),
         (after_expressions.SCALARS, "over_aggregates"),
         (after_expressions.AGGREGATES, "anywhere"),
         (after_expressions.WINDOWS, "anywhere"),
         ((exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.Window, exp.Qualify), "anywhere"),
         ((exp.Filter, exp.WithinGroup, exp.Distinct, exp.Star), "anywhere"),
-        (set(inline._ROW_WISE_NODES) - {exp.Var, exp.Identifier, exp.DataType}, "of_a_row"),
     ],
     ids=[
-        "comparisons",
+        "of a row",
         "comparisons in HAVING",
-        "date parts",
         "aggregates",
         "after the noise",
         "aggregates after",
         "windows",
         "sets",
         "in aggregates",
-        "in subqueries",
     ],
 )
 def test_every_kind_in_the_planners_tables_has_an_example(table: Iterable[type], place: str) -> None:
     assert not lacking(table, getattr(hold_answered(), place))
-
-
-def test_what_a_query_may_say_of_a_row_a_subquery_may_say_too() -> None:
-    assert not lacking(read_cases(expression.check_expression).taken, inline._ROW_WISE_NODES)
 
 
 def list_set_arguments(selects: Iterable[exp.Expression]) -> set[str]:
@@ -257,12 +242,15 @@ def is_select(sql: str) -> bool:
     return True
 
 
-def test_every_date_part_unit_and_literal_has_an_example() -> None:
+def test_every_date_part_and_unit_has_an_example() -> None:
     told = "\n".join(ANSWERED)
-    assert not [part for part in expression.DATE_PARTS if f"EXTRACT({part} FROM" not in told]
-    assert not [unit for unit in expression.TRUNCATIONS if f"DATE_TRUNC('{unit.lower()}'" not in told]
-    casts = {node.to.this for sql in ANSWERED for node in parsing.parse_select(sql).find_all(exp.Cast)}
-    assert {expression._LITERAL_CASTS.get(kind) for kind in casts} >= set(expression._LITERAL_CASTS.values())
+    assert not [part for part in PART_VALUES if f"EXTRACT({part} FROM" not in told]
+    assert not [unit for unit in TRUNCATIONS if f"DATE_TRUNC('{unit.lower()}'" not in told]
+
+
+def test_every_function_without_a_class_has_an_example() -> None:
+    told = "\n".join(ANSWERED).lower()
+    assert not [name for name in NAMED_FUNCTIONS if f"{name}(" not in told]
 
 
 def test_every_join_has_an_example() -> None:
@@ -286,7 +274,7 @@ def list_words(text: str) -> set[str]:
     "text",
     [
         aggregates.SUPPORTED,
-        expression.SUPPORTED,
+        SUPPORTED,
         (GUIDES / "analyst.md").read_text(encoding="utf-8").partition("## What you can ask")[2].split("\n## ")[0],
         re.split(r"\n- ", README.partition("**SQL beyond one grouped SELECT**")[2])[0],
     ],

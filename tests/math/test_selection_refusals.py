@@ -23,7 +23,7 @@ from dosimeter.release.selection import (
     select_epsilon,
 )
 from dosimeter.schema.facts import Schema
-from dosimeter.sql.expressions import column_tree
+from dosimeter.sql import column_tree
 from tests.math.selection_problems import make_problem
 from tests.measure_classes import list_measures
 

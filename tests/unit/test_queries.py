@@ -21,7 +21,7 @@ from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema
-from dosimeter.sql.expressions import column_tree
+from dosimeter.sql import column_tree
 
 PEOPLE_COUNT = 20_000
 SCHEMA = Schema(

@@ -391,8 +391,11 @@ def _with_collations(query: exp.Select) -> exp.Expression:
     """
     tree = query.copy()
     for literal in list(tree.find_all(exp.Literal)):
-        if literal.is_string and not isinstance(literal.parent, exp.Cast):
+        if literal.is_string and not isinstance(literal.parent, (exp.Cast, exp.Interval)):
             literal.replace(exp.Paren(this=collate_by_bytes(literal.copy())))
+    for function in reversed(list(tree.find_all(exp.Anonymous))):
+        if function.name == "ROUND_EVEN":  # what PostgreSQL's ROUND of a double is
+            function.replace(exp.Anonymous(this="ROUND", expressions=[function.expressions[0].copy()]))
     for digest in list(tree.find_all(exp.MD5)):  # of UTF-8, whatever encoding the database stores text in
         encoded = exp.Anonymous(this="convert_to", expressions=[digest.this.copy(), exp.Literal.string("UTF8")])
         digest.replace(exp.Paren(this=collate_by_bytes(exp.Anonymous(this="md5", expressions=[encoded]))))

@@ -56,8 +56,10 @@ def as_spark_tree(query: exp.Select) -> exp.Expression:
         if kind.this is exp.DataType.Type.TIMESTAMP:
             kind.replace(_type("TIMESTAMP_NTZ"))  # Spark's TIMESTAMP is a moment in the session's zone
     for part in list(tree.find_all(exp.Extract)):
-        if part.this.name.upper() == "ISODOW":
-            part.set("this", exp.Var(this="DAYOFWEEK_ISO"))
+        _rename_part(part)
+    for function in reversed(list(tree.find_all(exp.Anonymous))):
+        if function.name == "ROUND_EVEN":
+            function.replace(exp.Anonymous(this="RINT", expressions=[function.expressions[0].copy()]))
     for literal in list(tree.find_all(exp.Literal)):
         if not literal.is_string and "." in literal.this and len(re.sub(r"\D", "", literal.this)) > _MOST_DIGITS:
             literal.replace(
@@ -67,6 +69,17 @@ def as_spark_tree(query: exp.Select) -> exp.Expression:
         if not _becomes_bigint(rounding):
             rounding.replace(_whole_double(rounding))
     return tree
+
+
+def _rename_part(part: exp.Extract) -> None:
+    """Give a part of a date Spark's name; its week begins with Sunday = 1."""
+    name = part.this.name.upper()
+    if name == "DOW":
+        part.set("this", exp.Var(this="DAYOFWEEK"))
+        part.replace(exp.Paren(this=exp.Sub(this=part.copy(), expression=exp.Literal.number(1))))
+    else:
+        names = {"ISODOW": "DAYOFWEEK_ISO", "ISOYEAR": "YEAROFWEEK"}
+        part.set("this", exp.Var(this=names.get(name, name)))
 
 
 def _becomes_bigint(rounding: exp.Floor | exp.Ceil) -> bool:

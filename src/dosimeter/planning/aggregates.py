@@ -25,7 +25,8 @@ from dosimeter.measures import (
     Source,
     take_spread,
 )
-from dosimeter.planning.grid import Gridded, put_on_grid
+from dosimeter.planning.grid import put_on_grid
+from dosimeter.planning.steps import Gridded
 from dosimeter.problems import for_controller
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (

@@ -3,53 +3,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
-from itertools import product
+from fractions import Fraction
 from typing import cast
 
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
+from dosimeter.planning.grid import put_on_grid
 from dosimeter.problems import ASKING, Audience, Hint, Option, for_controller
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
-from dosimeter.sql import Checked, Type, clause_of, compile_tree, evaluate, refusal
+from dosimeter.sql import (
+    OF_A_CLOCK,
+    PART_VALUES,
+    Checked,
+    Type,
+    clause_of,
+    constant_tree,
+    distinct_values,
+    evaluate_row,
+    find_date_part,
+    make_total,
+    refusal,
+)
 
 MAX_POINTS = 1_000_000
+_SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 
 
 def declared_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
     """Return a plain column's declared values in order, or what the expression gives over its columns' domains."""
-    if isinstance(checked.tree, exp.Column):
-        return _domain(schema.columns[checked.tree.name], source, checked.tree)
-    if checked.type is Type.NUMBER:
-        raise QueryError(
-            f"GROUP BY {clause_of(source)} gives fractions, which have no fixed list of values. "
-            "Use whole numbers: // instead of /, or CASE.",
-            clause=clause_of(source),
-        )
-    part = _date_part_values(checked.tree, schema)
+    bare = cast(exp.Expression, checked.tree.unnest())
+    part = _date_part_values(bare, schema)
     if part is not None:
         return part
-    names = list(dict.fromkeys(node.name for node in checked.tree.find_all(exp.Column)))
-    listed = _listed_values(checked)
-    if listed is not None and math.prod(_count_values(schema.columns[name]) for name in names) > MAX_POINTS:
-        return _at_least_one(listed, source)
-    domains = [(None, *_domain(schema.columns[name], source, checked.tree)) for name in names]
-    points = math.prod(len(domain) for domain in domains)
-    if points > MAX_POINTS:
+    columns = {node.name: schema.columns[node.name] for node in bare.find_all(exp.Column)}
+    counts = {name: _count_values(column, bare) for name, column in columns.items()}
+    many = math.prod(counts.values()) > MAX_POINTS
+    by_grid = checked.type is Type.NUMBER or (checked.type is Type.INTEGER and many)
+    on_grid = _grid_values(checked, schema) if by_grid else None
+    if many:
+        listed = _listed_values(checked, schema) or on_grid
+        if listed is not None:
+            return _at_least_one(listed, source)
+    if checked.type is Type.NUMBER and on_grid is None:
         raise QueryError(
-            f"GROUP BY {clause_of(source)} would have to be evaluated over {points:,} combinations of declared values; "
-            f"at most {MAX_POINTS:,} are supported. Narrow the bounds or group by fewer columns.",
+            f"GROUP BY {clause_of(source)} gives fractions, which have no fixed list of values. "
+            "Use whole numbers: // instead of /, FLOOR, ROUND, or CASE.",
             clause=clause_of(source),
         )
-    value_of = compile_tree(checked.tree)
-    found = {value_of(dict(zip(names, point, strict=True))) for point in product(*domains)}
-    values = sorted(value for value in found if value is not None)
-    # // and % are computed in doubles, and give whole numbers.
-    whole = checked.type is Type.INTEGER
-    return _at_least_one(tuple(int(value) if whole else value for value in values), source)
+    domains = {name: _domain(column, source, bare) for name, column in columns.items()}
+    points = math.prod(counts.values())
+    if points > MAX_POINTS:
+        raise QueryError(
+            f"GROUP BY {clause_of(source)} would have to be evaluated over {int(points):,} combinations of declared "
+            f"values; at most {MAX_POINTS:,} are supported. Narrow the bounds or group by fewer columns.",
+            clause=clause_of(source),
+        )
+    if isinstance(bare, exp.Column) and columns[bare.name].values is not None:
+        return cast(tuple[str, ...], columns[bare.name].values)
+    found = distinct_values(make_total(bare, schema), domains)
+    return _at_least_one(tuple(_plain(value) for value in found), source)
+
+
+def _plain(value: Scalar) -> Scalar:
+    """Return a whole number as an integer: arithmetic is done in doubles."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[Scalar, ...]:
@@ -58,7 +78,20 @@ def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[S
     return values
 
 
-def _listed_values(checked: Checked) -> tuple[Scalar, ...] | None:
+def _grid_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
+    """Return the values that a number can have by its bounds and its grid, in order; None where these are too many."""
+    try:
+        gridded = put_on_grid(checked.tree, schema, "GROUP BY")
+    except QueryError:
+        return None
+    stride = gridded.stride or 1
+    if (gridded.upper - gridded.lower) // stride >= MAX_POINTS // 100:
+        return None
+    steps = range(gridded.lower, gridded.upper + 1, stride)
+    return tuple(_plain(float(step * gridded.unit)) for step in steps)
+
+
+def _listed_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
     """Return what a condition, or a CASE with only constants in its branches, can give; None for other expressions."""
     if checked.type is Type.BOOLEAN:
         return (False, True)
@@ -68,105 +101,138 @@ def _listed_values(checked: Checked) -> tuple[Scalar, ...] | None:
     results = [branch.args["true"] for branch in tree.args["ifs"]] + [tree.args.get("default") or exp.Null()]
     if any(result.find(exp.Column) is not None for result in results):
         return None
-    found = dict.fromkeys(evaluate(result, {}) for result in results)
-    return tuple(value for value in found if value is not None)
+    found = dict.fromkeys(evaluate_row(make_total(result, schema), {}) for result in results)
+    return tuple(_plain(value) for value in found if value is not None)
 
 
-def _count_values(column: Column) -> float:
+# ---------------------------------------------------------------- domains of columns
+
+
+def _steps(column: Column) -> tuple[int, int, Fraction] | None:
+    """Return the first and last step of a column with bounds on its grid, and what one step is."""
+    if column.bounds is None or (column.type is ColumnType.DECIMAL and column.resolution is None):
+        return None
+    unit = Fraction(column.resolution) if column.resolution is not None else Fraction(1)
+    low, high = (int(Fraction(bound) / unit) for bound in cast(tuple[Decimal, Decimal], column.bounds))
+    return low, high, unit
+
+
+def _count_values(column: Column, tree: exp.Expression) -> float:
     """Return how many values a column is declared to have, including NULL; infinity when there is no list."""
     match column.type:
         case ColumnType.BOOLEAN:
             return 3
         case ColumnType.CATEGORY if column.values is not None:
             return len(column.values) + 1
-        case ColumnType.INTEGER if column.bounds is not None:
-            low, high = cast(tuple[Decimal, Decimal], column.bounds)
-            return int(high - low) + 2
+        case ColumnType.INTEGER | ColumnType.DECIMAL if (steps := _steps(column)) is not None:
+            return steps[1] - steps[0] + 2
         case ColumnType.DATE if column.bounds is not None:
             first, last = cast(tuple[date, date], column.bounds)
             return (last - first).days + 2
+        case ColumnType.TIMESTAMP if column.bounds is not None and (unit := _finest_unit(tree, column.name)):
+            return _count_moments(column, unit) + 1
         case _:
             return math.inf
 
 
-def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> tuple[Scalar, ...]:
-    match column.type:
-        case ColumnType.CATEGORY if column.values is not None:
-            return column.values
-        case ColumnType.BOOLEAN:
-            return (False, True)
-        case ColumnType.INTEGER if column.bounds is not None:
-            low, high = (int(bound) for bound in cast(tuple[Decimal, Decimal], column.bounds))
-            _limit(high - low + 1, column, source)
-            return tuple(range(low, high + 1))
-        case ColumnType.DATE if column.bounds is not None:
-            first, last = cast(tuple[date, date], column.bounds)
-            _limit((last - first).days + 1, column, source)
-            return tuple(_days(first, last))
-        case ColumnType.TIMESTAMP if column.bounds is not None and _is_read_by_day(tree, column.name):
-            first, last = (cast(datetime, bound).date() for bound in column.bounds)
-            _limit((last - first).days + 1, column, source)
-            return tuple(datetime.combine(day, time()) for day in _days(first, last))
-    if column.identifying:
+def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> str:
+    """Return a query for a column's declared values and NULL, to be asked of a database without tables."""
+    count = _count_values(column, tree)
+    if math.isinf(count):
+        raise _undeclared(column, source)
+    if count > MAX_POINTS:
         raise QueryError(
+            f"GROUP BY {clause_of(source)}: {column.name} has {int(count) - 1:,} declared values; at most "
+            f"{MAX_POINTS:,} can be listed.",
+            clause=clause_of(source),
+        )
+    numbered = f"SELECT {{}} FROM range(0, {int(count) - 1}) AS r(n) UNION ALL SELECT NULL"
+    match column.type:
+        case ColumnType.BOOLEAN:
+            return "VALUES (FALSE), (TRUE), (NULL)"
+        case ColumnType.CATEGORY:
+            texts = [exp.Literal.string(text).sql(dialect="duckdb") for text in column.values or ()]
+            return f"VALUES {', '.join(f'({text})' for text in [*texts, 'NULL'])}"
+        case ColumnType.DATE:
+            first = constant_tree(cast(tuple[date, date], column.bounds)[0]).sql(dialect="duckdb")
+            return numbered.format(f"{first} + CAST(n AS INTEGER)")
+        case ColumnType.TIMESTAMP:
+            unit = cast(str, _finest_unit(tree, column.name))
+            start = constant_tree(_floor(cast(datetime, cast(tuple[date, date], column.bounds)[0]), unit))
+            return numbered.format(f"{start.sql(dialect='duckdb')} + n * INTERVAL '1' {unit}")
+        case _:
+            low, _, step = cast(tuple[int, int, Fraction], _steps(column))
+            if column.type is ColumnType.INTEGER:
+                return numbered.format(f"n + ({low})")
+            scaled = f"CAST((n + ({low})) * {step.numerator} AS DOUBLE)"
+            return numbered.format(f"{scaled} / {step.denominator}")
+
+
+def _finest_unit(tree: exp.Expression, name: str) -> str | None:
+    """Return the unit of time below which a moment's value cannot matter to the tree; None where all of it matters."""
+    found = "DAY"
+    for column in (node for node in tree.find_all(exp.Column) if node.name == name):
+        parent = column.parent
+        match parent:
+            case exp.TimestampTrunc():
+                unit = str(parent.args["unit"].name)
+            case exp.Extract():
+                unit = str(parent.this.name)
+            case exp.Cast() if parent.to.this is exp.DataType.Type.DATE:
+                unit = "DAY"
+            case _:
+                return None
+        unit = unit if unit in OF_A_CLOCK else "DAY"
+        found = min(found, unit, key=lambda each: _SECONDS[each])
+    return found
+
+
+def _floor(moment: datetime, unit: str) -> datetime:
+    clock = timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second, microseconds=moment.microsecond)
+    return moment - clock % timedelta(seconds=_SECONDS[unit])
+
+
+def _count_moments(column: Column, unit: str) -> int:
+    first, last = (_floor(cast(datetime, bound), unit) for bound in cast(tuple[date, date], column.bounds))
+    return int((last - first) / timedelta(seconds=_SECONDS[unit])) + 1
+
+
+def _undeclared(column: Column, source: exp.Expression) -> QueryError:
+    if column.identifying:
+        return QueryError(
             f"GROUP BY {clause_of(source)}: {column.name} identifies people, so it cannot be a group. "
             "Group by something that many people share.",
             clause=clause_of(source),
         )
     wanted = {
         ColumnType.INTEGER: "bounds = [low, high]",
+        ColumnType.DECIMAL: "bounds = [low, high] and a resolution",
         ColumnType.DATE: "bounds = [first day, last day]",
         ColumnType.CATEGORY: "values = […]",
         ColumnType.TEXT: 'type = "category" and values = […]',
     }.get(column.type)
     observed = Hint("Or look with ", Option("groups", "observed"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
-    raise refusal(
+    return refusal(
         source,
         f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values.",
         for_controller(f"Add {wanted} to [columns.{column.name}] in the schema.")
         if wanted
-        else Hint("Group by a condition, a CASE or a date part."),
+        else Hint("Group by a condition, a CASE, DATE_TRUNC or a date part."),
         observed,
     )
 
 
-def _is_read_by_day(tree: exp.Expression, name: str) -> bool:
-    """Return whether the time of day cannot matter: the column stands only inside DATE_TRUNC and date parts."""
-    parents = [node.parent for node in tree.find_all(exp.Column) if node.name == name]
-    return all(
-        isinstance(parent, exp.TimestampTrunc) or (isinstance(parent, exp.Extract) and parent.this.name != "HOUR")
-        for parent in parents
-    )
-
-
-_PART_VALUES = {"QUARTER": (1, 4), "MONTH": (1, 12), "DAY": (1, 31), "HOUR": (0, 23), "ISODOW": (1, 7)}
-
-
 def _date_part_values(tree: exp.Expression, schema: Schema) -> tuple[Scalar, ...] | None:
     """Return the values of a date part, None for other expressions. Only the years depend on the bounds."""
-    if not (isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Extract)):
+    part = find_date_part(tree)
+    if part is None:
         return None
-    part = str(tree.this.this.name)
-    if part in _PART_VALUES:
-        low, high = _PART_VALUES[part]
-        return tuple(range(low, high + 1))
-    subject = tree.this.expression
+    known = PART_VALUES[part.this.name]
+    if known is not None:
+        return tuple(range(known[0], known[1] + 1))
+    subject = part.expression
     bounds = schema.columns[subject.name].bounds if isinstance(subject, exp.Column) else None
     if bounds is None:
         return None
-    first, last = cast(tuple[date, date], bounds)
-    return tuple(range(first.year, last.year + 1))
-
-
-def _limit(size: int, column: Column, source: exp.Expression) -> None:
-    if size > MAX_POINTS:
-        raise QueryError(
-            f"GROUP BY {clause_of(source)}: {column.name} has {size:,} declared values; at most {MAX_POINTS:,} "
-            "can be listed.",
-            clause=clause_of(source),
-        )
-
-
-def _days(first: date, last: date) -> Iterator[date]:
-    for offset in range((last - first).days + 1):
-        yield first + timedelta(days=offset)
+    years = [int(evaluate_row(tree, {subject.name: bound})) for bound in bounds]
+    return tuple(range(years[0], years[1] + 1))

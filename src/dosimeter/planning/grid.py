@@ -8,42 +8,61 @@ and from there on only integers are added and multiplied, so that no engine roun
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
+from dosimeter.planning.steps import (
+    LARGEST_SNAPPED,
+    AlwaysNull,
+    Gridded,
+    apply_function,
+    clamped,
+    divide,
+    divide_whole,
+    number,
+    round_steps,
+    take_remainder,
+    whole,
+)
 from dosimeter.problems import for_controller
 from dosimeter.schema import Column, ColumnType, Schema
-from dosimeter.sql import DATE_PARTS, as_bigint, as_double, clause_of, column_tree, refusal, wrap
-
-LARGEST = 2**62  # what 64-bit integers hold even when it is doubled
-LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer
-SMALLEST_UNIT, LARGEST_UNIT = Fraction(1, 10**60), Fraction(10**60)
-
-
-@dataclass(frozen=True, slots=True)
-class Gridded:
-    """An integer tree with ``lower ≤ tree ≤ upper``; the real value is the integer × unit."""
-
-    tree: exp.Expression
-    lower: int
-    upper: int
-    unit: Fraction
-
-    def __post_init__(self) -> None:
-        if max(abs(self.lower), abs(self.upper)) >= LARGEST or not SMALLEST_UNIT <= self.unit <= LARGEST_UNIT:
-            raise OverflowError
+from dosimeter.sql import (
+    MAX_NODES,
+    PART_VALUES,
+    HalfEven,
+    Log10,
+    UnitNumber,
+    as_bigint,
+    as_double,
+    case,
+    clause_of,
+    column_tree,
+    constant_tree,
+    evaluate_row,
+    find_date_part,
+    make_total,
+    refusal,
+    round_places,
+    wrap,
+)
 
 
 def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
     """Return a row-wise tree on its grid. ``aggregate`` is the aggregate as the analyst wrote it, for messages."""
     try:
-        return _compile(tree, schema, aggregate)
+        gridded = _compile(tree, schema, aggregate)
+        if any(count > MAX_NODES for count, _ in enumerate(gridded.tree.walk())):
+            raise QueryError(f"{aggregate} is nested too deeply. Simplify it.", clause=aggregate)
+        return gridded
+    except AlwaysNull:
+        raise QueryError(f"{aggregate} is always NULL by the bounds of its columns.", clause=aggregate) from None
     except OverflowError:
         raise QueryError(
             f"{aggregate} can reach values too large to count exactly.",
@@ -53,52 +72,66 @@ def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded
 
 
 def _compile(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
+    def inner(node: exp.Expression) -> Gridded:
+        return _compile(node, schema, aggregate)
+
     match tree:
         case exp.Paren():
-            return _compile(tree.this, schema, aggregate)
+            return inner(tree.this)
         case exp.Column():
             return _column(schema.columns[tree.name], aggregate)
         case exp.Literal() if not tree.is_string:
             return _literal(str(tree.this))
         case exp.Neg():
-            inner = _compile(tree.this, schema, aggregate)
-            return Gridded(exp.Neg(this=wrap(inner.tree)), -inner.upper, -inner.lower, inner.unit)
+            operand = inner(tree.this)
+            negative = exp.Neg(this=wrap(operand.tree))
+            return Gridded(negative, -operand.upper, -operand.lower, operand.unit, operand.stride)
         case exp.Abs():
-            return _absolute(_compile(tree.this, schema, aggregate))
+            return _absolute(inner(tree.this))
         case exp.Add() | exp.Sub():
-            left, right = _aligned([_compile(side, schema, aggregate) for side in (tree.this, tree.expression)])
+            left, right = _aligned([inner(side) for side in (tree.this, tree.expression)])
             ends = (right.lower, right.upper) if isinstance(tree, exp.Add) else (-right.upper, -right.lower)
             joined = type(tree)(this=wrap(left.tree), expression=wrap(right.tree))
-            return Gridded(joined, left.lower + ends[0], left.upper + ends[1], left.unit)
+            stride = math.gcd(left.stride, right.stride)
+            return Gridded(joined, left.lower + ends[0], left.upper + ends[1], left.unit, stride)
         case exp.Mul():
-            left, right = (_compile(side, schema, aggregate) for side in (tree.this, tree.expression))
-            corners = [a * b for a in (left.lower, left.upper) for b in (right.lower, right.upper)]
-            product = exp.Mul(this=wrap(left.tree), expression=wrap(right.tree))
-            return Gridded(product, min(corners), max(corners), left.unit * right.unit)
+            return _product(*(inner(side) for side in (tree.this, tree.expression)))
+        case exp.Div():
+            divisor = tree.expression.this if isinstance(tree.expression, exp.Nullif) else tree.expression
+            return divide(inner(tree.this), inner(divisor))
+        case exp.IntDiv() | exp.Mod():
+            compute = divide_whole if isinstance(tree, exp.IntDiv) else take_remainder
+            return compute(*_aligned([inner(tree.this), inner(tree.expression)]))
+        case exp.Floor() | exp.Ceil() | exp.Trunc() | HalfEven() | exp.Round():
+            return round_steps(type(tree), inner(tree.this), round_places(tree) if isinstance(tree, exp.Round) else 0)
+        case exp.Sqrt() | exp.Ln() | Log10() | exp.Exp():
+            return apply_function(type(tree), inner(tree.this))
+        case exp.Greatest() | exp.Least():
+            return _extremum(type(tree), _aligned([inner(part) for part in (tree.this, *tree.expressions)]))
         case exp.Case():
             return _case(tree, schema, aggregate)
         case exp.Coalesce():
-            parts = _aligned([_compile(part, schema, aggregate) for part in (tree.this, *tree.expressions)])
+            parts = _aligned([inner(part) for part in (tree.this, *tree.expressions)])
             return _united(exp.Coalesce(this=parts[0].tree, expressions=[part.tree for part in parts[1:]]), parts)
-        case exp.Cast() if isinstance(tree.this, exp.Extract):
-            return _date_part(tree, schema, aggregate)
+        case UnitNumber():
+            return _date_number(tree, schema, aggregate)
+        case exp.Cast() if find_date_part(tree) is not None:
+            return _date_number(tree, schema, aggregate)
         case exp.Cast():
-            return _compile(tree.this, schema, aggregate)
-        case exp.Div() | exp.Mod() | exp.Floor() | exp.Ceil():
-            raise refusal(
-                tree,
-                f"{aggregate}: quotients and roundings have no bounds here. Divide the aggregates instead: "
-                "SUM(a) / SUM(b), or use CASE.",
-            )
+            return inner(tree.this)
+        case exp.Predicate() | exp.Connector() | exp.Not() | exp.Boolean():
+            return _truth(make_total(tree, schema))
         case _:
             raise refusal(
                 tree,
-                f"{aggregate}: {clause_of(tree)} has no bounds. Inside an aggregate use + - * ABS CASE over columns "
-                "with bounds in the schema.",
+                f"{aggregate}: {clause_of(tree)} has no bounds. Inside an aggregate use + - * / ABS ROUND GREATEST "
+                "LEAST CASE over columns with bounds in the schema.",
             )
 
 
 def _column(column: Column, aggregate: str) -> Gridded:
+    if column.type is ColumnType.BOOLEAN:
+        return _truth(column_tree(column.name))
     if column.type not in (ColumnType.INTEGER, ColumnType.DECIMAL):
         raise QueryError(
             f"{aggregate} needs a numeric column, and {column.name} is {column.type}. "
@@ -114,7 +147,7 @@ def _column(column: Column, aggregate: str) -> Gridded:
     lower, upper = cast(tuple[Decimal, Decimal], column.bounds)
     raw = column_tree(column.name)
     if column.type is ColumnType.INTEGER:
-        return _clamped(raw, (_number(lower), _number(upper)), as_bigint(raw.copy()), (int(lower), int(upper)))
+        return clamped(raw, (number(lower), number(upper)), as_bigint(raw.copy()), (int(lower), int(upper)))
     if column.resolution is None:
         raise QueryError(
             f"{aggregate} has no resolution.",
@@ -126,35 +159,15 @@ def _column(column: Column, aggregate: str) -> Gridded:
     if max(abs(low), abs(high)) >= LARGEST_SNAPPED:
         raise OverflowError
     # S8: one rounding rule on every engine.
-    quotient = exp.Div(this=as_double(raw), expression=as_double(_number(column.resolution)), typed=False, safe=False)
+    quotient = exp.Div(this=as_double(raw), expression=as_double(number(column.resolution)), typed=False, safe=False)
     half_up = exp.Floor(this=exp.Add(this=wrap(quotient), expression=as_double(exp.Literal.number("0.5"))))
-    ends = (as_double(_number(lower)), as_double(_number(upper)))
-    return _clamped(raw, ends, as_bigint(half_up), (low, high), step)
+    ends = (as_double(number(lower)), as_double(number(upper)))
+    return clamped(raw, ends, as_bigint(half_up), (low, high), step)
 
 
-def _clamped(
-    raw: exp.Expression,
-    ends: tuple[exp.Expression, exp.Expression],
-    inside: exp.Expression,
-    steps: tuple[int, int],
-    unit: Fraction = Fraction(1),
-) -> Gridded:
-    """Clamp a tree to its bounds, by a CASE because LEAST and GREATEST skip NULL (C5)."""
-    branches = [
-        exp.If(this=exp.Is(this=raw.copy(), expression=exp.Null()), true=exp.Null()),
-        exp.If(this=exp.LT(this=raw.copy(), expression=ends[0]), true=_whole(steps[0])),
-        exp.If(this=exp.GT(this=raw.copy(), expression=ends[1]), true=_whole(steps[1])),
-    ]
-    return Gridded(exp.Case(ifs=branches, default=inside), *steps, unit)
-
-
-def _number(value: Decimal) -> exp.Expression:
-    literal: exp.Expression = exp.Literal.number(format(abs(value), "f"))
-    return exp.Neg(this=literal) if value < 0 else literal
-
-
-def _whole(value: int) -> exp.Expression:
-    return as_bigint(_number(Decimal(value)))
+def _truth(condition: exp.Expression) -> Gridded:
+    """Write a truth value as 1 or 0."""
+    return Gridded(case((condition, whole(1)), (exp.Not(this=wrap(condition.copy())), whole(0))), 0, 1, Fraction(1))
 
 
 def _literal(text: str) -> Gridded:
@@ -162,13 +175,31 @@ def _literal(text: str) -> Gridded:
     exponent = cast(int, value.as_tuple().exponent)
     unit = Fraction(10) ** min(exponent, 0)
     steps = int(Fraction(value) / unit)
-    return Gridded(_whole(steps), steps, steps, unit)
+    return Gridded(whole(steps), steps, steps, unit, 0)
 
 
 def _absolute(inner: Gridded) -> Gridded:
-    low = 0 if inner.lower <= 0 <= inner.upper else min(abs(inner.lower), abs(inner.upper))
+    mixed = inner.lower < 0 < inner.upper
+    low = 0 if mixed else min(abs(inner.lower), abs(inner.upper))
     high = max(abs(inner.lower), abs(inner.upper))
-    return Gridded(exp.Abs(this=inner.tree), low, high, inner.unit)
+    return Gridded(exp.Abs(this=inner.tree), low, high, inner.unit, 1 if mixed else inner.stride)
+
+
+def _product(left: Gridded, right: Gridded) -> Gridded:
+    corners = [a * b for a in (left.lower, left.upper) for b in (right.lower, right.upper)]
+    product = exp.Mul(this=wrap(left.tree), expression=wrap(right.tree))
+    factors = [abs(one.lower) * other.stride for one, other in ((left, right), (right, left)) if one.is_constant]
+    return Gridded(product, min(corners), max(corners), left.unit * right.unit, factors[0] if factors else 1)
+
+
+def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
+    """Write GREATEST or LEAST, which skip NULL: a constant bounds the result from one side, a column does not."""
+    tree = kind(this=parts[0].tree, expressions=[part.tree for part in parts[1:]], ignore_nulls=True)
+    constants = [part.lower for part in parts if part.is_constant]
+    joined = _united(tree, parts)
+    if kind is exp.Greatest:
+        return replace(joined, lower=max([joined.lower, *constants]))
+    return replace(joined, upper=min([joined.upper, *constants]))
 
 
 def _aligned(parts: list[Gridded]) -> list[Gridded]:
@@ -179,8 +210,8 @@ def _aligned(parts: list[Gridded]) -> list[Gridded]:
     result = []
     for part in parts:
         factor = int(part.unit / common)
-        tree = part.tree if factor == 1 else exp.Mul(this=wrap(part.tree), expression=_whole(factor))
-        result.append(Gridded(tree, part.lower * factor, part.upper * factor, common))
+        tree = part.tree if factor == 1 else exp.Mul(this=wrap(part.tree), expression=whole(factor))
+        result.append(Gridded(tree, part.lower * factor, part.upper * factor, common, part.stride * factor))
     return result
 
 
@@ -189,7 +220,8 @@ def _common_unit(a: Fraction, b: Fraction) -> Fraction:
 
 
 def _united(tree: exp.Expression, parts: list[Gridded]) -> Gridded:
-    return Gridded(tree, min(p.lower for p in parts), max(p.upper for p in parts), parts[0].unit)
+    stride = math.gcd(*(part.stride for part in parts), *(part.lower - parts[0].lower for part in parts))
+    return Gridded(tree, min(p.lower for p in parts), max(p.upper for p in parts), parts[0].unit, stride)
 
 
 def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
@@ -206,22 +238,61 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
     return _united(exp.Case(ifs=ifs, default=trees[-1] if default is not None else None), parts)
 
 
-_PART_BOUNDS = {"QUARTER": (1, 4), "MONTH": (1, 12), "DAY": (1, 31), "HOUR": (0, 23), "ISODOW": (1, 7)}
-
-
-def _date_part(tree: exp.Cast, schema: Schema, aggregate: str) -> Gridded:
-    part = str(tree.this.this.name)
-    assert part in DATE_PARTS
-    if part != "YEAR":
-        low, high = _PART_BOUNDS[part]
-        return Gridded(tree.copy(), low, high, Fraction(1))
-    subject = tree.this.expression
-    column = schema.columns.get(subject.name) if isinstance(subject, exp.Column) else None
-    if column is None or column.bounds is None:
+def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
+    """Write a part of a date, or how many days, months … lie before it, within what the dates' bounds allow."""
+    part = find_date_part(tree)
+    known = PART_VALUES[part.this.name] if part is not None else None
+    total = make_total(tree, schema)
+    if known is not None:
+        return Gridded(total, *known, Fraction(1))
+    moment = tree.this if part is None else part.expression
+    ends = find_ends(moment, schema)
+    if ends is None:
         raise refusal(
             tree,
-            f"{aggregate}: the year has no bounds.",
+            f"{aggregate}: the date has no bounds.",
             for_controller("Add bounds = [first day, last day] to its date column in the schema."),
         )
-    first, last = (cast(date, bound).year for bound in column.bounds)
-    return _clamped(tree, (_whole(first), _whole(last)), tree.copy(), (first, last))
+    numbers = []
+    for end in ends:
+        at_end = tree.copy()
+        (at_end.this if part is None else cast(exp.Extract, find_date_part(at_end)).expression).replace(
+            constant_tree(end)
+        )
+        numbers.append(int(evaluate_row(make_total(at_end, schema), {})))
+    low, high = numbers
+    return clamped(total, (whole(low), whole(high)), total.copy(), (low, high))
+
+
+def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
+    """Return the first and the last moment that a tree of dates gives within the bounds of its columns; None if open.
+
+    What a tree gives for other dates is clamped to these.
+    """
+    bare = cast(exp.Expression, tree.unnest())
+    names = {node.name for node in bare.find_all(exp.Column)}
+    if len(names) > 1 and isinstance(bare, exp.Case):
+        default = bare.args.get("default")
+        parts = [branch.args["true"] for branch in bare.args["ifs"]] + ([default] if default is not None else [])
+    elif len(names) > 1 and isinstance(bare, (exp.Coalesce, exp.Greatest, exp.Least)):
+        parts = [bare.this, *bare.expressions]
+    else:
+        return _ends_of_one(bare, names, schema)
+    found = [find_ends(part, schema) for part in parts if not isinstance(part, exp.Null)]
+    known = [ends for ends in found if ends is not None]
+    if not known or len(known) < len(found):
+        return None
+    return min(first for first, _ in known), max(last for _, last in known)
+
+
+def _ends_of_one(tree: exp.Expression, names: Set[str], schema: Schema) -> tuple[date, date] | None:
+    rows: list[dict[str, Any]] = [{}]
+    for name in names:
+        column = schema.columns[name]
+        if column.bounds is None or column.type not in (ColumnType.DATE, ColumnType.TIMESTAMP):
+            return None
+        rows = [{name: end} for end in column.bounds] + [{}]
+    total = make_total(tree, schema)
+    values = [evaluate_row(total, {name: row.get(name) for name in names}) for row in rows]
+    moments = [value for value in values if value is not None]
+    return (min(moments), max(moments)) if moments else None

@@ -32,6 +32,7 @@ from dosimeter.sql import (
     clause_of,
     column_tree,
     expect_only,
+    make_total,
     refusal,
     wrap,
 )
@@ -138,7 +139,7 @@ def _plan_groups(select: exp.Select, scope: Scope) -> tuple[Group, ...]:
     groups: list[Group] = []
     for node in clause.expressions:
         checked = check_expression(dereference(node, select, scope), scope)
-        tree = checked.tree
+        tree = make_total(checked.tree, scope.schema)
         if all(group.tree != tree for group in groups):
             name = tree.name if isinstance(tree, exp.Column) else f"group{len(groups) + 1}"
             groups.append(Group(name=name, tree=tree, values=None, type=checked.type))
@@ -167,7 +168,7 @@ def _plan_outputs(
 
 def _is_group(node: exp.Expression, scope: Scope, groups: Sequence[Group]) -> bool:
     try:
-        tree = check_expression(node, scope).tree
+        tree = make_total(check_expression(node, scope).tree, scope.schema)
     except QueryError:
         return False
     return any(group.tree == tree for group in groups)
@@ -220,6 +221,7 @@ class _Arguments:
     numbers: list[exp.Expression] = field(default_factory=list)
 
     def add(self, tree: exp.Expression) -> exp.Column:
+        tree = make_total(tree, self.scope.schema)
         key = tree.sql(dialect="duckdb")
         self.trees.setdefault(key, tree)
         return column_tree(f"a{list(self.trees).index(key)}")

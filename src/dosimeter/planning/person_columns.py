@@ -19,7 +19,8 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.declared_groups import declared_values
-from dosimeter.planning.grid import LARGEST, Gridded, put_on_grid
+from dosimeter.planning.grid import put_on_grid
+from dosimeter.planning.steps import LARGEST, Gridded
 from dosimeter.schema import Column, ColumnType
 from dosimeter.sql import (
     NUMERIC,

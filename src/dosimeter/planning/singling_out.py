@@ -14,15 +14,19 @@ from contextlib import suppress
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.sql import COMPARISONS, DATE_PART_NODES, Scope, clause_of
+from dosimeter.sql import COMPARISONS, NAMED_FUNCTIONS, ROW_FUNCTIONS, Scope, clause_of
 
 _TESTS: tuple[type[exp.Expr], ...] = (
     *COMPARISONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between, exp.Like, exp.ILike, exp.Is, exp.Nullif,
+    exp.StartsWith, exp.EndsWith, exp.Contains,
 )  # fmt: skip
-_BENDING: tuple[type[exp.Expr], ...] = (
-    exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Mod, exp.IntDiv, exp.Least, exp.Greatest, exp.Extract,
-    exp.TimestampTrunc, exp.DateTrunc, *DATE_PART_NODES,
+_TEST_NAMES = ("prefix", "suffix")
+# What moves a value without folding it: a column in it is still only added, counted or chosen.
+_STRAIGHT: tuple[type[exp.Expr], ...] = (
+    exp.Paren, exp.Column, exp.Literal, exp.Boolean, exp.Null, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.And,
+    exp.Or, exp.Not, exp.Case, exp.If, exp.Coalesce, *_TESTS,
 )  # fmt: skip
+_BENDING: tuple[type[exp.Expr], ...] = tuple(kind for kind in ROW_FUNCTIONS if kind not in _STRAIGHT)
 
 
 def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str]) -> tuple[tuple[str, str], ...]:
@@ -47,7 +51,7 @@ def _find_test(column: exp.Column) -> exp.Expr | None:
     child: exp.Expr = column
     parent, bent = column.parent, None
     while parent is not None and not isinstance(parent, (exp.Group, exp.Select)):
-        if isinstance(parent, _TESTS):
+        if isinstance(parent, _TESTS) or (isinstance(parent, exp.Anonymous) and parent.name.lower() in _TEST_NAMES):
             return None if _is_about_plain_columns(parent) else parent
         if _is_truth(child, parent):
             return child
@@ -55,10 +59,14 @@ def _find_test(column: exp.Column) -> exp.Expr | None:
             break
         if isinstance(parent, exp.Case) and parent.this is child:
             return parent
-        if isinstance(parent, _BENDING) or (isinstance(parent, exp.Div) and parent.expression is child):
+        if _is_bending(parent) or (isinstance(parent, exp.Div) and parent.expression is child):
             bent = parent if bent is None and _has_other_leaves(parent) else bent
         child, parent = parent, parent.parent
     return bent
+
+
+def _is_bending(node: exp.Expr) -> bool:
+    return isinstance(node, _BENDING) or (isinstance(node, exp.Anonymous) and node.name.lower() in NAMED_FUNCTIONS)
 
 
 def _is_about_plain_columns(test: exp.Expr) -> bool:

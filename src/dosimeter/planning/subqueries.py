@@ -14,17 +14,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dosimeter.planning.person_levels import PersonLevels
-from dosimeter.sql import COMPARISONS, DATE_PART_NODES, MAX_NODES, clause_of, conjunction, expect_only, refusal
+from dosimeter.sql import MAX_NODES, clause_of, conjunction, expect_only, is_row_wise, refusal
 
 MAX_NESTING = 10
 _ROW_WISE = ("expressions", "from_", "where", "joins")
-_ROW_WISE_NODES: tuple[type[exp.Expr], ...] = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Alias, exp.Paren, exp.Var, exp.DataType,
-    exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Abs, exp.Floor, exp.Ceil,
-    exp.And, exp.Or, exp.Not, *COMPARISONS, exp.Between, exp.In, exp.Is, exp.Like,
-    exp.Case, exp.If, exp.Coalesce, exp.Cast, exp.TryCast,
-    exp.Extract, exp.TimestampTrunc, exp.DateTrunc, *DATE_PART_NODES,
-)  # fmt: skip
 _ONE_ROW_EACH = (
     "A subquery or CTE must treat each row by itself: SELECT … FROM table WHERE …, without DISTINCT, GROUP BY, "
     "ORDER BY or LIMIT. Group in the outer query."
@@ -137,8 +130,7 @@ def _require_row_wise(inner: exp.Select) -> None:
         for node in item.walk():
             if isinstance(node, (exp.AggFunc, exp.Window)):
                 raise refusal(item, "A subquery or CTE must treat each row by itself. Aggregate in the outer query.")
-            date_part = isinstance(node, exp.Anonymous) and node.name.lower() in ("date_part", "datepart")
-            if not isinstance(node, _ROW_WISE_NODES) and not date_part:
+            if not is_row_wise(node):
                 raise refusal(
                     item,
                     f"{clause_of(node)} is not supported in a subquery or CTE. Use columns, arithmetic, CASE, "

@@ -7,6 +7,7 @@ and little memory, and a query that runs too long is stopped (Q4).
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dosimeter.sql.expressions import Type, column_tree
+from dosimeter.sql.trees import column_tree
+from dosimeter.sql.types import Type
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,6 +79,15 @@ def compute_embedded(query: exp.Expression, tables: Mapping[str, Table]) -> dict
     }
 
 
+def ask_embedded(sql: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query of our own making, over no table at all."""
+    cursor = _database().cursor()
+    try:
+        return cursor.execute(sql).fetchall()
+    finally:
+        cursor.close()
+
+
 @contextmanager
 def _running(query: exp.Expression, tables: Mapping[str, Table]) -> Iterator[duckdb.DuckDBPyConnection]:
     """Run a query over these tables for as long as its result is read."""
@@ -99,9 +110,14 @@ def _running(query: exp.Expression, tables: Mapping[str, Table]) -> Iterator[duc
         cursor.close()
 
 
-@lru_cache(maxsize=1)
 def _database() -> duckdb.DuckDBPyConnection:
     """Return the one embedded engine of this process. It stays empty: every query brings its tables with it."""
+    return _open(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _open(process: int) -> duckdb.DuckDBPyConnection:
+    """Open an engine; a forked process gets one of its own."""
     import duckdb
 
     connection = duckdb.connect(

@@ -2,11 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from dosimeter.sql.expressions import column_tree, conjunction
+from dosimeter.sql.types import expect_only
+
+
+def column_tree(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def wrap(tree: exp.Expression) -> exp.Expression:
+    """Parenthesise a tree that could bind differently inside another expression."""
+    if isinstance(tree, (exp.Binary, exp.Connector, exp.Not, exp.Neg, exp.Between, exp.In, exp.Is)):
+        return exp.Paren(this=tree)
+    return tree
+
+
+def as_double(tree: exp.Expression) -> exp.Expression:
+    return exp.Cast(this=tree, to=exp.DataType.build("DOUBLE"))
+
+
+def as_bigint(tree: exp.Expression) -> exp.Expression:
+    return exp.Cast(this=tree, to=exp.DataType.build("BIGINT"))
+
+
+def conjunction(trees: Iterable[exp.Expression]) -> exp.Expression | None:
+    """Connect the trees by AND; None where there are none."""
+    listed = list(trees)
+    return connect(listed, exp.And) if listed else None
+
+
+def connect(trees: Sequence[exp.Expression], connector: type[exp.And] | type[exp.Or]) -> exp.Expression:
+    """Connect at least one tree in balance, so that a long list of conditions does not become a deep tree."""
+    if len(trees) <= 1:
+        return trees[0]
+    middle = (len(trees) + 1) // 2
+    left, right = connect(trees[:middle], connector), connect(trees[middle:], connector)
+    return connector(this=wrap(left), expression=wrap(right))
+
+
+def flatten_connector(node: exp.Expression) -> list[exp.Expression]:
+    """Return the parts of a AND b AND c as [a, b, c], however many there are."""
+    parts: list[exp.Expression] = []
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if type(part) is type(node):
+            expect_only(part, "this", "expression")
+            pending.extend((part.expression, part.this))
+        else:
+            parts.append(part)
+    return parts
+
+
+def case(*branches: tuple[exp.Expression, exp.Expression], default: exp.Expression | None = None) -> exp.Case:
+    """Write CASE WHEN … THEN … [ELSE …] END."""
+    return exp.Case(ifs=[exp.If(this=test, true=result) for test, result in branches], default=default)
+
+
+def is_null(tree: exp.Expression) -> exp.Expression:
+    """Test that a value is NULL."""
+    return exp.Is(this=wrap(tree), expression=exp.Null())
 
 
 def alias(tree: exp.Expression, name: str) -> exp.Expression:

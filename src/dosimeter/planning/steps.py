@@ -1,0 +1,247 @@
+"""Values in whole steps of a grid: quotients, roundings, roots and logarithms of values that are in such steps already.
+
+Takes integer trees with bounds; gives integer trees with bounds that hold for any data, because what could lie outside
+is clamped. What is on no grid by itself is rounded to one (Q1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, cast
+
+from sqlglot import exp
+
+from dosimeter.sql import HalfEven, Log10, as_bigint, as_double, case, wrap
+
+LARGEST = 2**62  # what 64-bit integers hold even when it is doubled
+LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer
+LARGEST_EXACT = 2**53  # whole numbers up to it are doubles
+SMALLEST_UNIT, LARGEST_UNIT = Fraction(1, 10**60), Fraction(10**60)
+STEPS = 2**20  # how finely a value on no grid is rounded (Q1)
+_BELOW_HALF = "0.49999999999999994"  # the largest double below a half: adding it and taking FLOOR rounds halves up
+
+
+class AlwaysNull(ValueError):
+    """An expression has no value for any row within the bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gridded:
+    """An integer tree with ``lower ≤ tree ≤ upper``; the real value is the integer × unit.
+
+    Every value is ``lower`` plus a multiple of ``stride``; 0 where there is only one value.
+    """
+
+    tree: exp.Expression
+    lower: int
+    upper: int
+    unit: Fraction
+    stride: int = 1
+
+    def __post_init__(self) -> None:
+        if max(abs(self.lower), abs(self.upper)) >= LARGEST or not SMALLEST_UNIT <= self.unit <= LARGEST_UNIT:
+            raise OverflowError
+
+    @property
+    def is_constant(self) -> bool:
+        """Return whether there is only one value."""
+        return self.lower == self.upper and self.stride == 0
+
+
+def number(value: Decimal) -> exp.Expression:
+    """Write a number, with its sign."""
+    literal: exp.Expression = exp.Literal.number(format(abs(value), "f"))
+    return exp.Neg(this=literal) if value < 0 else literal
+
+
+def whole(value: int) -> exp.Expression:
+    """Write a whole number of 64 bits."""
+    return as_bigint(number(Decimal(value)))
+
+
+def clamped(
+    raw: exp.Expression,
+    ends: tuple[exp.Expression, exp.Expression],
+    inside: exp.Expression,
+    steps: tuple[int, int],
+    unit: Fraction = Fraction(1),
+) -> Gridded:
+    """Clamp a tree to its bounds, by a CASE because LEAST and GREATEST skip NULL (C5)."""
+    tree = case(
+        (exp.Is(this=raw.copy(), expression=exp.Null()), exp.Null()),
+        (exp.LT(this=raw.copy(), expression=ends[0]), whole(steps[0])),
+        (exp.GT(this=raw.copy(), expression=ends[1]), whole(steps[1])),
+        default=inside,
+    )
+    return Gridded(tree, *steps, unit)
+
+
+# ---------------------------------------------------------------- quotients
+
+
+def divide(left: Gridded, right: Gridded) -> Gridded:
+    """Write a quotient: exactly by a constant, otherwise rounded. A divisor on a grid is 0, or at least one step."""
+    if right.is_constant and right.lower != 0:
+        unit = left.unit / (abs(right.lower) * right.unit)
+        if right.lower > 0:
+            return Gridded(left.tree, left.lower, left.upper, unit, left.stride)
+        return Gridded(exp.Neg(this=wrap(left.tree)), -left.upper, -left.lower, unit, left.stride)
+    low, high = _quotient_ends(left, right)
+    ratio = left.unit / right.unit
+    value = _scaled(_quotient(left, right), ratio)
+    return _rounded(value, low * ratio, high * ratio)
+
+
+def _quotient_ends(left: Gridded, right: Gridded) -> tuple[Fraction, Fraction]:
+    divisors = [end for end in (right.lower, right.upper) if end != 0]
+    divisors += [end for end in (-1, 1) if right.lower <= end <= right.upper]
+    if not divisors:
+        raise AlwaysNull
+    corners = [Fraction(a, b) for a in (left.lower, left.upper) for b in divisors]
+    return min(corners), max(corners)
+
+
+def _quotient(left: Gridded, right: Gridded) -> exp.Expression:
+    divisor = exp.Nullif(this=as_double(right.tree.copy()), expression=as_double(exp.Literal.number(0)))
+    return exp.Div(this=as_double(left.tree.copy()), expression=divisor, typed=False, safe=False)
+
+
+def divide_whole(left: Gridded, right: Gridded) -> Gridded:
+    """Write a // b of two numbers in the same unit: rounded towards 0."""
+    _expect_exact(left, right)
+    low, high = _quotient_ends(left, right)
+    return Gridded(_towards_zero(_quotient(left, right)), math.trunc(low), math.trunc(high), Fraction(1))
+
+
+def take_remainder(left: Gridded, right: Gridded) -> Gridded:
+    """Write a % b of two numbers in the same unit: what a // b leaves, with the sign of a."""
+    _expect_exact(left, right)
+    _quotient_ends(left, right)
+    multiple = exp.Mul(this=wrap(right.tree), expression=_towards_zero(_quotient(left, right)))
+    tree = exp.Sub(this=wrap(left.tree), expression=multiple)
+    most = min(max(abs(left.lower), abs(left.upper)), max(abs(right.lower), abs(right.upper)) - 1)
+    return Gridded(tree, -most if left.lower < 0 else 0, most if left.upper > 0 else 0, left.unit)
+
+
+def _expect_exact(*parts: Gridded) -> None:
+    if any(max(abs(part.lower), abs(part.upper)) >= LARGEST_SNAPPED for part in parts):
+        raise OverflowError
+
+
+def _towards_zero(value: exp.Expression) -> exp.Expression:
+    negative = exp.LT(this=wrap(value), expression=as_double(exp.Literal.number(0)))
+    return case((negative, as_bigint(exp.Ceil(this=value.copy()))), default=as_bigint(exp.Floor(this=value.copy())))
+
+
+# ---------------------------------------------------------------- roundings
+
+
+def _half_away(value: Fraction) -> int:
+    return math.floor(value + Fraction(1, 2)) if value >= 0 else -math.floor(-value + Fraction(1, 2))
+
+
+_ROUNDINGS: dict[type[exp.Expression], Callable[[Fraction], int]] = {
+    exp.Floor: math.floor,
+    exp.Ceil: math.ceil,
+    exp.Trunc: math.trunc,
+    HalfEven: round,
+    exp.Round: _half_away,
+}
+
+
+def round_steps(kind: type[exp.Expression], inner: Gridded, places: int) -> Gridded:
+    """Write a rounding to so many decimal places: its result is on the grid of these places, exactly."""
+    step = Fraction(1, 10**places) if places >= 0 else Fraction(10**-places)
+    ratio = inner.unit / step
+    if ratio.denominator == 1:
+        return inner
+    if max(abs(inner.lower), abs(inner.upper), 1) * ratio.numerator >= LARGEST_EXACT or ratio.denominator >= LARGEST:
+        raise OverflowError
+    value = _scaled(as_double(inner.tree), ratio)
+    low, high = (_ROUNDINGS[kind](end * ratio) for end in (inner.lower, inner.upper))
+    return Gridded(_round(kind, value), low, high, step)
+
+
+def _round(kind: type[exp.Expression], value: exp.Expression) -> exp.Expression:
+    if kind is exp.Trunc:
+        return _towards_zero(value)
+    if kind is HalfEven:
+        return as_bigint(exp.Anonymous(this="ROUND_EVEN", expressions=[value, exp.Literal.number(0)]))
+    if kind is not exp.Round:
+        return as_bigint(kind(this=value))
+    half = as_double(exp.Literal.number(_BELOW_HALF))
+    size = as_bigint(exp.Floor(this=exp.Add(this=exp.Abs(this=value), expression=half)))
+    return exp.Mul(this=as_bigint(exp.Sign(this=value.copy())), expression=size)
+
+
+# ---------------------------------------------------------------- values on no grid
+
+
+_FUNCTIONS: dict[type[exp.Expression], Callable[[Fraction], float]] = {
+    exp.Sqrt: math.sqrt,
+    exp.Ln: math.log,
+    Log10: math.log10,
+}
+
+
+def apply_function(kind: type[exp.Expression], inner: Gridded) -> Gridded:
+    """Write SQRT, LN, LOG10 or EXP of a value, rounded (Q1); NULL where it has no value."""
+    real = _scaled(as_double(inner.tree), inner.unit)
+    least = {exp.Sqrt: 0, exp.Ln: 1, Log10: 1}.get(cast(Any, kind))  # in steps: a positive value is at least one
+    if least is None:
+        low, high = (_exponential(end * inner.unit) for end in (inner.lower, inner.upper))
+        return _rounded(exp.Exp(this=real), low, high)
+    if inner.upper < least:
+        raise AlwaysNull
+    compute = _FUNCTIONS[kind]
+    ends = [Fraction(compute(max(end, least) * inner.unit)) for end in (inner.lower, inner.upper)]
+    value = exp.Anonymous(this="LOG10", expressions=[real]) if kind is Log10 else kind(this=real)
+    there = exp.GTE(this=wrap(inner.tree.copy()), expression=whole(least))
+    return _rounded(case((there, value)), *ends)
+
+
+def _exponential(value: Fraction) -> Fraction:
+    if abs(value) > 100:
+        raise OverflowError
+    return Fraction(math.exp(value))
+
+
+def _rounded(value: exp.Expression, low: Fraction, high: Fraction) -> Gridded:
+    """Round a double to a grid of at least 2^20 steps between its bounds, and clamp it to them (Q1).
+
+    One step is a power of two, so that dividing by it is exact on every engine.
+    """
+    width = (high - low) / STEPS
+    unit = Fraction(1, STEPS) if width == 0 else Fraction(2) ** _floor_log2(width)
+    steps = (math.floor(low / unit), math.ceil(high / unit))
+    if max(abs(step) for step in steps) >= LARGEST_SNAPPED:
+        raise OverflowError
+    half = as_double(exp.Literal.number("0.5"))
+    nearest = exp.Floor(this=exp.Add(this=wrap(_scaled(value, 1 / unit)), expression=half))
+    ends = (_double(low), _double(high))
+    return clamped(wrap(value), ends, as_bigint(nearest), steps, unit)
+
+
+def _floor_log2(value: Fraction) -> int:
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    return exponent if Fraction(2) ** exponent <= value else exponent - 1
+
+
+def _double(value: Fraction) -> exp.Expression:
+    size = as_double(exp.Literal.number(repr(float(abs(value)))))
+    return exp.Neg(this=size) if value < 0 else size
+
+
+def _scaled(value: exp.Expression, factor: Fraction) -> exp.Expression:
+    """Write a double × a fraction."""
+    result = value
+    if factor.numerator != 1:
+        result = exp.Mul(this=wrap(result), expression=_double(Fraction(factor.numerator)))
+    if factor.denominator != 1:
+        divisor = _double(Fraction(factor.denominator))
+        result = exp.Div(this=wrap(result), expression=divisor, typed=False, safe=False)
+    return exp.Paren(this=result) if result is not value else result

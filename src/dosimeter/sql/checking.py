@@ -1,0 +1,104 @@
+"""Check a row-wise SQL expression against the schema and rebuild it, by the table of what a row may hold.
+
+Takes a parsed sqlglot node and a Scope; gives a rebuilt tree with its type, or a QueryError that names the clause.
+Nothing of the analyst's tree survives: every node is rebuilt by its row of the table ``ROW_FUNCTIONS`` and every name
+is resolved. Rebuilt trees may hold nodes that only ``make_total`` can write for an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, time
+
+from sqlglot import exp
+
+from dosimeter.sql.literals import constant_moment, constant_tree, read_moment
+from dosimeter.sql.safe_arithmetic import make_total
+from dosimeter.sql.types import NUMERIC, TEMPORAL, Checked, Scope, Type, clause_of, refusal
+
+
+def check_expression(node: exp.Expression, scope: Scope) -> Checked:
+    """Rebuild one row-wise expression, or refuse it and say why."""
+    from dosimeter.sql.functions import NAMED_FUNCTIONS, ROW_FUNCTIONS, refuse_unknown
+
+    check = ROW_FUNCTIONS.get(type(node))
+    if check is None and isinstance(node, exp.Anonymous):
+        check = NAMED_FUNCTIONS.get(node.name.lower())
+    if check is None:
+        raise refuse_unknown(node)
+    return check(node, scope)
+
+
+def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
+    """Check and rebuild a WHERE, FILTER or CASE condition."""
+    checked = check_expression(node, scope)
+    if checked.type not in (Type.BOOLEAN, Type.NULL):
+        raise refusal(node, f"{clause_of(node)} is not a condition. Compare it with something.")
+    return make_total(checked.tree, scope.schema)
+
+
+def check_number(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Checked:
+    """Check an operand that must be a number."""
+    return require_number(check_expression(node, scope), node, parent)
+
+
+def require_number(checked: Checked, node: exp.Expression, parent: exp.Expression) -> Checked:
+    """Refuse an operand that is not a number."""
+    if checked.type not in NUMERIC and checked.type is not Type.NULL:
+        raise refusal(parent, f"{clause_of(parent)} needs numbers, and {clause_of(node)} is {checked.type}.")
+    return checked
+
+
+def check_moment(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Checked:
+    """Check an operand that must be a date or a timestamp."""
+    checked = check_expression(node, scope)
+    if checked.type not in TEMPORAL:
+        raise refusal(parent, f"{clause_of(parent)} needs a date or timestamp column.")
+    return checked
+
+
+def align_types(parts: Sequence[tuple[exp.Expression, Checked]], *, parent: exp.Expression) -> list[Checked]:
+    """Bring what stands side by side to one type.
+
+    A text literal beside a date is read as a date; a date beside a timestamp is its midnight.
+    """
+    kinds = {checked.type for _, checked in parts}
+    if kinds & TEMPORAL:
+        wanted = Type.TIMESTAMP if Type.TIMESTAMP in kinds else Type.DATE
+        aligned = [_read_as(checked, wanted, node) for node, checked in parts]
+    else:
+        aligned = [checked for _, checked in parts]
+    common_type(aligned, parent)
+    return aligned
+
+
+def _read_as(checked: Checked, wanted: Type, node: exp.Expression) -> Checked:
+    if isinstance(checked.tree, exp.Literal) and checked.type is Type.TEXT:
+        return read_moment(str(checked.tree.this), wanted, node)
+    if checked.type is Type.DATE and wanted is Type.TIMESTAMP:
+        day = constant_moment(checked.tree)
+        if day is not None:
+            return Checked(constant_tree(datetime.combine(day, time())), wanted)
+        return Checked(exp.Cast(this=checked.tree, to=exp.DataType.build("TIMESTAMP")), wanted)
+    return checked
+
+
+def check_aligned(nodes: Sequence[exp.Expression], scope: Scope, parent: exp.Expression) -> list[Checked]:
+    """Check several expressions that must have one type, and bring them to it."""
+    return align_types([(node, check_expression(node, scope)) for node in nodes], parent=parent)
+
+
+def common_type(parts: Iterable[Checked], parent: exp.Expression) -> Type:
+    """Return the type of several values; refuse values that have none in common."""
+    kinds = {part.type for part in parts} - {Type.NULL}
+    if not kinds:
+        return Type.NULL
+    if kinds == {Type.INTEGER}:
+        return Type.INTEGER
+    if kinds <= NUMERIC:
+        return Type.NUMBER
+    if len(kinds) == 1:
+        return kinds.pop()
+    raise refusal(
+        parent, f"{clause_of(parent)} mixes {' and '.join(sorted(kinds))}. Both sides need the same type; CAST helps."
+    )

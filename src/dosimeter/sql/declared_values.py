@@ -1,0 +1,56 @@
+"""Ask DuckDB what an expression means, over declared values alone.
+
+Takes trees and declared values; gives Python values. The embedded engine that is asked has no tables, no files and no
+network, so that nothing here can see data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from dosimeter.sql.embedded import ask_embedded
+from dosimeter.sql.literals import constant_tree
+from dosimeter.sql.trees import alias, column_tree
+
+
+def evaluate_row(tree: exp.Expression, row: Mapping[str, Any]) -> Any:
+    """Return the value of a total tree for one row; None is SQL's NULL."""
+    items = [alias_quoted(constant_tree(value), name) for name, value in row.items()]
+    source = f" FROM (SELECT {', '.join(items)})" if items else ""
+    return ask_embedded(f"SELECT {tree.sql(dialect='duckdb')}{source}")[0][0]
+
+
+def alias_quoted(tree: exp.Expression, name: str) -> str:
+    """Write a value under a column's name."""
+    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True)).sql(dialect="duckdb")
+
+
+def evaluate_each(build: Callable[[exp.Expression], exp.Expression], texts: Sequence[str]) -> dict[str, Any]:
+    """Return what a function of one text gives for each of these texts."""
+    if not texts:
+        return {}
+    return dict(_evaluate_each(build(column_tree("v")).sql(dialect="duckdb"), tuple(dict.fromkeys(texts))))
+
+
+@lru_cache(maxsize=256)
+def _evaluate_each(sql: str, texts: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    rows = ", ".join(f"({exp.Literal.string(text).sql(dialect='duckdb')})" for text in texts)
+    return tuple((text, value) for text, value in ask_embedded(f'SELECT "v", {sql} FROM (VALUES {rows}) AS t("v")'))
+
+
+def distinct_values(tree: exp.Expression, domains: Mapping[str, str]) -> list[Any]:
+    """Return the different values, other than NULL, of a total tree over the product of these domains.
+
+    domains: by column, a query of our own making for the column's values.
+    """
+    sources = [
+        f"({query}) AS t{at}({exp.to_identifier(name, quoted=True).sql(dialect='duckdb')})"
+        for at, (name, query) in enumerate(domains.items())
+    ]
+    value = alias(tree.copy(), "found").sql(dialect="duckdb")
+    inner = f"SELECT DISTINCT {value}" + (f" FROM {', '.join(sources)}" if sources else "")
+    return [row[0] for row in ask_embedded(f"SELECT found FROM ({inner}) WHERE found IS NOT NULL ORDER BY found")]

@@ -1,0 +1,114 @@
+"""Constants: read them as the analyst wrote them, write them so that they mean the same on every engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from dosimeter.sql.trees import as_double
+from dosimeter.sql.types import Checked, Scope, Type, clause_of, refusal
+
+_NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
+_FORMS = {Type.DATE: "2024-12-31", Type.TIMESTAMP: "2024-12-31 23:59:59"}
+
+
+def check_literal(node: exp.Expression, scope: Scope) -> Checked:
+    """Check a number or a text."""
+    assert isinstance(node, exp.Literal)
+    if node.is_string:
+        if "\x00" in node.this:
+            raise refusal(node, "A text literal cannot hold a NUL character.")
+        return Checked(exp.Literal.string(node.this), Type.TEXT)
+    value = read_number(node)
+    if str(node.this).isdigit():
+        if value >= 2**63:
+            raise refusal(node, f"The whole number {clause_of(node)} is too large. Write it with a decimal point.")
+        return Checked(exp.Literal.number(int(value)), Type.INTEGER)
+    # Written as a double: literals with a point are exact decimals on some engines and doubles on others.
+    return Checked(as_double(exp.Literal.number(repr(float(value)))), Type.NUMBER)
+
+
+def check_truth(node: exp.Expression, scope: Scope) -> Checked:
+    """Check TRUE and FALSE."""
+    return Checked(exp.Boolean(this=bool(node.this)), Type.BOOLEAN)
+
+
+def check_null(node: exp.Expression, scope: Scope) -> Checked:
+    """Check NULL."""
+    return Checked(exp.Null(), Type.NULL)
+
+
+def read_number(node: exp.Literal) -> Decimal:
+    """Return a number as the analyst wrote it. Overlong digits and exponents are refused, not computed with."""
+    text = str(node.this)
+    if len(text) > 320 or not _NUMBER.fullmatch(text):
+        raise refusal(node, f"{text[:40]} is not a number this tool reads. Write it in decimal notation.")
+    value = Decimal(text)
+    if not value:
+        return Decimal(0)
+    if not _SMALLEST <= value <= _LARGEST:
+        raise refusal(node, f"The number {text[:40]} is too {'large' if value > 1 else 'small'}.")
+    return value
+
+
+def read_whole(node: exp.Expression | None) -> int | None:
+    """Return a whole number that is written out, with or without a sign; None for anything else."""
+    bare = node.unnest() if isinstance(node, exp.Expression) else None
+    if isinstance(bare, exp.Neg):
+        inner = read_whole(bare.this)
+        return None if inner is None else -inner
+    if not isinstance(bare, exp.Literal) or not re.fullmatch(r"\s*[+-]?\d{1,18}\s*", str(bare.this), re.ASCII):
+        return None
+    return int(bare.this)
+
+
+def read_text(node: exp.Expression | None) -> str | None:
+    """Return a text that is written out; None for anything else."""
+    bare = node.unnest() if isinstance(node, exp.Expression) else None
+    return str(bare.this) if isinstance(bare, exp.Literal) and bare.is_string and "\x00" not in bare.this else None
+
+
+def read_moment(text: str, wanted: Type, node: exp.Expression) -> Checked:
+    """Read a text as a date or a timestamp."""
+    reader: Callable[[str], date] = date.fromisoformat if wanted is Type.DATE else datetime.fromisoformat
+    try:
+        moment = reader(text)
+    except ValueError:
+        raise refusal(node, f"{clause_of(node)} is not a {wanted}. Write it as '{_FORMS[wanted]}'.") from None
+    if isinstance(moment, datetime) and moment.tzinfo is not None:
+        raise refusal(node, f"{clause_of(node)}: timestamps are UTC. Leave the time zone out.")
+    return Checked(constant_tree(moment), wanted)
+
+
+def constant_tree(value: Any) -> exp.Expression:
+    """Write a Python value as SQL; None is NULL."""
+    match value:
+        case None:
+            return exp.Null()
+        case bool():
+            return exp.Boolean(this=value)
+        case str():
+            return exp.Literal.string(value)
+        case datetime():
+            return exp.Cast(this=exp.Literal.string(value.isoformat(sep=" ")), to=exp.DataType.build("TIMESTAMP"))
+        case date():
+            return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build("DATE"))
+    number: exp.Expression = exp.Literal.number(repr(abs(value)))
+    number = as_double(number) if isinstance(value, float) else number
+    return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+
+
+def constant_moment(tree: exp.Expression) -> date | None:
+    """Return the date or timestamp that a rebuilt tree writes out; None for anything else."""
+    bare = tree.unnest()
+    if not isinstance(bare, exp.Cast) or not isinstance(bare.this, exp.Literal) or not bare.this.is_string:
+        return None
+    if bare.to.this is exp.DataType.Type.DATE:
+        return date.fromisoformat(bare.this.this)
+    return datetime.fromisoformat(bare.this.this) if bare.to.this is exp.DataType.Type.TIMESTAMP else None

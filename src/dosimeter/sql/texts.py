@@ -1,0 +1,269 @@
+"""Texts of a row. A function of a column with declared values is a table over those values, which DuckDB computes once.
+
+An undeclared value gives NULL there. Over other text a function is supported where all engines agree to the byte: only
+the letters a to z have two cases, and only the blank is trimmed.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterable
+from itertools import groupby
+
+from sqlglot import exp
+
+from dosimeter.schema import Schema
+from dosimeter.sql.checking import check_expression
+from dosimeter.sql.declared_values import evaluate_each
+from dosimeter.sql.literals import constant_tree, read_text, read_whole
+from dosimeter.sql.trees import as_bigint, case, concatenated, wrap
+from dosimeter.sql.types import Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
+
+LONGEST = 1000  # of a written-out argument, and of a text that a table holds: texts must not grow without end
+_Build = Callable[[exp.Expression], exp.Expression]
+
+
+def check_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Checked:
+    """Check an operand that must be a text."""
+    checked = check_expression(node, scope)
+    if checked.type is not Type.TEXT:
+        raise refusal(parent, f"{clause_of(parent)} needs a text, and {clause_of(node)} is {checked.type}.")
+    return checked
+
+
+# ---------------------------------------------------------------- tables over declared values
+
+
+def tabulate(tree: exp.Expression, schema: Schema, build: _Build, node: exp.Expression) -> exp.Expression | None:
+    """Return a function of a text as a table over its declared values; None where they are not declared."""
+    texts = _list_texts(tree, schema)
+    if texts is None:
+        return None
+    values = evaluate_each(build, texts)
+    if any(isinstance(value, str) and len(value) > LONGEST for value in values.values()):
+        raise refusal(node, f"{clause_of(node)} makes texts of more than {LONGEST:,} characters.")
+    return limit_size(_map_texts(tree, schema, lambda text: constant_tree(values[text])), node)
+
+
+def _list_texts(tree: exp.Expression, schema: Schema) -> list[str] | None:
+    """Return every text that a rebuilt tree can be; None where that is not declared, or too much."""
+    match tree:
+        case exp.Paren():
+            return _list_texts(tree.this, schema)
+        case exp.Column():
+            declared = schema.columns[tree.name].values
+            return None if declared is None else list(declared)
+        case exp.Literal():
+            return [str(tree.this)]
+        case exp.Null():
+            return []
+        case exp.Case():
+            parts = [branch.args["true"] for branch in tree.args["ifs"]] + [tree.args.get("default") or exp.Null()]
+            return _join([_list_texts(part, schema) for part in parts])
+        case exp.Coalesce():
+            return _join([_list_texts(part, schema) for part in (tree.this, *tree.expressions)])
+        case exp.DPipe():
+            left, right = _list_texts(tree.this, schema), _list_texts(tree.expression, schema)
+            if left is None or right is None or len(left) * len(right) > LONGEST:
+                return None
+            return [one + other for one in left for other in right]
+        case _:
+            return None
+
+
+def _join(lists: Iterable[list[str] | None]) -> list[str] | None:
+    joined: list[str] = []
+    for each in lists:
+        if each is None:
+            return None
+        joined += each
+    return joined
+
+
+def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp.Expression]) -> exp.Expression:
+    """Write the result for whichever text a tree is."""
+    match tree:
+        case exp.Column():
+            texts = schema.columns[tree.name].values or ()
+            found = sorted(((result(text), text) for text in texts), key=lambda pair: pair[0].sql())
+            branches = [
+                (exp.In(this=tree.copy(), expressions=[exp.Literal.string(text) for _, text in pairs]), pairs[0][0])
+                for pairs in (list(group) for _, group in groupby(found, key=lambda pair: pair[0].sql()))
+            ]
+            return case(*((test, value) for test, value in branches if not isinstance(value, exp.Null))) if any(
+                not isinstance(value, exp.Null) for _, value in branches
+            ) else exp.Null()  # fmt: skip
+        case exp.Literal():
+            return result(str(tree.this))
+        case exp.Case():
+            default = tree.args.get("default")
+            return case(
+                *((branch.this.copy(), _map_texts(branch.args["true"], schema, result)) for branch in tree.args["ifs"]),
+                default=None if default is None else _map_texts(default, schema, result),
+            )
+        case exp.Coalesce():
+            *firsts, last = (tree.this, *tree.expressions)
+            known = [(exp.Not(this=exp.Is(this=wrap(part.copy()), expression=exp.Null())), part) for part in firsts]
+            return case(
+                *((test, _map_texts(part, schema, result)) for test, part in known),
+                default=_map_texts(last, schema, result),
+            )
+        case exp.DPipe():
+            return _map_texts(
+                tree.this,
+                schema,
+                lambda left: _map_texts(tree.expression, schema, lambda right: result(left + right)),
+            )
+        case exp.Paren():
+            return _map_texts(tree.this, schema, result)
+        case _:
+            return exp.Null()
+
+
+# ---------------------------------------------------------------- functions of one text
+
+
+def _check(
+    node: exp.Expression, scope: Scope, build: _Build, everywhere: _Build | None, kind: Type = Type.TEXT
+) -> Checked:
+    """Check a function of a text. ``build`` writes it for DuckDB, ``everywhere`` for undeclared text on any engine."""
+    subject = check_text(node.this, scope, node)
+    table = tabulate(subject.tree, scope.schema, build, node)
+    if table is not None:
+        return Checked(table, kind)
+    if everywhere is None:
+        raise refusal(
+            node,
+            f"{clause_of(node)}: engines differ here about text that is not declared. Declare the column's values in "
+            "the schema.",
+        )
+    return Checked(limit_size(everywhere(subject.tree), node), kind)
+
+
+def lower_ascii(tree: exp.Expression) -> exp.Expression:
+    """Write LOWER for the letters A to Z."""
+    return _translate(tree, string.ascii_uppercase, string.ascii_lowercase)
+
+
+def _translate(tree: exp.Expression, letters: str, others: str) -> exp.Expression:
+    return exp.Anonymous(this="TRANSLATE", expressions=[tree, exp.Literal.string(letters), exp.Literal.string(others)])
+
+
+def check_letters(node: exp.Expression, scope: Scope) -> Checked:
+    """Check UPPER and LOWER."""
+    expect_only(node, "this")
+    letters = (string.ascii_lowercase, string.ascii_uppercase)
+    change = letters if isinstance(node, exp.Upper) else letters[::-1]
+    return _check(node, scope, lambda tree: type(node)(this=tree), lambda tree: _translate(tree, *change))
+
+
+def check_trim(node: exp.Expression, scope: Scope) -> Checked:
+    """Check TRIM, LTRIM and RTRIM of blanks."""
+    expect_only(node, "this", "position")
+    position = node.args.get("position")
+
+    def trimmed(tree: exp.Expression, mark: exp.Expression | None) -> exp.Expression:
+        return exp.Trim(this=tree, expression=mark, position=position)
+
+    return _check(node, scope, lambda tree: trimmed(tree, None), lambda tree: trimmed(tree, exp.Literal.string(" ")))
+
+
+def check_ends(node: exp.Expression, scope: Scope) -> Checked:
+    """Check LEFT and RIGHT."""
+    expect_only(node, "this", "expression")
+    count = read_whole(node.expression)
+    if count is None or abs(count) > LONGEST:
+        raise refusal(node, f"{clause_of(node)}: how many letters is a written-out number up to {LONGEST:,}.")
+
+    def build(tree: exp.Expression) -> exp.Expression:
+        return type(node)(this=tree, expression=constant_tree(count))
+
+    return _check(node, scope, build, build if count >= 0 else None)
+
+
+def check_substring(node: exp.Expression, scope: Scope) -> Checked:
+    """Check SUBSTR(x, start, length)."""
+    expect_only(node, "this", "start", "length")
+    start, length = (read_whole(node.args.get(name)) for name in ("start", "length"))
+    if start is None or (node.args.get("length") is not None and length is None):
+        raise refusal(node, f"{clause_of(node)}: SUBSTR takes written-out whole numbers: SUBSTR(x, 1, 3).")
+
+    def build(tree: exp.Expression) -> exp.Expression:
+        return exp.Substring(
+            this=tree, start=constant_tree(start), length=None if length is None else constant_tree(length)
+        )
+
+    agreed = start >= 1 and (length is None or length >= 0)
+    return _check(node, scope, build, build if agreed else None)
+
+
+def check_replacement(node: exp.Expression, scope: Scope) -> Checked:
+    """Check REPLACE(x, 'a', 'b'). Over undeclared text the new text may not be longer, so that nothing grows."""
+    expect_only(node, "this", "expression", "replacement")
+    old, new = read_text(node.expression), read_text(node.args.get("replacement"))
+    if not old or new is None or len(new) > LONGEST:
+        raise refusal(node, f"{clause_of(node)}: REPLACE takes two written-out texts: REPLACE(x, 'a', 'b').")
+
+    def build(tree: exp.Expression) -> exp.Expression:
+        return exp.Replace(this=tree, expression=exp.Literal.string(old), replacement=exp.Literal.string(new))
+
+    return _check(node, scope, build, build if len(new) <= len(old) else None)
+
+
+def check_length(node: exp.Expression, scope: Scope) -> Checked:
+    """Check LENGTH: how many code points."""
+    expect_only(node, "this")
+
+    def build(tree: exp.Expression) -> exp.Expression:
+        return exp.Length(this=tree)
+
+    return _check(node, scope, build, lambda tree: as_bigint(build(tree)), Type.INTEGER)
+
+
+# ---------------------------------------------------------------- tests and joining
+
+
+def check_part_of_text(node: exp.Expression, scope: Scope) -> Checked:
+    """Check STARTS_WITH, ENDS_WITH and CONTAINS, and PREFIX and SUFFIX, for which the parser has no class."""
+    named = isinstance(node, exp.Anonymous)
+    subject_node, part_node = node.expressions if named and len(node.expressions) == 2 else (node.this, node.expression)
+    if not named:
+        expect_only(node, "this", "expression")
+    part = read_text(part_node if isinstance(part_node, exp.Expression) else None)
+    if part is None or not isinstance(subject_node, exp.Expression):
+        raise refusal(node, f"{clause_of(node)} takes a text and a written-out part of it.")
+    subject = check_text(subject_node, scope, node).tree
+    if isinstance(node, exp.Contains):
+        found = exp.StrPosition(this=subject, substr=exp.Literal.string(part))
+        return Checked(exp.GT(this=found, expression=exp.Literal.number(0)), Type.BOOLEAN)
+    size = exp.Literal.number(len(part))
+    at_start = isinstance(node, exp.StartsWith) or node.name.lower() == "prefix"
+    end = exp.Substring(this=subject, start=exp.Literal.number(1), length=size) if at_start else exp.Right(
+        this=subject, expression=size
+    )  # fmt: skip
+    return Checked(exp.EQ(this=end, expression=exp.Literal.string(part)), Type.BOOLEAN)
+
+
+def check_joined(node: exp.Expression, scope: Scope) -> Checked:
+    """Check x || y: NULL if either is."""
+    expect_only(node, "this", "expression")
+    left, right = (_as_text(part, scope, node) for part in (node.this, node.expression))
+    return Checked(exp.DPipe(this=wrap(left), expression=wrap(right)), Type.TEXT)
+
+
+def check_concat(node: exp.Expression, scope: Scope) -> Checked:
+    """Check CONCAT(x, y …), which leaves NULL out."""
+    expect_only(node, "expressions", "coalesce")
+    parts = [
+        part if isinstance(part, exp.Literal) else exp.Coalesce(this=part, expressions=[exp.Literal.string("")])
+        for part in (_as_text(each, scope, node) for each in node.expressions)
+    ]
+    return Checked(exp.Paren(this=concatenated(*parts)), Type.TEXT)
+
+
+def _as_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> exp.Expression:
+    """Check what is joined to a text, as a text."""
+    from dosimeter.sql.casts import cast_to_text
+
+    checked = check_expression(node, scope)
+    return checked.tree if checked.type in (Type.TEXT, Type.NULL) else cast_to_text(checked, scope, parent)

@@ -1,0 +1,142 @@
+"""The types of SQL values, the meaning of names, and how a clause is refused. Shared by everything that checks SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dosimeter.errors import QueryError
+from dosimeter.problems import Piece
+from dosimeter.schema import Column, ColumnType, Schema
+
+
+class Type(StrEnum):
+    INTEGER = "integer"
+    NUMBER = "number"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    NULL = "null"
+
+
+COLUMN_TYPES = {
+    ColumnType.INTEGER: Type.INTEGER,
+    ColumnType.DECIMAL: Type.NUMBER,
+    ColumnType.CATEGORY: Type.TEXT,
+    ColumnType.TEXT: Type.TEXT,
+    ColumnType.BOOLEAN: Type.BOOLEAN,
+    ColumnType.DATE: Type.DATE,
+    ColumnType.TIMESTAMP: Type.TIMESTAMP,
+}
+NUMERIC = frozenset({Type.INTEGER, Type.NUMBER})
+TEMPORAL = frozenset({Type.DATE, Type.TIMESTAMP})
+COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+# Arguments that the parser sets and that mean nothing by themselves.
+PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls", "_type", "date_part_boundary"})
+MAX_NODES = 10_000
+_QUOTES = "Text goes in single quotes: '{}'."
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The meaning of names in a query: the table, the aliases it may have, and its columns."""
+
+    schema: Schema
+    names: frozenset[str]
+
+    def resolve(self, node: exp.Column) -> Column:
+        expect_only(node, "this", "table")
+        if node.table and node.table.lower() not in self.names:
+            raise refusal(node, f"Unknown table {node.table}. The query's table is {self.schema.table}.")
+        for name, column in self.schema.columns.items():
+            if name.lower() == node.name.lower():
+                return column
+        known = f"There is no column {node.name}. Known columns: {_listing(self.schema.columns)}."
+        raise refusal(node, f"{known} {_QUOTES.format(node.name)}" if self._looks_like_text(node) else known)
+
+    def _looks_like_text(self, node: exp.Column) -> bool:
+        """Return whether an unknown name stands where a text is expected: on the right of a text column."""
+        parent = node.parent
+        if node.table or node.arg_key not in ("expression", "expressions"):
+            return False
+        if not isinstance(parent, (*COMPARISONS, exp.In, exp.Like)) or not isinstance(parent.this, exp.Column):
+            return False
+        beside = parent.this.name.lower()
+        return any(
+            name.lower() == beside and COLUMN_TYPES[column.type] is Type.TEXT
+            for name, column in self.schema.columns.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A rebuilt tree and the type of its value."""
+
+    tree: exp.Expression
+    type: Type
+
+
+Checker = Callable[[exp.Expression, Scope], Checked]
+
+
+def _listing(names: Iterable[str]) -> str:
+    ordered = list(names)
+    return ", ".join(ordered[:20]) + (" …" if len(ordered) > 20 else "")
+
+
+def refusal(node: exp.Expression, *pieces: Piece) -> QueryError:
+    """Return the error that refuses this part of the SQL."""
+    return QueryError(*pieces, clause=clause_of(node))
+
+
+def clause_of(node: exp.Expression) -> str:
+    """Return the node as SQL text, for messages and underlining. It is the analyst's own text, never data."""
+    try:
+        text = node.sql(dialect="duckdb")
+    except (SqlglotError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return type(node).__name__  # a half-parsed tree can fail to print in many ways
+    return text if len(text) <= 200 else text[:197] + "…"
+
+
+def expect_only(node: exp.Expression, *allowed: str) -> None:
+    """Refuse any argument of the node that is set and not on the list."""
+    for name, value in node.args.items():
+        if name in allowed or name in PARSER_MARKS or value is None or value is False or value == []:
+            continue
+        raise refusal(node, f"{clause_of(node)} uses an option that is not supported ({name}). Leave it out.")
+
+
+def limit_size(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
+    """Return the tree, or refuse it if it is too large: parts that are written out twice double at every nesting."""
+    for count, _ in enumerate(tree.walk()):
+        if count > MAX_NODES:
+            raise refusal(node, f"{clause_of(node)} is nested too deeply, or its columns have too many values.")
+    return tree
+
+
+def note_unlisted(trees: Iterable[exp.Expression | None], schema: Schema) -> tuple[str, ...]:
+    """Return a sentence for each text that is compared with a category column and is not among its declared values.
+
+    Takes rebuilt trees. Depends on SQL and schema only.
+    """
+    notes: dict[str, None] = {}
+    for tree in trees:
+        for node in tree.find_all(exp.EQ, exp.NEQ, exp.In) if tree is not None else ():
+            sides = [node.this, *(node.expressions if isinstance(node, exp.In) else [node.expression])]
+            for name in (side.name for side in sides if isinstance(side, exp.Column)):
+                values = schema.columns[name].values if name in schema.columns else None
+                texts = [side.this for side in sides if isinstance(side, exp.Literal) and side.is_string]
+                notes |= dict.fromkeys(_unlisted(name, text, values) for text in texts if values and text not in values)
+    return tuple(notes)
+
+
+def _unlisted(name: str, text: str, values: Sequence[str]) -> str:
+    near = get_close_matches(text.strip().lower(), [value.lower() for value in values], 1, 0.7)
+    meant = f" Is '{next(value for value in values if value.lower() == near[0])}' meant?" if near else ""
+    return f"'{text}' is not among the declared values of {name}.{meant}"
