@@ -22,7 +22,7 @@ import sqlglot
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning import aggregates, grid
+from dosimeter.planning import aggregates, grid, person_columns, person_windows
 from dosimeter.planning import planner as plan
 from dosimeter.planning import subqueries as inline
 from dosimeter.schema.facts import Schema
@@ -180,6 +180,7 @@ DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
     (grid._compile, "inside_aggregates", {exp.Cast}),
     (plan._Formulas.formula, "over_aggregates", set()),
     (plan._Formulas.condition, "in_having", set()),
+    (person_windows.read_window, "of_a_row", set()),
 ]
 
 
@@ -209,10 +210,19 @@ def test_everything_the_planner_refuses_by_kind_has_an_example() -> None:
         (expression.COMPARISONS, "in_having"),
         (expression.DATE_PART_NODES, "of_a_row"),
         (aggregates.AGGREGATES, "anywhere"),
+        (person_columns.OWN_AGGREGATES, "of_a_row"),
         ((exp.Filter, exp.WithinGroup, exp.Distinct, exp.Star), "anywhere"),
         (set(inline._ROW_WISE_NODES) - {exp.Var, exp.Identifier, exp.DataType}, "of_a_row"),
     ],
-    ids=["comparisons", "comparisons in HAVING", "date parts", "aggregates", "in aggregates", "in subqueries"],
+    ids=[
+        "comparisons",
+        "comparisons in HAVING",
+        "date parts",
+        "aggregates",
+        "of each individual",
+        "in aggregates",
+        "in subqueries",
+    ],
 )
 def test_every_kind_in_the_planners_tables_has_an_example(table: Iterable[type], place: str) -> None:
     assert not lacking(table, getattr(hold_answered(), place))
@@ -273,10 +283,12 @@ def list_words(text: str) -> set[str]:
     [
         aggregates.SUPPORTED,
         expression.SUPPORTED,
+        person_columns.SUPPORTED,
+        person_windows.SUPPORTED,
         (GUIDES / "analyst.md").read_text(encoding="utf-8").partition("## What you can ask")[2].split("\n## ")[0],
         re.split(r"\n- ", README.partition("**SQL beyond one grouped SELECT**")[2])[0],
     ],
-    ids=["message on aggregates", "message on expressions", "analyst.md", "README"],
+    ids=["aggregates", "expressions", "of each individual", "windows", "analyst.md", "README"],
 )
 def test_shorter_lists_name_nothing_that_is_not_here(text: str) -> None:
     words = list_words(text)
