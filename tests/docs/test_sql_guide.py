@@ -23,7 +23,16 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.measures import AGGREGATES
-from dosimeter.planning import after, after_expressions, aggregates, grid, parsing, plan_query
+from dosimeter.planning import (
+    after,
+    after_expressions,
+    aggregates,
+    grid,
+    parsing,
+    person_columns,
+    person_windows,
+    plan_query,
+)
 from dosimeter.planning import subqueries as inline
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
@@ -177,6 +186,7 @@ def read_cases(function: Callable[..., Any]) -> Cases:
 # What follows them is never written by an analyst: the planner's own casts, and what only rebuilt trees hold.
 DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
     (grid._compile, "inside_aggregates", {exp.Cast}),
+    (person_windows.read_window, "of_a_row", set()),
 ]
 
 
@@ -199,6 +209,7 @@ def test_everything_the_planner_takes_has_an_example(
         (ROW_FUNCTIONS, "of_a_row"),
         (COMPARISONS, "in_having"),
         (AGGREGATES, "anywhere"),
+        (person_columns.OWN_AGGREGATES, "of_a_row"),
         (after_expressions.SCALARS, "over_aggregates"),
         (after_expressions.AGGREGATES, "anywhere"),
         (after_expressions.WINDOWS, "anywhere"),
@@ -209,6 +220,7 @@ def test_everything_the_planner_takes_has_an_example(
         "of a row",
         "comparisons in HAVING",
         "aggregates",
+        "of each individual",
         "after the noise",
         "aggregates after",
         "windows",
@@ -275,10 +287,12 @@ def list_words(text: str) -> set[str]:
     [
         aggregates.SUPPORTED,
         SUPPORTED,
+        person_columns.SUPPORTED,
+        person_windows.SUPPORTED,
         (GUIDES / "analyst.md").read_text(encoding="utf-8").partition("## What you can ask")[2].split("\n## ")[0],
         re.split(r"\n- ", README.partition("**SQL beyond one grouped SELECT**")[2])[0],
     ],
-    ids=["message on aggregates", "message on expressions", "analyst.md", "README"],
+    ids=["aggregates", "expressions", "of each individual", "windows", "analyst.md", "README"],
 )
 def test_shorter_lists_name_nothing_that_is_not_here(text: str) -> None:
     words = list_words(text)

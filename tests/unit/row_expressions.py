@@ -51,15 +51,19 @@ PLAIN = build(
     [
         (7, 2, 2.5, 0.01, "Bonn", "Ada Lovelace", True, None, date(2024, 2, 29), date(1969, 12, 31),
          moment("2024-02-29 23:59:59.999999")),
-        (-7, 0, -2.5, 0.5, "köln", "x", False, True, date(2023, 12, 31), date(1970, 1, 1), moment("2024-01-01 00:00:00")),
+        (-7, 0, -2.5, 0.5, "köln", "x", False, True, date(2023, 12, 31), date(1970, 1, 1),
+         moment("2024-01-01 00:00:00")),
         (0, 3, 0.0, 1.0, " Aix ", "  two  ", None, False, date(2024, 12, 30), date(2024, 12, 30),
          moment("2024-03-31 12:30:15.5")),
-        (15, 9, 3.5, 4.99, "Straße", "", True, True, date(2025, 1, 5), date(2024, 2, 29), moment("2024-01-31 10:00:00")),
+        (15, 9, 3.5, 4.99, "Straße", "", True, True, date(2025, 1, 5), date(2024, 2, 29),
+         moment("2024-01-31 10:00:00")),
         (-25, 1, 1.005, 2.675, "İzmir", "abcabc", False, False, date(2024, 1, 31), date(1999, 12, 31),
          moment("2024-02-01 00:00:01")),
         (None, None, None, None, None, None, None, None, None, None, None),
-        (49, 5, -0.5, 0.125, "12", "ADA", True, False, date(2024, 3, 31), date(2000, 2, 29), moment("2024-03-01 06:07:08")),
-        (50, 4, 199.75, 5.0, "2.5", "a%b_c", None, None, date(2024, 1, 1), date(2001, 1, 1), moment("2024-03-10 23:00:00")),
+        (49, 5, -0.5, 0.125, "12", "ADA", True, False, date(2024, 3, 31), date(2000, 2, 29),
+         moment("2024-03-01 06:07:08")),
+        (50, 4, 199.75, 5.0, "2.5", "a%b_c", None, None, date(2024, 1, 1), date(2001, 1, 1),
+         moment("2024-03-10 23:00:00")),
         (60, 7, -99.9, 0.29, "2024-02-29", "Zz", False, None, date(2024, 7, 4), date(1990, 6, 15),
          moment("2024-01-07 01:02:03")),
         (1, 8, 0.49999999999999994, 3.0, "", "nan", True, True, date(2024, 10, 27), date(2023, 10, 29),
@@ -90,6 +94,9 @@ WHOLE_LEAVES: st.SearchStrategy[str] = st.sampled_from(["a", "b", "3", "10", "0"
 NUMBER_LEAVES: st.SearchStrategy[str] = st.sampled_from(["v", "w", "v", "0.5::DOUBLE", "2.5::DOUBLE"])
 TEXT_LEAVES: st.SearchStrategy[str] = st.sampled_from(["c", "c", "s", "'Bonn'", "'a'"])
 DATE_LEAVES: st.SearchStrategy[str] = st.sampled_from(["d", "e", "DATE '2024-02-29'"])
+DAY_PATTERNS = st.sampled_from(
+    ["%Y", "%Y-%m", "%Y-%m-%d", "%d.%m.%Y", "%a %A", "%b %B", "%G-W%V-%u", "%j", "%-d", "%w%%"]
+)
 PARTS = st.sampled_from(["year", "isoyear", "quarter", "month", "week", "day", "doy", "dow", "isodow"])
 CLOCK = st.sampled_from(["hour", "minute", "second"])
 UNITS = st.sampled_from(["year", "quarter", "month", "week", "day"])
@@ -148,8 +155,7 @@ DEEPER_TEXTS: st.SearchStrategy[str] = st.one_of(
     st.builds("COALESCE({}, {})".format, TEXTS, TEXTS),
     st.builds("CASE WHEN {} THEN {} END".format, CONDITIONS, TEXTS),
     st.builds("CAST({} AS VARCHAR)".format, st.one_of(INTEGERS, CONDITIONS, DATES)),
-    st.builds("STRFTIME({}, '{}')".format, DATES,
-              st.sampled_from(["%Y", "%Y-%m", "%Y-%m-%d", "%d.%m.%Y", "%a %A", "%b %B", "%G-W%V-%u", "%j", "%-d", "%w%%"])),
+    st.builds("STRFTIME({}, '{}')".format, DATES, DAY_PATTERNS),
     st.builds("STRFTIME({}, '{}')".format, MOMENTS, st.sampled_from(["%H:%M", "%H:%M:%S", "%Y-%m-%d %H"])),
     st.builds("{}({})".format, st.sampled_from(["DAYNAME", "MONTHNAME"]), DATES),
 )  # fmt: skip

@@ -140,8 +140,12 @@ def _source_nodes(select: exp.Select) -> list[exp.Expression]:
 def _find_source(node: exp.Expression, query: Scoped) -> Scoped | None:
     """Return the query that a node of FROM stands for; None if it names a table."""
     if isinstance(node, exp.Table) and not node.db:
-        return query.known.get(node.name.lower())
+        known = query.known.get(node.name.lower())
+        if known is not None:
+            expect_only(node, "this", "alias")
+        return known
     if isinstance(node, exp.Subquery):
+        expect_only(node, "this", "alias")
         if not isinstance(node.this, exp.Select):
             raise refusal(node, "Only a plain SELECT can stand as a subquery in FROM.")
         alias = node.args.get("alias")

@@ -1,0 +1,162 @@
+"""What comes after the noise cannot reach anything but the released numbers, however hostile it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from dosimeter import Dataset, Ledger, QueryError
+from dosimeter.planning import plan_query
+from dosimeter.postprocess import answers
+from dosimeter.sql import EmbeddedError, Type, Values, embedded, run_embedded
+from tests.golden.golden_people import SCHEMA
+from tests.unit.release_stays import ROWS, account_of, make_table, schema_of
+
+GROUPED = "(SELECT city, COUNT(*) AS n FROM people GROUP BY city)"
+HOSTILE = [
+    f"SELECT n, READ_TEXT('/etc/passwd') FROM {GROUPED} g",
+    f"SELECT * FROM {GROUPED} g, READ_CSV('/etc/passwd')",
+    f"SELECT * FROM {GROUPED} g, '/etc/passwd'",
+    f"SELECT * FROM {GROUPED} g, information_schema.tables",
+    f"SELECT * FROM {GROUPED} g, duckdb_settings()",
+    f"SELECT GETENV('HOME'), n FROM {GROUPED} g",
+    f"SELECT CURRENT_SETTING('memory_limit'), n FROM {GROUPED} g",
+    f"SELECT n, UUID() FROM {GROUPED} g",
+    f"SELECT n, RANDOM() FROM {GROUPED} g",
+    f"SELECT n, NOW(), CURRENT_DATE FROM {GROUPED} g",
+    f"SELECT REPEAT(city, 1000000000), n FROM {GROUPED} g",
+    f"SELECT LPAD(city, 1000000000, 'x'), n FROM {GROUPED} g",
+    f"SELECT n, RANGE(1000000000) FROM {GROUPED} g",
+    f"SELECT UNNEST(RANGE(1000000000)), n FROM {GROUPED} g",
+    f"SELECT STRING_AGG(city, 'x'), COUNT(*) FROM {GROUPED} g",
+    f"SELECT LIST(n) FROM {GROUPED} g",
+    f"SELECT n FROM {GROUPED} g WHERE city SIMILAR TO '(a*)*b'",
+    f"SELECT REGEXP_REPLACE(city, '(a*)*b', ''), n FROM {GROUPED} g",
+    f"WITH RECURSIVE r AS (SELECT n FROM {GROUPED} g UNION ALL SELECT n + 1 FROM r) SELECT * FROM r",
+    f"SELECT n FROM {GROUPED} g TABLESAMPLE 10%",
+    f"SELECT n FROM {GROUPED} g; DROP TABLE released",
+    f"SELECT n AS released, (SELECT COUNT(*) FROM released) FROM {GROUPED} g",
+    "WITH g AS (SELECT age, COUNT(*) AS n FROM people GROUP BY age) SELECT a.n FROM g a, g b, g c, g d",
+]
+
+
+@pytest.mark.parametrize("sql", HOSTILE, ids=lambda sql: sql[:60])
+def test_hostile_queries_are_refused_before_anything_is_charged(sql: str) -> None:
+    with pytest.raises(QueryError):
+        plan_query(sql, SCHEMA)
+
+
+def test_texts_that_double_are_refused_before_they_are_long() -> None:
+    """Each level writes its text twice: thirty levels would be a gigabyte."""
+    sql = "SELECT city AS t, COUNT(*) AS n FROM people GROUP BY city"
+    for _ in range(9):
+        doubled = " || ".join(["t"] * 8)
+        sql = f"SELECT {doubled} AS t, n FROM ({sql}) q"
+    with pytest.raises(QueryError, match="too long"):
+        plan_query(sql, SCHEMA)
+
+
+def test_what_comes_after_never_reaches_the_data(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the moment the noise is drawn, every connection that holds data is poisoned: the answer still comes."""
+    sql = "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM stays GROUP BY ward ORDER BY r"
+    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        assemble: Callable[..., Any] = answers.assemble_answer
+
+        def poisoned(*given: Any, **named: Any) -> Any:
+            with monkeypatch.context() as inside:
+                inside.setattr(type(dataset.engine), "fetch", fail)
+                inside.setattr(type(dataset.engine), "relation", fail)
+                return assemble(*given, **named)
+
+        monkeypatch.setattr("dosimeter.release.run.assemble_answer", poisoned)
+        answer = dataset.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
+    rows: list[dict[str, Any]] = [dict(row) for row in answer.answer or ()]
+    assert [row["r"] for row in rows] == sorted(row["r"] for row in rows)
+    assert abs(sum(row["n"] for row in rows) - ROWS) < 10
+
+
+def parse(sql: str) -> exp.Expression:
+    parsed = sqlglot.parse_one(sql, read="duckdb")
+    assert isinstance(parsed, exp.Expression)
+    return parsed
+
+
+def fail(*given: Any, **named: Any) -> Any:
+    raise AssertionError("what comes after the noise asked an engine that holds data")
+
+
+def test_the_embedded_engine_has_no_files_no_settings_and_no_other_tables() -> None:
+    table = {"e0": Values(Type.INTEGER, [1, 2])}
+    for sql in (
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM glob('/*')",
+        "COPY (SELECT 1) TO '/tmp/x.csv'",
+        "SET threads = 8",
+        "ATTACH '/tmp/x.db'",
+        "INSTALL httpfs",
+        "SELECT * FROM elsewhere",
+    ):
+        with pytest.raises(EmbeddedError):
+            run_embedded(parse(sql), {"released": table})
+
+
+def test_tables_of_one_query_are_gone_in_the_next() -> None:
+    table = {"e0": Values(Type.INTEGER, [1, 2])}
+    query = exp.select(exp.column("e0")).from_(exp.table_("released"))
+    assert run_embedded(query, {"released": table}).rows == [(1,), (2,)]
+    with pytest.raises(EmbeddedError):
+        run_embedded(query, {})
+
+
+def test_a_query_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "SECONDS", 0.2)
+    endless = parse("SELECT COUNT(*) FROM range(100000000000)")
+    with pytest.raises(EmbeddedError, match="longer than"):
+        run_embedded(endless, {})
+
+
+def test_too_many_rows_are_refused() -> None:
+    many = parse("SELECT * FROM range(50)")
+    with pytest.raises(EmbeddedError, match="more than 20 rows"):
+        run_embedded(many, {}, most=20)
+
+
+def test_threads_do_not_see_each_others_tables() -> None:
+    """Twenty threads compute with a table of the same name and different numbers."""
+    query = exp.select(exp.Sum(this=exp.column("e0"))).from_(exp.table_("released"))
+    found: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            found[number] = run_embedded(query, {"released": {"e0": Values(Type.INTEGER, [number] * 3)}}).rows[0][0]
+            time.sleep(0)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: 3 * number for number in range(20)}
+
+
+def test_numbers_that_fail_after_all_give_the_grouped_table(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the embedded engine fail on the noisy numbers, the numbers themselves are the answer, with a sentence."""
+    sql = "SELECT ward, COUNT(*) * 2 AS twice FROM stays GROUP BY ward"
+
+    def failing(*given: Any, **named: Any) -> Any:
+        raise EmbeddedError("out of range")
+
+    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        plan = dataset.plan(sql)
+        monkeypatch.setattr(answers, "run_embedded", failing)
+        answer = dataset.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
+        entry = account_of(ledger).entries[0]
+    assert answer.answer is not None
+    assert list(answer.answer[0]) == [plan.groups[0].name, "COUNT(*)"]
+    assert entry.about == (answers.NOT_COMPUTED,)
