@@ -338,7 +338,7 @@ def test_a_mechanism_that_nobody_wrote_cannot_be_made() -> None:
     class Staircase(Laplace):
         """Knows its scale, and nothing draws it."""
 
-    with pytest.raises(OptionError, match="mechanism must be one of laplace, gaussian"):
+    with pytest.raises(OptionError, match="mechanism= must be one of laplace, gaussian"):
         make_with_delta("staircase", 1e-6)
     with pytest.raises(OptionError, match="never backs a release"):
         calibrate(Staircase(), sensitivity=1, epsilon=1.0)

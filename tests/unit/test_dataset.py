@@ -303,6 +303,7 @@ def test_package_exports_nothing_else() -> None:
         "TYPE_CHECKING",
         "annotations",
         "errors",
+        "problems",
         "version",
     }
 

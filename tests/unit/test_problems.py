@@ -18,6 +18,7 @@ import dosimeter
 from dosimeter import Dataset, LedgerError, OptionError, QueryError
 from dosimeter.cli import build_app
 from dosimeter.ledger import Account, Policy, Reading
+from dosimeter.mechanisms import MECHANISMS
 from dosimeter.options import OPTIONS, check_option
 from dosimeter.planning import Look, plan_query
 from dosimeter.problems import CHECK_SCHEMA, Audience, Hint, Option, Problem, Surface, for_controller, leave_out
@@ -243,6 +244,7 @@ def test_signatures_agree_with_the_table() -> None:
                 value for kind in kinds if typing.get_origin(kind) is typing.Literal for value in typing.get_args(kind)
             }
             assert literals == set(declared.choices), name
+    assert OPTIONS["mechanism"].choices == MECHANISMS
     asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "progress", "mentioned"}
     assert asked == set(Look.__dataclass_fields__)
 

@@ -556,9 +556,7 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
     condition = _condition(error)
     if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "PARSE_SYNTAX_ERROR", "INVALID_IDENTIFIER")):
         return OptionError(
-            f"Spark's catalogue has no table {label}. Name one with ",
-            Option("table"),
-            ", as database.table if need be.",
+            f"Spark's catalogue has no table {label}. Name one with ", Option("table"), ", database.table if need be."
         )
     if condition.startswith("PATH_NOT_FOUND"):
         return SourceUnreachable(f"There is no file {label}.")

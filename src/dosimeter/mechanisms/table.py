@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dosimeter.errors import OptionError
 from dosimeter.mechanisms.base import Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
-from dosimeter.options import Calibration
-from dosimeter.problems import Option
+from dosimeter.options import Calibration, check_option
 
 PURE: Mapping[str, Callable[[], Mechanism]] = {"laplace": Laplace}
 WITH_DELTA: Mapping[str, Mapping[Calibration, Callable[[float], Mechanism]]] = {
@@ -25,20 +23,14 @@ NORMS: Mapping[str, Norm] = {
 
 def make_pure(name: str) -> Mechanism | None:
     """Return the mechanism of this name if it has no δ, otherwise None."""
-    _require_known(name)
+    check_option("mechanism", name)
     return PURE[name]() if name in PURE else None
 
 
 def make_with_delta(name: str, delta: float, calibration: Calibration | None = None) -> Mechanism:
     """Return the mechanism of this name with its δ, calibrated as asked for; by default in the table's first way."""
-    _require_known(name)
+    check_option("mechanism", name)
     ways = WITH_DELTA[name]
     chosen = next(iter(ways)) if calibration is None else calibration
-    if chosen not in ways:
-        raise OptionError(Option("calibration"), f" must be one of {', '.join(ways)}.")
+    check_option("calibration", chosen)
     return ways[chosen](delta)
-
-
-def _require_known(name: str) -> None:
-    if name not in MECHANISMS:
-        raise OptionError(Option("mechanism"), f" must be one of {', '.join(MECHANISMS)}.")
