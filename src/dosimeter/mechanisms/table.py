@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from dosimeter.errors import OptionError
 from dosimeter.mechanisms.base import Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
 from dosimeter.options import Calibration, check_option
+from dosimeter.problems import Option
 
 PURE: Mapping[str, Callable[[], Mechanism]] = {"laplace": Laplace}
 WITH_DELTA: Mapping[str, Mapping[Calibration, Callable[[float], Mechanism]]] = {
@@ -32,5 +34,6 @@ def make_with_delta(name: str, delta: float, calibration: Calibration | None = N
     check_option("mechanism", name)
     ways = WITH_DELTA[name]
     chosen = next(iter(ways)) if calibration is None else calibration
-    check_option("calibration", chosen)
+    if chosen not in ways:
+        raise OptionError(Option("calibration"), f" must be one of {', '.join(ways)}.")
     return ways[chosen](delta)
