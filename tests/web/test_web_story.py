@@ -59,7 +59,8 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     wait_for_epsilon(carol, "0.1")
     expect(read_line(carol)).to_contain_text("Largest ε: 0.1 (exact limit 0.111).")
     expect(carol.locator("#part-accuracy tr.selected th")).to_contain_text("0.1")
-    expect(carol.locator("#range")).to_have_attribute("data-selected", "0.1")
+    highlighted = carol.locator("#range [aria-roledescription='rect mark']")
+    expect(highlighted).to_have_attribute("aria-label", "epsilon: 0.1")  # drawn, not only asked for
 
     carol.click("text=Approve at ε = 0.1")
     carol.wait_for_url("**/confirm?*")

@@ -1,7 +1,7 @@
-"""Which ε may be approved for one query, and why another may not. The page, the slider, the confirmation and the
-approval itself all ask here; the ledger decides once more, in its transaction.
+"""Which ε may be approved for one query, and why another may not.
 
-Takes the account (Books) and the candidates that meet a preference; gives a Refusal, or None.
+The page, the slider, the confirmation and the approval itself ask here. The ledger decides once more, in its own
+transaction. Takes the account (Books) and the candidates that meet a preference; gives a Refusal, or None.
 """
 
 from __future__ import annotations
