@@ -19,13 +19,22 @@ from dosimeter.influence.units.trees import (
     all_rows,
     count_groups,
     is_declared,
-    literal,
     unit_rows,
 )
 from dosimeter.measures import Joined, NearValues, Tally, UnitField, UnitRows
 from dosimeter.planning import QueryPlan
 from dosimeter.schema import ColumnType, Schema
-from dosimeter.sql import alias, as_text, column_tree, concatenated, conjunction, is_there, listed_text, same_keys
+from dosimeter.sql import (
+    alias,
+    as_text,
+    column_tree,
+    concatenated,
+    conjunction,
+    is_there,
+    listed_text,
+    literal,
+    same_keys,
+)
 
 PEOPLE = "people"
 ENTRIES = "entries"
