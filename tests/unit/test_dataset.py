@@ -313,9 +313,11 @@ def test_looking_loads_no_heavy_library(clinic: Path, command: str) -> None:
     script = f"""
 import sys
 from dosimeter.cli import main
-words = ["{command}", {str(clinic)!r}, "SELECT COUNT(*) FROM clinic WHERE age = 30", "--json"]
+schema = ["--schema", {str(clinic.with_suffix(".toml"))!r}]
+words = ["{command}", {str(clinic)!r}, "SELECT COUNT(*) FROM clinic WHERE age = 30", "--json", *schema]
 assert main(words + (["--prefer", "ratio:0.9"] if words[0] == "find" else [])) == 0
-heavy = {{"scipy", "altair", "opendp", "sqlalchemy", "vl_convert", "polars", "pyspark", "psycopg"}}
+heavy = {{"scipy", "altair", "opendp", "sqlalchemy", "vl_convert", "polars", "pyspark", "psycopg", "pandas"}}
+heavy |= {{"numpy.ma", "pyarrow.compute", "dosimeter.cli.paper", "dosimeter.cli.release"}}
 sys.stderr.write(" ".join(sorted(heavy & set(sys.modules))))
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

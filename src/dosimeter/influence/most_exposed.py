@@ -23,13 +23,13 @@ from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.influence.units.queries import units_query
-from dosimeter.influence.units.trees import is_declared, literal
+from dosimeter.influence.units.trees import is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_cells, estimate_group
-from dosimeter.sql import conjunction, connect, wrap
+from dosimeter.sql import conjunction, connect, literal, wrap
 
 MASK = "•••"
 

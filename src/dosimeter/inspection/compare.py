@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from decimal import Decimal
-from typing import Any
 
 from sqlglot import exp
 
@@ -21,7 +18,7 @@ from dosimeter.inspection.draft import count_if, describe_odd_cells, is_rounded
 from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.schema import Column, JoinTable, Schema
 from dosimeter.show import format_percent
-from dosimeter.sql import column_tree
+from dosimeter.sql import column_tree, literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +171,7 @@ def _tests(column: Column) -> list[tuple[str, exp.Expression]]:
     value = column_tree(column.name)
     tests: list[tuple[str, exp.Expression]] = []
     if column.bounds is not None:
-        low, high = (_literal(bound) for bound in column.bounds)
+        low, high = (literal(bound) for bound in column.bounds)
         tests.append(("values below the lower bound", exp.LT(this=value.copy(), expression=low)))
         tests.append(("values above the upper bound", exp.GT(this=value.copy(), expression=high)))
     rounded = is_rounded(column)
@@ -184,11 +181,3 @@ def _tests(column: Column) -> list[tuple[str, exp.Expression]]:
         listed = exp.In(this=value.copy(), expressions=[exp.Literal.string(text) for text in column.values])
         tests.append(("values that are not in its list", exp.Not(this=listed)))
     return tests
-
-
-def _literal(bound: Any) -> exp.Expression:
-    if isinstance(bound, Decimal):
-        number: exp.Expression = exp.Literal.number(format(abs(bound), "f"))
-        return exp.Neg(this=number) if bound < 0 else number
-    kind = "TIMESTAMP" if isinstance(bound, datetime) else "DATE"
-    return exp.Cast(this=exp.Literal.string(bound.isoformat()), to=exp.DataType.build(kind))

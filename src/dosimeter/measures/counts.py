@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -21,12 +22,35 @@ from dosimeter.sql import expect_only, refusal
 
 
 @dataclass(frozen=True, slots=True)
-class CountRows(Total):
-    """COUNT(*)."""
+class _AnyCount(Total, ABC):
+    """A count of rows: leaving somebody out removes their own (C1)."""
 
     name: ClassVar[str] = "count"
     depends_on: ClassVar[Dependence | None] = None
     by_group: ClassVar[bool] = False
+
+    @abstractmethod
+    def _field(self) -> UnitField:
+        """Return the field that counts an individual's rows."""
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        return Fraction(int(people.sum()))
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        return np.ones(len(values))
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the field that counts an individual's rows."""
+        return (self._field(),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return how many rows each individual has."""
+        return entries.numbers(self._field())
+
+
+@dataclass(frozen=True, slots=True)
+class CountRows(_AnyCount):
+    """COUNT(*)."""
 
     @classmethod
     def of_rows(cls, label: str, facts: Facts) -> CountRows:
@@ -38,32 +62,17 @@ class CountRows(Total):
         """Count the rows."""
         return exp.Count(this=exp.Star())
 
-    def _value(self, values: IntArray, people: IntArray) -> Fraction:
-        return Fraction(int(people.sum()))
-
     def native(self) -> Native:
         """Return COUNT(*)."""
-        return Native(exp.Count(this=exp.Star()), float(self.unit), 0, exact=True)
+        return Native(self.total(), float(self.unit), 0, exact=True)
 
-    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        return np.ones(len(values))  # C1
-
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts an individual's rows."""
-        return (RowCount(),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many rows each individual has."""
-        return entries.numbers(RowCount())  # C1
+    def _field(self) -> UnitField:
+        return RowCount()
 
 
 @dataclass(frozen=True, slots=True)
-class Count(ArgumentMeasure, Total):
+class Count(ArgumentMeasure, _AnyCount):
     """COUNT(x): how many values are not NULL."""
-
-    name: ClassVar[str] = "count"
-    depends_on: ClassVar[Dependence | None] = None
-    by_group: ClassVar[bool] = False
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: Facts) -> Count:
@@ -75,23 +84,12 @@ class Count(ArgumentMeasure, Total):
         """Count the values."""
         return exp.Count(this=self.argument.tree.copy())
 
-    def _value(self, values: IntArray, people: IntArray) -> Fraction:
-        return Fraction(int(people.sum()))
-
     def native(self) -> Native:
         """Return COUNT(x)."""
         return Native(exp.Count(this=self.column()), float(self.unit), 0, exact=True)
 
-    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        return np.ones(len(values))  # C1
-
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts an individual's values."""
-        return (count_present(self.position),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many values each individual has."""
-        return entries.numbers(count_present(self.position))  # C1
+    def _field(self) -> UnitField:
+        return count_present(self.position)
 
 
 # ---------------------------------------------------------------- reading SQL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -25,14 +26,48 @@ from dosimeter.sql import expect_only
 
 
 @dataclass(frozen=True, slots=True)
-class _AnySum(ArgumentMeasure, Total):
-    """A sum of whole steps: leaving somebody out removes their own part, and nothing else changes."""
+class _AnySum(ArgumentMeasure, Total, ABC):
+    """A sum of whole steps: leaving somebody out removes their own part, and nothing else changes (C1)."""
 
     depends_on: ClassVar[Dependence | None] = None
     by_group: ClassVar[bool] = False
 
+    @abstractmethod
+    def _term(self, value: exp.Expression) -> exp.Expression:
+        """Write what one value adds, in steps."""
+
+    @abstractmethod
+    def _steps(self, values: IntArray) -> NDArray[Any]:
+        """Return what each value adds, in steps."""
+
+    @abstractmethod
+    def _field(self) -> UnitField:
+        """Return the field of what all values of one individual add."""
+
+    def total(self) -> exp.Expression:
+        """Write the sum."""
+        return exact_sum(self._term(self.argument.tree.copy()))
+
+    def _value(self, values: IntArray, people: IntArray) -> Fraction:
+        return exact_total(self._steps(values), people) * self.unit
+
+    def native(self) -> Native:
+        """Return SUM of what each value adds."""
+        return Native(exp.Sum(this=self._term(self.column())), float(self.unit), 0, exact=True)
+
+    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
+        return self._worth(self._steps(values))
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the field of the individual's own sum."""
+        return (self._field(),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return each individual's own sum."""
+        return self._worth(entries.whole(self._field()))
+
     def _worth(self, steps: NDArray[Any]) -> FloatArray:
-        worth: FloatArray = steps.astype(np.float64) * float(self.unit)  # C1
+        worth: FloatArray = steps.astype(np.float64) * float(self.unit)
         return worth
 
 
@@ -50,27 +85,14 @@ class Sum(_AnySum):
         delta = on_grid(largest * argument.unit, grid)  # S1
         return cls(label, argument.unit, grid, delta, delta, argument)
 
-    def total(self) -> exp.Expression:
-        """Write the sum of the values."""
-        return exact_sum(self.argument.tree.copy())
+    def _term(self, value: exp.Expression) -> exp.Expression:
+        return value
 
-    def _value(self, values: IntArray, people: IntArray) -> Fraction:
-        return exact_total(values, people) * self.unit
+    def _steps(self, values: IntArray) -> NDArray[Any]:
+        return values
 
-    def native(self) -> Native:
-        """Return SUM(x)."""
-        return Native(exp.Sum(this=self.column()), float(self.unit), 0, exact=True)
-
-    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        return self._worth(values)
-
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field of the individual's own total."""
-        return (add_own(self.argument, self.position),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return each individual's own total."""
-        return self._worth(entries.whole(add_own(self.argument, self.position)))
+    def _field(self) -> UnitField:
+        return add_own(self.argument, self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +108,14 @@ class CentredSum(_AnySum):
         grid, delta = _find_grid(unit, largest, facts)
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
 
-    def total(self) -> exp.Expression:
-        """Write the sum of the distances from the middle."""
-        return exact_sum(self.argument.centred(self.argument.tree.copy()))
+    def _term(self, value: exp.Expression) -> exp.Expression:
+        return self.argument.centred(value)
 
-    def _value(self, values: IntArray, people: IntArray) -> Fraction:
-        return exact_total(self._centre(values), people) * self.unit
+    def _steps(self, values: IntArray) -> NDArray[Any]:
+        return self._centre(values)
 
-    def native(self) -> Native:
-        """Return the sum of distances from the middle."""
-        return Native(exp.Sum(this=self.argument.centred(self.column())), float(self.unit), 0, exact=True)
-
-    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        return self._worth(self._centre(values))
-
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field of the individual's own centred total."""
-        return (add_own_centred(self.argument, self.position),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return each individual's own centred total."""
-        return self._worth(entries.whole(add_own_centred(self.argument, self.position)))
+    def _field(self) -> UnitField:
+        return add_own_centred(self.argument, self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,31 +131,15 @@ class CentredSquares(_AnySum):
         grid, delta = _find_grid(unit, largest, facts)
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
 
-    def total(self) -> exp.Expression:
-        """Write the sum of the squared distances from the middle."""
-        return exact_sum(self._square(self.argument.tree.copy()))
-
-    def _square(self, value: exp.Expression) -> exp.Expression:
+    def _term(self, value: exp.Expression) -> exp.Expression:
         centred = exp.Paren(this=self.argument.centred(value))
         return exp.Mul(this=centred, expression=centred.copy())
 
-    def _value(self, values: IntArray, people: IntArray) -> Fraction:
-        return exact_total(exact_squares(self._centre(values)), people) * self.unit
+    def _steps(self, values: IntArray) -> NDArray[Any]:
+        return exact_squares(self._centre(values))
 
-    def native(self) -> Native:
-        """Return the sum of the squares of distances from the middle."""
-        return Native(exp.Sum(this=self._square(self.column())), float(self.unit), 0, exact=True)
-
-    def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        return self._worth(exact_squares(self._centre(values)))
-
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field of the individual's own sum of squares."""
-        return (add_own_squares(self.argument, self.position),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return each individual's own sum of squares."""
-        return self._worth(entries.whole(add_own_squares(self.argument, self.position)))
+    def _field(self) -> UnitField:
+        return add_own_squares(self.argument, self.position)
 
 
 def _find_grid(unit: Fraction, largest: int, facts: Facts) -> tuple[Fraction, float]:

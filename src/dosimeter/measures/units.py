@@ -107,40 +107,15 @@ class PresentCount(ArgumentField, Tally):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTotal(ArgumentField, Tally):
-    """The total of the individual's values, exactly (S8)."""
+class OwnSum(ArgumentField, Tally):
+    """A sum over the individual's values, exactly (S8): of the ``term`` of each, whose size is ``largest`` at most."""
 
-    argument: Argument
+    term: Callable[[exp.Expression], exp.Expression]
+    largest: int
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
         """Write the sum."""
-        return _add_up(value, self.argument.largest, rows)
-
-
-@dataclass(frozen=True, slots=True)
-class OwnCentredTotal(ArgumentField, Tally):
-    """Σ(2v − (L + U)) over the individual's values, exactly (S2, S8)."""
-
-    argument: Argument
-
-    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the sum of the centred values."""
-        return _add_up(self.argument.centred(value), self.argument.width, rows)
-
-
-@dataclass(frozen=True, slots=True)
-class OwnSquares(ArgumentField, Tally):
-    """Σ(2v − (L + U))² over the individual's values, exactly (S2, S8)."""
-
-    argument: Argument
-
-    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the sum of the squares of the centred values."""
-        largest = self.argument.width**2
-        centred: exp.Expression = exp.Paren(this=self.argument.centred(value))
-        if largest >= LARGEST_SQUARE:
-            centred = exp.Cast(this=centred, to=exp.DataType.build("DECIMAL(38, 0)"))
-        return _add_up(exp.Mul(this=centred, expression=centred.copy()), largest, rows)
+        return _add_up(self.term(value), self.largest, rows)
 
 
 def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
@@ -157,19 +132,27 @@ def count_present(position: int) -> PresentCount:
     return PresentCount(f"n{position}", (position, 0, 0))
 
 
-def add_own(argument: Argument, position: int) -> OwnTotal:
-    """Return the field t of an argument: the total."""
-    return OwnTotal(f"t{position}", (position, 1, 0), argument)
+def add_own(argument: Argument, position: int) -> OwnSum:
+    """Return the field t of an argument: Σv."""
+    return OwnSum(f"t{position}", (position, 1, 0), lambda value: value, argument.largest)
 
 
-def add_own_centred(argument: Argument, position: int) -> OwnCentredTotal:
-    """Return the field s of an argument: the centred total."""
-    return OwnCentredTotal(f"s{position}", (position, 2, 0), argument)
+def add_own_centred(argument: Argument, position: int) -> OwnSum:
+    """Return the field s of an argument: Σ(2v − (L + U)) (S2)."""
+    return OwnSum(f"s{position}", (position, 2, 0), argument.centred, argument.width)
 
 
-def add_own_squares(argument: Argument, position: int) -> OwnSquares:
-    """Return the field q of an argument: the sum of centred squares."""
-    return OwnSquares(f"q{position}", (position, 3, 0), argument)
+def add_own_squares(argument: Argument, position: int) -> OwnSum:
+    """Return the field q of an argument: Σ(2v − (L + U))² (S2)."""
+    largest = argument.width**2
+
+    def square(value: exp.Expression) -> exp.Expression:
+        centred: exp.Expression = exp.Paren(this=argument.centred(value))
+        if largest >= LARGEST_SQUARE:
+            centred = exp.Cast(this=centred, to=exp.DataType.build("DECIMAL(38, 0)"))
+        return exp.Mul(this=centred, expression=centred.copy())
+
+    return OwnSum(f"q{position}", (position, 3, 0), square, largest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,18 @@ def as_aggregate(node: exp.Expression) -> bool:
     return type(node) in AGGREGATES
 
 
+def unfold_within_group(node: exp.WithinGroup, *kinds: type[exp.Expression]) -> exp.Expression:
+    """Return PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x) as the same quantile of x and p; refuse other kinds."""
+    quantile, order = node.this, node.expression
+    keys = order.expressions if isinstance(order, exp.Order) else []
+    if not isinstance(quantile, kinds) or len(keys) != 1 or keys[0].args.get("desc"):
+        raise refusal(node, f"{clause_of(node)} is not supported. Write QUANTILE_CONT(column, fraction).")
+    expect_only(node, "this", "expression")
+    expect_only(quantile, "this")
+    expect_only(keys[0], "this", "nulls_first")
+    return type(quantile)(this=keys[0].this, expression=quantile.this)
+
+
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The arguments, measures and estimates of all aggregates of a query."""
@@ -140,12 +152,7 @@ class Aggregates:
     def _unfilter(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression | None]:
         """Separate an aggregate from its FILTER: COUNT(x) FILTER (WHERE p) is COUNT(CASE WHEN p THEN x END)."""
         if isinstance(node, exp.WithinGroup):
-            order = node.expression.expressions if isinstance(node.expression, exp.Order) else []
-            if not isinstance(node.this, exp.PercentileCont) or len(order) != 1 or order[0].args.get("desc"):
-                raise refusal(node, f"{clause_of(node)} is not supported. Write QUANTILE_CONT(column, fraction).")
-            expect_only(node, "this", "expression")
-            expect_only(node.this, "this")
-            return exp.PercentileCont(this=order[0].this, expression=node.this.this), None
+            return unfold_within_group(node, exp.PercentileCont), None
         if isinstance(node, exp.Filter):
             expect_only(node, "this", "expression")
             bare, inner = self._unfilter(node.this)

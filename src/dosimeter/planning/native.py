@@ -17,6 +17,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import QueryError
 from dosimeter.mechanisms import Norm
+from dosimeter.planning.aggregates import unfold_within_group
 from dosimeter.planning.groups import dereference
 from dosimeter.planning.joins import resolve_table
 from dosimeter.planning.parsing import check_shape, parse_select, unaliased
@@ -236,7 +237,7 @@ class _Arguments:
 
 def _aggregate(node: exp.Expression, arguments: _Arguments) -> exp.Expression:
     if isinstance(node, exp.WithinGroup):
-        return _aggregate(_within_group(node), arguments)
+        return _aggregate(unfold_within_group(node, *_OF_A_FRACTION), arguments)
     if type(node) not in _AGGREGATES:
         raise refusal(node, f"{clause_of(node)} is not supported. {SUPPORTED}")
     if isinstance(node, exp.Count):
@@ -269,17 +270,6 @@ def _count(node: exp.Count, arguments: _Arguments) -> exp.Expression:
             return exp.Count(this=exp.Distinct(expressions=[arguments.add(tree)]))
         case _:
             return exp.Count(this=arguments.add(check_expression(node.this, arguments.scope).tree))
-
-
-def _within_group(node: exp.WithinGroup) -> exp.Expression:
-    expect_only(node, "this", "expression")
-    quantile, order = node.this, node.expression
-    keys = order.expressions if isinstance(order, exp.Order) else []
-    if not isinstance(quantile, _OF_A_FRACTION) or len(keys) != 1 or keys[0].args.get("desc"):
-        raise refusal(node, f"{clause_of(node)} is not supported. Write QUANTILE_CONT(column, fraction).")
-    expect_only(quantile, "this")
-    expect_only(keys[0], "this", "nulls_first")
-    return type(quantile)(this=keys[0].this, expression=quantile.this)
 
 
 def _fraction(node: exp.Expression) -> exp.Expression:

@@ -26,8 +26,7 @@ Thresholds, weights, scales and the number of draws are public.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -173,59 +172,35 @@ def split_budget(epsilon_svt: float) -> tuple[float, float]:
     return first, second
 
 
-class _Test(ABC):
-    """What a noisy test compares for one candidate, where w² times the spread of its RDRs is tested against τ."""
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """What a noisy test compares for one candidate, where w² times the spread of its RDRs is tested against τ.
 
-    @abstractmethod
-    def level(self, square: Fraction, spread: Fraction) -> Fraction:
-        """Return the number that gets noise, from w² and the spread."""
+    ``level``: what gets noise, from w² and the spread. ``limit``: what it is compared with, from τ and w².
+    ``noise_share``: how often its noise counts in q_svt, from w. ``is_one_number``: whether all candidates have one
+    level, which then gets noise once.
+    """
 
-    @abstractmethod
-    def limit(self, threshold: Fraction, square: Fraction) -> Fraction:
-        """Return what it is compared with."""
-
-    @abstractmethod
-    def is_one_number(self, mechanism: Mechanism) -> bool:
-        """Return whether all candidates have one level, so that it gets noise once."""
-
-    @abstractmethod
-    def noise_share(self, weight: Fraction) -> float:
-        """Return how often the noise of the level counts in q_svt, from w."""
+    level: Callable[[Fraction, Fraction], Fraction]
+    limit: Callable[[Fraction, Fraction], Fraction]
+    noise_share: Callable[[Fraction], float]
+    is_one_number: Callable[[Mechanism], bool]
 
 
-class _Sharp(_Test):
-    """Compare the spread itself (V5)."""
-
-    def level(self, square: Fraction, spread: Fraction) -> Fraction:
-        return spread
-
-    def limit(self, threshold: Fraction, square: Fraction) -> Fraction:
-        return threshold / square
-
-    def is_one_number(self, mechanism: Mechanism) -> bool:
-        return mechanism.shifts_alike
-
-    def noise_share(self, weight: Fraction) -> float:
-        return float(weight) ** 2
-
-
-class _AsInThePaper(_Test):
-    """Compare q_svt (V1)."""
-
-    def level(self, square: Fraction, spread: Fraction) -> Fraction:
-        return square * spread
-
-    def limit(self, threshold: Fraction, square: Fraction) -> Fraction:
-        return threshold
-
-    def is_one_number(self, mechanism: Mechanism) -> bool:
-        return False
-
-    def noise_share(self, weight: Fraction) -> float:
-        return 1.0
-
-
-_METHODS: Mapping[Selection, _Test] = {"sharp": _Sharp(), "paper": _AsInThePaper()}
+_METHODS: Mapping[Selection, _Test] = {
+    "sharp": _Test(  # V5
+        level=lambda square, spread: spread,
+        limit=lambda threshold, square: threshold / square,
+        noise_share=lambda weight: float(weight) ** 2,
+        is_one_number=lambda mechanism: mechanism.shifts_alike,
+    ),
+    "paper": _Test(  # V1
+        level=lambda square, spread: square * spread,
+        limit=lambda threshold, square: threshold,
+        noise_share=lambda weight: 1.0,
+        is_one_number=lambda mechanism: False,
+    ),
+}
 
 
 def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 
 from sqlglot import exp
 
+from dosimeter.schema import Scalar
 from dosimeter.sql.types import expect_only
 
 
@@ -86,6 +89,21 @@ def whole_number(value: int) -> exp.Expression:
     """Write a whole number, in parentheses if it is negative."""
     literal = exp.Literal.number(abs(value))
     return exp.Paren(this=exp.Neg(this=literal)) if value < 0 else literal
+
+
+def literal(value: Scalar) -> exp.Expression:
+    """Write a value of a column."""
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    if isinstance(value, date):
+        kind = "TIMESTAMP" if isinstance(value, datetime) else "DATE"
+        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build(kind))
+    number = exp.Literal.number(format(abs(value), "f") if isinstance(value, Decimal) else str(abs(value)))
+    return exp.Neg(this=number) if value < 0 else number
 
 
 def clamp(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:

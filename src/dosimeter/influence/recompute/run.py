@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dosimeter.planning import StudyPlan
+    from dosimeter.schema import Scalar
 
 Progress = Callable[[int, int], None]
 
@@ -69,17 +70,9 @@ def recompute_contributions(
     this needs ``if __name__ == "__main__":``, as always with multiprocessing.
     """
     weights = plan.weights(norm)
-    job = Job(
-        table=plan.table,
-        schema=plan.schema,
-        columns=plan.columns,
-        where=plan.where,
-        groups=tuple(group.tree for group in plan.groups),
-        arguments=tuple(argument.tree for argument in plan.arguments),
-        numbers=tuple(_number(measure, float(weights[at])) for at, measure in enumerate(plan.measures)),
-        declared=plan.group_keys,
-    )
-    return _recompute(job, engine, n, processes, progress)
+    arguments = tuple(argument.tree for argument in plan.arguments)
+    numbers = tuple(_number(measure, float(weights[at])) for at, measure in enumerate(plan.measures))
+    return _recompute(_job(plan, arguments, numbers, plan.group_keys), engine, n, processes, progress)
 
 
 def recompute_study(
@@ -92,20 +85,21 @@ def recompute_study(
     progress: Progress | None = None,
 ) -> Contributions:
     """Return the same for a study: k = observed groups × numeric outputs; NULL and NaN count as 0 (``study.notes``)."""
-    job = Job(
-        table=study.table,
-        schema=study.schema,
-        columns=study.columns,
-        where=study.where,
-        groups=tuple(group.tree for group in study.groups),
-        arguments=study.arguments,
-        numbers=tuple(
-            Number(output.tree, float(weight), 0.0)
-            for output, weight in zip(study.outputs, study.weights(norm), strict=True)
-        ),
-        declared=None if study.groups else ((),),
-    )
-    return _recompute(job, engine, n, processes, progress)
+    pairs = zip(study.outputs, study.weights(norm), strict=True)
+    numbers = tuple(Number(output.tree, float(weight), 0.0) for output, weight in pairs)
+    declared = None if study.groups else ((),)
+    return _recompute(_job(study, study.arguments, numbers, declared), engine, n, processes, progress)
+
+
+def _job(
+    plan: QueryPlan | StudyPlan,
+    arguments: tuple[exp.Expression, ...],
+    numbers: tuple[Number, ...],
+    declared: tuple[tuple[Scalar, ...], ...] | None,
+) -> Job:
+    """Return what is computed without each record: these numbers over these arguments, in these groups."""
+    groups = tuple(group.tree for group in plan.groups)
+    return Job(plan.table, plan.schema, plan.columns, plan.where, groups, arguments, numbers, declared)
 
 
 def _number(measure: Measure, weight: float) -> Number:

@@ -19,7 +19,6 @@ from dosimeter.influence.units.trees import (
     all_rows,
     count_groups,
     is_declared,
-    literal,
     unit_rows,
 )
 from dosimeter.measures import Joined, NearValues, Tally, UnitField, UnitRows
@@ -34,6 +33,7 @@ from dosimeter.sql import (
     connect,
     is_there,
     listed_text,
+    literal,
     same_keys,
 )
 

@@ -6,14 +6,13 @@ Never opens a connection.
 from __future__ import annotations
 
 import math
-from datetime import date, datetime
 
 from sqlglot import exp
 
 from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_there, wrap
+from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_there, literal, wrap
 
 UNIT = "unit"
 GROUP = "grp"
@@ -80,20 +79,6 @@ def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expre
 def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
     first, last = values[0], values[-1]
     return type(first) is int and type(last) is int and values == tuple(range(first, last + 1))
-
-
-def literal(value: Scalar) -> exp.Expression:
-    """Return a declared value as SQL."""
-    if isinstance(value, bool):
-        return exp.Boolean(this=value)
-    if isinstance(value, str):
-        return exp.Literal.string(value)
-    if isinstance(value, date):
-        kind = "TIMESTAMP" if isinstance(value, datetime) else "DATE"
-        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build(kind))
-    assert value is not None, "declared groups hold no NULL"
-    number = exp.Literal.number(str(abs(value)))
-    return exp.Neg(this=number) if value < 0 else number
 
 
 def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:

@@ -1,0 +1,73 @@
+"""What a table does not list does not exist: nothing is written beside a table and forgotten in it."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from decimal import Decimal
+
+import pytest
+from typer.main import get_command
+
+import dosimeter.cli
+from dosimeter.cli.app import COMMANDS, build_app
+from dosimeter.ledger.accounting import POLICIES, Policy
+from dosimeter.measures import Identity
+from dosimeter.planning import plan_query, planner
+from dosimeter.planning.parsing import _READ
+from dosimeter.schema.facts import Column, ColumnType, Schema
+
+SHARED = {"app", "documents", "files", "looks", "options", "printing", "progress"}
+SCHEMA = Schema(
+    "t",
+    {"flag": Column("flag", ColumnType.BOOLEAN), "x": Column("x", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(9)))},
+)
+
+
+def test_every_pass_is_in_the_order_of_passes() -> None:
+    functions = [each for _, each in inspect.getmembers(planner, inspect.isfunction)]
+    passes = {each for each in functions if list(inspect.signature(each).parameters) == ["draft"]}
+    assert set(planner.PASSES) == passes
+    assert len(planner.PASSES) == len(passes) > 5
+
+
+@pytest.mark.parametrize("clause", ["where", "having", "order", "limit"])
+def test_every_clause_has_a_pass_that_reads_it(clause: str) -> None:
+    assert clause in _READ
+    assert sum(f'"{clause}"' in inspect.getsource(step) for step in planner.PASSES) == 1
+
+
+def test_every_policy_is_listed() -> None:
+    assert {kind.__name__ for kind in POLICIES} == {kind.__name__ for kind in Policy.__subclasses__()}
+    assert {kind.rule for kind in POLICIES} == {"reading", "budget"}
+
+
+def test_every_module_of_the_command_line_is_a_command_or_shared() -> None:
+    modules = {each.name for each in pkgutil.iter_modules(dosimeter.cli.__path__)}
+    assert {place.partition(":")[0] for place in COMMANDS.values()} == modules - SHARED
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_alone_is_the_one_of_the_whole_application(name: str) -> None:
+    alone, whole = (get_command(build_app(only)) for only in (name, None))
+    assert list(alone.commands) == [name]  # type: ignore[attr-defined]
+    assert list(whole.commands) == list(COMMANDS)  # type: ignore[attr-defined]
+    own, same = alone.commands[name], whole.commands[name]  # type: ignore[attr-defined]
+    assert [each.opts for each in own.params] == [each.opts for each in same.params]
+
+
+@pytest.mark.parametrize(
+    ("sql", "lower"),
+    [
+        ("SELECT COUNT(*) FROM t", 0),
+        ("SELECT COUNT_IF(flag) FROM t", 0),
+        ("SELECT COUNT(DISTINCT x) FROM t", 0),
+        ("SELECT SUM(x) AS counted FROM t", None),
+        ("SELECT MIN(x) FROM t", 0),
+    ],
+)
+def test_what_an_estimate_is_clamped_to_is_its_own(sql: str, lower: int | None) -> None:
+    """Whatever it is called: a sum may be negative, a count may not."""
+    (estimate,) = plan_query(sql, SCHEMA).estimates
+    assert isinstance(estimate, Identity)
+    assert estimate.lower == lower
