@@ -25,9 +25,11 @@ from dosimeter.errors import QueryError
 from dosimeter.planning import aggregates, grid
 from dosimeter.planning import planner as plan
 from dosimeter.planning import subqueries as inline
+from dosimeter.planning.identity import digest_measured
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
-from dosimeter.sql import expressions as expression
+from dosimeter.sql import COMPARISONS, NAMED_FUNCTIONS, PART_NODES, PART_VALUES, ROW_FUNCTIONS, TRUNCATIONS, functions
+from dosimeter.sql.casts import TARGETS
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 PAGE = (GUIDES / "sql.md").read_text(encoding="utf-8")
@@ -176,8 +178,7 @@ def read_cases(function: Callable[..., Any]) -> Cases:
 # The functions of the planner that go through kinds of nodes, and where such nodes stand in a query.
 # What follows them is never written by an analyst: the planner's own casts, and what only rebuilt trees hold.
 DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
-    (expression.check_expression, "of_a_row", set()),
-    (grid._compile, "inside_aggregates", {exp.Cast}),
+    (grid._compile, "inside_aggregates", {exp.Cast, exp.Connector, exp.Not, exp.Boolean}),
     (plan._Formulas.formula, "over_aggregates", set()),
     (plan._Formulas.condition, "in_having", set()),
 ]
@@ -198,28 +199,49 @@ def test_everything_the_planner_takes_has_an_example(
 
 def test_everything_the_planner_refuses_by_kind_has_an_example() -> None:
     refused = frozenset().union(*(read_cases(function).refused for function, _, _ in DISPATCHERS))
-    assert exp.Window in refused
+    refused |= read_cases(functions.refuse_unknown).taken
+    assert {exp.Window, exp.Interval} <= refused
     assert not lacking(refused, hold_refused())
 
 
 @pytest.mark.parametrize(
     ("table", "place"),
     [
-        (expression.COMPARISONS, "of_a_row"),
-        (expression.COMPARISONS, "in_having"),
-        (expression.DATE_PART_NODES, "of_a_row"),
+        (set(ROW_FUNCTIONS) - {exp.ToChar}, "of_a_row"),  # the planner takes TO_CHAR by its name
+        (COMPARISONS, "in_having"),
+        (PART_NODES, "of_a_row"),
         (aggregates.AGGREGATES, "anywhere"),
         ((exp.Filter, exp.WithinGroup, exp.Distinct, exp.Star), "anywhere"),
-        (set(inline._ROW_WISE_NODES) - {exp.Var, exp.Identifier, exp.DataType}, "of_a_row"),
     ],
-    ids=["comparisons", "comparisons in HAVING", "date parts", "aggregates", "in aggregates", "in subqueries"],
+    ids=["of a row", "comparisons in HAVING", "date parts", "aggregates", "in aggregates"],
 )
 def test_every_kind_in_the_planners_tables_has_an_example(table: Iterable[type], place: str) -> None:
     assert not lacking(table, getattr(hold_answered(), place))
 
 
-def test_what_a_query_may_say_of_a_row_a_subquery_may_say_too() -> None:
-    assert not lacking(read_cases(expression.check_expression).taken, inline._ROW_WISE_NODES)
+def test_every_function_that_is_taken_by_its_name_has_an_example() -> None:
+    told = ANSWERED_PART.lower()
+    assert not {name for name in NAMED_FUNCTIONS if f"{name}(" not in told}
+
+
+@pytest.mark.parametrize(
+    "sql", [sql for sql in ANSWERED if "JOIN" not in sql and sql.startswith("SELECT COUNT(*) FROM")]
+)
+def test_what_a_query_may_say_of_a_row_a_subquery_may_say_too(sql: str) -> None:
+    condition = plan.parse_select(sql).args.get("where")
+    if condition is None or "(SELECT" in sql:
+        return
+    inner = f"SELECT COUNT(*) FROM (SELECT {condition.this.sql(dialect='duckdb')} AS met FROM visits) WHERE met"
+    assert plan.plan_query(inner, read_schema()).measures
+
+
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_a_query_that_is_written_again_still_asks_the_same(sql: str) -> None:
+    """The ledger tells queries apart by how they are written: writing them may lose nothing."""
+    first = plan.plan_query(sql, read_schema())
+    if "WITHIN GROUP" not in sql:  # written in DuckDB's own words, which the planner reads as another option
+        again = plan.plan_query(plan.write_plainly(sql), read_schema())
+        assert digest_measured(again) == digest_measured(first)
 
 
 def list_set_arguments(selects: Iterable[exp.Expression]) -> set[str]:
@@ -245,10 +267,10 @@ def is_select(sql: str) -> bool:
 
 def test_every_date_part_unit_and_literal_has_an_example() -> None:
     told = "\n".join(ANSWERED)
-    assert not [part for part in expression.DATE_PARTS if f"EXTRACT({part} FROM" not in told]
-    assert not [unit for unit in expression.TRUNCATIONS if f"DATE_TRUNC('{unit.lower()}'" not in told]
+    assert not [part for part in PART_VALUES if f"EXTRACT({part} FROM" not in told]
+    assert not [unit for unit in TRUNCATIONS if f"DATE_TRUNC('{unit.lower()}'" not in told]
     casts = {node.to.this for sql in ANSWERED for node in plan.parse_select(sql).find_all(exp.Cast)}
-    assert {expression._LITERAL_CASTS.get(kind) for kind in casts} == set(expression._LITERAL_CASTS.values())
+    assert {TARGETS.get(kind) for kind in casts} == set(TARGETS.values())
 
 
 def test_every_join_has_an_example() -> None:
@@ -272,7 +294,7 @@ def list_words(text: str) -> set[str]:
     "text",
     [
         aggregates.SUPPORTED,
-        expression.SUPPORTED,
+        functions.SUPPORTED,
         (GUIDES / "analyst.md").read_text(encoding="utf-8").partition("## What you can ask")[2].split("\n## ")[0],
         re.split(r"\n- ", README.partition("**SQL beyond one grouped SELECT**")[2])[0],
     ],

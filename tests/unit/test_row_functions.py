@@ -45,7 +45,7 @@ def ask(connection: duckdb.DuckDBPyConnection, sql: str, table: str = "plain") -
 
 
 def normal(value: Any) -> Any:
-    """Numbers are compared as numbers, whatever type carries them; a midnight is its date; what is no number is NULL."""
+    """Numbers are compared as numbers, whatever carries them; a midnight is its date; what is no number is NULL."""
     if isinstance(value, datetime):
         return value.date() if value == datetime.combine(value.date(), time()) else value
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):

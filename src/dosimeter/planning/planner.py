@@ -42,6 +42,7 @@ from dosimeter.sql import (
     expect_only,
     flatten_connector,
     make_total,
+    name_to_char,
     refusal,
     wrap,
 )
@@ -173,6 +174,7 @@ def parse_select(sql: str) -> exp.Select:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise QueryError("The SQL does not parse. Ask for example: SELECT COUNT(*) FROM table.") from None
     statements = [statement for statement in statements if not isinstance(statement, exp.Semicolon)]
+    statements = [statement.transform(name_to_char) for statement in statements]
     if len(statements) != 1:
         raise QueryError(_ONE_STATEMENT)
     statement = statements[0]

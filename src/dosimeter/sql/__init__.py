@@ -14,6 +14,7 @@ from dosimeter.sql.dates import (
     PART_NODES,
     PART_VALUES,
     TRUNCATIONS,
+    name_to_char,
 )
 from dosimeter.sql.embedded import (
     distinct_values,
@@ -120,6 +121,7 @@ __all__ = [
     "is_there",
     "listed_text",
     "make_total",
+    "name_to_char",
     "note_unlisted",
     "read_number",
     "refusal",
