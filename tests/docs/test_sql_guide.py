@@ -34,9 +34,20 @@ from dosimeter.planning import (
     plan_query,
 )
 from dosimeter.planning import subqueries as inline
+from dosimeter.planning.identity import digest_measured
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
-from dosimeter.sql import COMPARISONS, NAMED_FUNCTIONS, PART_VALUES, ROW_FUNCTIONS, SUPPORTED, TRUNCATIONS
+from dosimeter.sql import (
+    COMPARISONS,
+    NAMED_FUNCTIONS,
+    PART_NODES,
+    PART_VALUES,
+    ROW_FUNCTIONS,
+    SUPPORTED,
+    TRUNCATIONS,
+    functions,
+)
+from dosimeter.sql.casts import TARGETS
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 PAGE = (GUIDES / "sql.md").read_text(encoding="utf-8")
@@ -185,7 +196,7 @@ def read_cases(function: Callable[..., Any]) -> Cases:
 # The functions of the planner that go through kinds of nodes, and where such nodes stand in a query.
 # What follows them is never written by an analyst: the planner's own casts, and what only rebuilt trees hold.
 DISPATCHERS: list[tuple[Callable[..., Any], str, set[type]]] = [
-    (grid._compile, "inside_aggregates", {exp.Cast}),
+    (grid._compile, "inside_aggregates", {exp.Cast, exp.Connector, exp.Not, exp.Boolean}),
     (person_windows.read_window, "of_a_row", set()),
 ]
 
@@ -203,11 +214,19 @@ def test_everything_the_planner_takes_has_an_example(
     assert not {name for name in cases.names if f"{name}(" not in told}
 
 
+def test_everything_the_planner_refuses_by_kind_has_an_example() -> None:
+    refused = frozenset().union(*(read_cases(function).refused for function, _, _ in DISPATCHERS))
+    refused |= read_cases(functions.refuse_unknown).taken
+    assert {exp.Window, exp.Interval} <= refused
+    assert not lacking(refused, hold_refused())
+
+
 @pytest.mark.parametrize(
     ("table", "place"),
     [
-        (ROW_FUNCTIONS, "of_a_row"),
+        (set(ROW_FUNCTIONS) - {exp.ToChar}, "of_a_row"),  # the planner takes TO_CHAR by its name
         (COMPARISONS, "in_having"),
+        (PART_NODES, "of_a_row"),
         (AGGREGATES, "anywhere"),
         (person_columns.OWN_AGGREGATES, "of_a_row"),
         (after_expressions.SCALARS, "over_aggregates"),
@@ -219,6 +238,7 @@ def test_everything_the_planner_takes_has_an_example(
     ids=[
         "of a row",
         "comparisons in HAVING",
+        "date parts",
         "aggregates",
         "of each individual",
         "after the noise",
@@ -230,6 +250,31 @@ def test_everything_the_planner_takes_has_an_example(
 )
 def test_every_kind_in_the_planners_tables_has_an_example(table: Iterable[type], place: str) -> None:
     assert not lacking(table, getattr(hold_answered(), place))
+
+
+def test_every_function_that_is_taken_by_its_name_has_an_example() -> None:
+    told = ANSWERED_PART.lower()
+    assert not {name for name in NAMED_FUNCTIONS if f"{name}(" not in told}
+
+
+@pytest.mark.parametrize(
+    "sql", [sql for sql in ANSWERED if "JOIN" not in sql and sql.startswith("SELECT COUNT(*) FROM")]
+)
+def test_what_a_query_may_say_of_a_row_a_subquery_may_say_too(sql: str) -> None:
+    condition = parsing.parse_select(sql).args.get("where")
+    if condition is None or "(SELECT" in sql:
+        return
+    inner = f"SELECT COUNT(*) FROM (SELECT {condition.this.sql(dialect='duckdb')} AS met FROM visits) WHERE met"
+    assert plan_query(inner, read_schema()).measures
+
+
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_a_query_that_is_written_again_still_asks_the_same(sql: str) -> None:
+    """The ledger tells queries apart by how they are written: writing them may lose nothing."""
+    first = plan_query(sql, read_schema())
+    if "WITHIN GROUP" not in sql:  # written in DuckDB's own words, which the planner reads as another option
+        again = plan_query(parsing.write_plainly(sql), read_schema())
+        assert digest_measured(again) == digest_measured(first)
 
 
 def list_set_arguments(selects: Iterable[exp.Expression]) -> set[str]:
@@ -258,11 +303,8 @@ def test_every_date_part_and_unit_has_an_example() -> None:
     told = "\n".join(ANSWERED)
     assert not [part for part in PART_VALUES if f"EXTRACT({part} FROM" not in told]
     assert not [unit for unit in TRUNCATIONS if f"DATE_TRUNC('{unit.lower()}'" not in told]
-
-
-def test_every_function_without_a_class_has_an_example() -> None:
-    told = "\n".join(ANSWERED).lower()
-    assert not [name for name in NAMED_FUNCTIONS if f"{name}(" not in told]
+    casts = {node.to.this for sql in ANSWERED for node in parsing.parse_select(sql).find_all(exp.Cast)}
+    assert {TARGETS.get(kind) for kind in casts} == set(TARGETS.values())
 
 
 def test_every_join_has_an_example() -> None:

@@ -37,6 +37,13 @@ SCHEMA = Schema(
 
 HAND = PlanOptions(sensitivity=2.5)
 FLOOR = PlanOptions(min_rows=99)
+OURS = {
+    "LOG10",
+    "LPAD",
+    "MAKE_DATE",
+    "ROUND_EVEN",
+    "TRANSLATE",
+}  # functions that engines have and sqlglot has no class for
 RELATION = exp.Table(this=exp.to_identifier("the relation", quoted=True))
 
 
@@ -55,7 +62,8 @@ def expect_harmless(plan: QueryPlan) -> None:
         tables = list(tree.find_all(exp.Table))
         assert len(tables) == 1
         assert tables[0] == RELATION
-        assert not list(tree.find_all(exp.Command, exp.DML, exp.DDL, exp.Anonymous, exp.SetOperation, exp.With))
+        assert not list(tree.find_all(exp.Command, exp.DML, exp.DDL, exp.SetOperation, exp.With))
+        assert {node.name for node in tree.find_all(exp.Anonymous)} <= OURS
         sources = [node.this for node in tree.find_all(exp.From)]
         assert all(isinstance(source, (exp.Table, exp.Subquery)) for source in sources)
         columns = {column.lower() for column in SCHEMA.columns} | {PEOPLE}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import cast
 
 from sqlglot import exp
 
@@ -22,6 +22,7 @@ from dosimeter.planning.steps import (
     LARGEST_SNAPPED,
     AlwaysNull,
     Gridded,
+    TooDeep,
     apply_function,
     clamped,
     divide,
@@ -34,7 +35,6 @@ from dosimeter.planning.steps import (
 from dosimeter.problems import for_controller
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import (
-    MAX_NODES,
     PART_VALUES,
     HalfEven,
     Log10,
@@ -45,6 +45,7 @@ from dosimeter.sql import (
     clause_of,
     column_tree,
     constant_tree,
+    distinct_values,
     evaluate_row,
     find_date_part,
     make_total,
@@ -57,10 +58,9 @@ from dosimeter.sql import (
 def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
     """Return a row-wise tree on its grid. ``aggregate`` is the aggregate as the analyst wrote it, for messages."""
     try:
-        gridded = _compile(tree, schema, aggregate)
-        if any(count > MAX_NODES for count, _ in enumerate(gridded.tree.walk())):
-            raise QueryError(f"{aggregate} is nested too deeply. Simplify it.", clause=aggregate)
-        return gridded
+        return _compile(tree, schema, aggregate)
+    except TooDeep:
+        raise QueryError(f"{aggregate[:200]} is nested too deeply. Simplify it.", clause=aggregate) from None
     except AlwaysNull:
         raise QueryError(f"{aggregate} is always NULL by the bounds of its columns.", clause=aggregate) from None
     except OverflowError:
@@ -286,13 +286,12 @@ def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
 
 
 def _ends_of_one(tree: exp.Expression, names: Set[str], schema: Schema) -> tuple[date, date] | None:
-    rows: list[dict[str, Any]] = [{}]
+    domains = {}
     for name in names:
         column = schema.columns[name]
         if column.bounds is None or column.type not in (ColumnType.DATE, ColumnType.TIMESTAMP):
             return None
-        rows = [{name: end} for end in column.bounds] + [{}]
-    total = make_total(tree, schema)
-    values = [evaluate_row(total, {name: row.get(name) for name in names}) for row in rows]
-    moments = [value for value in values if value is not None]
-    return (min(moments), max(moments)) if moments else None
+        ends = [f"({constant_tree(end).sql(dialect='duckdb')})" for end in column.bounds]
+        domains[name] = f"VALUES {', '.join(ends)}, (NULL)"
+    moments = distinct_values(make_total(tree, schema), domains)
+    return (moments[0], moments[-1]) if moments else None

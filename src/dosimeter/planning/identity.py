@@ -229,7 +229,7 @@ def _negate(form: Form) -> Form:
 
 def _settle(tree: exp.Expression) -> Form | None:
     """Return the truth value of a condition without columns; None for anything else."""
-    if not isinstance(tree, _CONDITIONS) or tree.find(exp.Column) is not None:
+    if not isinstance(tree, _CONDITIONS) or tree.find(exp.Column, exp.Anonymous) is not None:
         return None
     found = evaluate_row(tree, {})
     return None if found is None else (_TRUE if found else _FALSE)

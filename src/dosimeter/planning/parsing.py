@@ -10,7 +10,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from dosimeter.errors import QueryError
-from dosimeter.sql import clause_of, refusal
+from dosimeter.sql import clause_of, name_to_char, refusal
 
 MAX_SQL = 100_000
 MAX_DEPTH = 50
@@ -59,6 +59,7 @@ def parse_select(sql: str) -> exp.Select:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise QueryError("The SQL does not parse. Ask for example: SELECT COUNT(*) FROM table.") from None
     statements = [statement for statement in statements if not isinstance(statement, exp.Semicolon)]
+    statements = [statement.transform(name_to_char) for statement in statements]
     if len(statements) != 1:
         raise QueryError(_ONE_STATEMENT)
     statement = statements[0]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from sqlglot import exp
 
-from dosimeter.sql import HalfEven, Log10, as_bigint, as_double, case, wrap
+from dosimeter.sql import MAX_NODES, HalfEven, Log10, as_bigint, as_double, case, wrap
 
 LARGEST = 2**62  # what 64-bit integers hold even when it is doubled
 LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer
@@ -23,6 +23,10 @@ LARGEST_EXACT = 2**53  # whole numbers up to it are doubles
 SMALLEST_UNIT, LARGEST_UNIT = Fraction(1, 10**60), Fraction(10**60)
 STEPS = 2**20  # how finely a value on no grid is rounded (Q1)
 _BELOW_HALF = "0.49999999999999994"  # the largest double below a half: adding it and taking FLOOR rounds halves up
+
+
+class TooDeep(ValueError):
+    """An expression is written out so often inside itself that it becomes too long."""
 
 
 class AlwaysNull(ValueError):
@@ -43,6 +47,8 @@ class Gridded:
     stride: int = 1
 
     def __post_init__(self) -> None:
+        if any(count > MAX_NODES for count, _ in enumerate(self.tree.walk())):
+            raise TooDeep
         if max(abs(self.lower), abs(self.upper)) >= LARGEST or not SMALLEST_UNIT <= self.unit <= LARGEST_UNIT:
             raise OverflowError
 

@@ -14,6 +14,7 @@ from dosimeter.sql.dates import (
     PART_NODES,
     PART_VALUES,
     TRUNCATIONS,
+    name_to_char,
 )
 from dosimeter.sql.declared_values import (
     distinct_values,
@@ -129,6 +130,7 @@ __all__ = [
     "listed_text",
     "literal",
     "make_total",
+    "name_to_char",
     "note_unlisted",
     "read_number",
     "refusal",

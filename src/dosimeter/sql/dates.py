@@ -171,12 +171,8 @@ def check_made_date(node: exp.Expression, scope: Scope) -> Checked:
     in_month = exp.Between(this=wrap(day.copy()), low=exp.Literal.number(1), high=exp.Paren(this=days))
     exists = as_done(exp.And(this=exp.And(this=between(year, 1, 9999), expression=between(month, 1, 12)),
                              expression=in_month))  # fmt: skip
-    made = exp.DateFromParts(
-        **{
-            name: exp.Cast(this=tree.copy(), to=exp.DataType.build("INT"))
-            for name, tree in zip(("year", "month", "day"), (year, month, day), strict=True)
-        }
-    )
+    parts_of_int = [exp.Cast(this=tree.copy(), to=exp.DataType.build("INT")) for tree in (year, month, day)]
+    made = exp.Anonymous(this="MAKE_DATE", expressions=parts_of_int)
     return Checked(limit_size(case((exists, made)), node), Type.DATE)
 
 
@@ -379,13 +375,23 @@ def check_written(node: exp.Expression, scope: Scope) -> Checked:
 
 def check_to_char(node: exp.Expression, scope: Scope) -> Checked:
     """Check TO_CHAR(x, 'YYYY-MM'), as in PostgreSQL."""
-    expect_only(node, "this", "format")
-    pattern = read_text(node.args.get("format"))
+    if isinstance(node, exp.ToChar):
+        node = name_to_char(node)
+    pattern = read_text(node.expressions[1] if len(node.expressions) == 2 else None)
     found = [] if pattern is None else re.findall(f'({"|".join(_PATTERNS)})|([^A-Za-z"%])', pattern)
     if pattern is None or "".join(code + other for code, other in found) != pattern:
         raise refusal(node, f"{clause_of(node)}: TO_CHAR takes a pattern of {', '.join(_PATTERNS)} and punctuation.")
     codes = "".join(_PATTERNS.get(code, other) for code, other in found)
-    return Checked(_write(check_moment(node.this, scope, node), codes, node), Type.TEXT)
+    return Checked(_write(check_moment(node.expressions[0], scope, node), codes, node), Type.TEXT)
+
+
+def name_to_char(node: exp.Expression) -> exp.Expression:
+    """Return TO_CHAR as a function by name: written as DuckDB's SQL, the parser's own class loses the pattern."""
+    if not isinstance(node, exp.ToChar):
+        return node
+    expect_only(node, "this", "format", "is_numeric")
+    pattern = node.args.get("format")
+    return exp.Anonymous(this="TO_CHAR", expressions=[node.this, *([pattern] if pattern is not None else [])])
 
 
 def write_day(subject: Checked, node: exp.Expression) -> exp.Expression:

@@ -87,6 +87,7 @@ ROW_FUNCTIONS: dict[type[exp.Expression], Checker] = {
 NAMED_FUNCTIONS: dict[str, Checker] = {
     "date_part": dates.check_named_part,
     "datepart": dates.check_named_part,
+    "to_char": dates.check_to_char,
     "weekday": dates.check_part_of_one,
     "isoyear": dates.check_part_of_one,
     "prefix": texts.check_part_of_text,
