@@ -15,7 +15,7 @@ from dosimeter.planning.joins import (
 )
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, Method
-from dosimeter.planning.person_stage import PersonStage, person_relation
+from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import Groups, PlanOptions, plan_query, write_plainly
 from dosimeter.planning.query_plan import Estimate, EstimateKind, Group, Output, QueryPlan
 
@@ -36,6 +36,7 @@ __all__ = [
     "explain_plan",
     "find_column",
     "joined_relation",
+    "joined_rows",
     "list_columns",
     "list_identifying",
     "list_unit_columns",

@@ -107,7 +107,7 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
     select = inline_subqueries(parsed, declared.columns, people)
     check_shape(select)
     person = people.stage_of(select)
-    sources = resolve_joins(select, resolve_table(select, declared if person is None else person.schema))
+    sources = resolve_joins(select, resolve_table(select, people.facts(select)))
     scope, schema = sources.scope, sources.schema
     if options.groups == "observed" and schema.unit != "row":
         raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
@@ -148,7 +148,7 @@ def _plan_select(sql: str, parsed: exp.Select, declared: Schema, options: PlanOp
         declared=options.groups == "declared",
         hand_sensitivity=options.sensitivity,
         schema=schema,
-        digest=_digest_plan(select if person is None else parsed, declared, options),
+        digest=_digest_plan(parsed if people.stages or people.joined else select, declared, options),
         joins=sources.joins,
         person=person,
         declared_schema=None if person is None else declared,
