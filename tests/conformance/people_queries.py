@@ -30,5 +30,7 @@ SELECT f, SUM(b), SUM(d) FROM (SELECT FIRST_VALUE(ward) OVER (PARTITION BY pid O
     BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS b FROM visits) v GROUP BY f;
 SELECT SUM(s) FROM (SELECT pid, SUM(g) AS s FROM (SELECT pid, MAX(x) OVER (PARTITION BY pid ORDER BY day) AS g
     FROM visits JOIN clinics USING (clinic_id) WHERE region = 'north') v GROUP BY pid) p WHERE s > 3;
+SELECT ward, COUNT(*), SUM(p.s) FROM visits v LEFT JOIN (SELECT pid, SUM(score) AS s FROM labs GROUP BY pid) p
+    ON v.pid = p.pid WHERE p.s > 3 OR p.s IS NULL GROUP BY ward;
 """
 PEOPLE_QUERIES = [" ".join(text.split()) for text in _QUERIES.split(";") if text.strip()]

@@ -174,6 +174,27 @@ def test_rows_afterwards_and_sensitivity(sql: str, rows: int, delta: float) -> N
     assert plan.sensitivity(1) == delta
 
 
+JOINED = "SELECT SUM(p.n) FROM visits v JOIN ({}) p ON v.pid = p.pid"
+
+
+@pytest.mark.parametrize(
+    ("inner", "rows", "delta"),
+    [
+        ("SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid", 5, 25.0),
+        ("SELECT pid, ward, COUNT(*) AS n FROM visits GROUP BY pid, ward", 25, 125.0),
+        ("SELECT patient AS pid, MAX(score) AS n FROM labs GROUP BY patient", 5, 45.0),
+        ("SELECT patient AS pid, score AS n FROM labs WHERE score > 3", 10, 90.0),
+    ],
+)
+def test_a_joined_subquery_multiplies_rows_by_its_own(inner: str, rows: int, delta: float) -> None:
+    plan = plan_query(JOINED.format(inner), SCHEMA)
+    assert plan.schema.max_rows_per_unit == rows
+    assert plan.sensitivity(1) == delta
+    named = plan_query(f"WITH q AS ({inner}) SELECT SUM(q.n) AS s FROM visits JOIN q USING (pid)", SCHEMA)
+    assert digest_measured(plan) == digest_measured(named)
+    assert explain_plan(plan).notes[0].startswith("First, from the own rows of each pid: n (")
+
+
 REFUSED = [
     ("SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)", "read off other people's rows"),
     ("SELECT COUNT(*) FROM (SELECT x, AVG(x) OVER () AS a FROM visits) t WHERE x > a", "PARTITION BY pid"),
@@ -234,7 +255,16 @@ REFUSED = [
         "ROWS BETWEEN",
     ),
     ("SELECT SUM(LAG(x) OVER (PARTITION BY pid ORDER BY day)) FROM visits", "in a subquery"),
-    ("SELECT COUNT(*) FROM visits v JOIN (SELECT pid FROM visits GROUP BY pid) p ON v.pid = p.pid", "only a table"),
+    ("SELECT COUNT(*) FROM visits v JOIN (SELECT ward, x FROM visits) p ON v.ward = p.ward", "add pid to the subquery"),
+    (
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) p "
+        "ON v.ward = p.ward",
+        "other people's rows",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT pid, ward FROM visits GROUP BY pid, ward) p ON v.ward = p.ward",
+        "join it on the unit column",
+    ),
     ("SELECT COUNT(*) FROM visits WHERE dosimeter_member_of(0, pid)", "is not supported"),
 ]
 

@@ -196,7 +196,8 @@ class PersonQuery:
 def draw_query(seed: int) -> PersonQuery:
     """Draw a query of one of the person stage's forms."""
     chance = random.Random(seed)
-    text, groups = chance.choice([_grouped, _grouped, _windowed, _windowed, _chosen, _nested, _one_row])(chance)
+    forms = [_grouped, _grouped, _windowed, _windowed, _chosen, _nested, _one_row, _joined]
+    text, groups = chance.choice(forms)(chance)
     return PersonQuery(text.replace("{t}", ""), text.replace("{t}", ", vid"), groups)
 
 
@@ -263,3 +264,24 @@ def _one_row(chance: random.Random) -> tuple[str, int]:
     )
     limit = chance.choice(["r = 1", "r <= 2", "r < 3"])
     return _measured(chance, f"SELECT * FROM ({inner}) f WHERE {limit}", ["w"])
+
+
+JOINED = [
+    "(SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid HAVING COUNT(*) >= 2) p ON v.pid = p.pid",
+    "(SELECT pid, SUM(score) AS n FROM labs WHERE kind <> 'w' GROUP BY pid) p ON v.pid = p.pid",
+    "(SELECT pid, ward, COUNT(x) AS n FROM visits GROUP BY pid, ward) p ON p.pid = v.pid AND v.ward = p.ward",
+    "(SELECT pid, score + 1 AS n FROM labs WHERE score > 1) p ON v.pid = p.pid",
+]
+
+
+def _joined(chance: random.Random) -> tuple[str, int]:
+    kind = chance.choice(["JOIN", "LEFT JOIN"])
+    source = f"visits v {kind} {chance.choice(JOINED)}"
+    where = chance.choice(["", " WHERE p.n > 1", " WHERE v.x < 5 OR p.n IS NULL"])
+    if chance.random() < 0.3:
+        inner = f"SELECT v.pid, SUM(v.x - p.n) AS a, COUNT(p.n) AS b FROM {source}{where} GROUP BY v.pid"
+        return _measured(chance, inner, [])
+    asked = "COUNT(*), SUM(p.n), SUM(v.x * p.n), COUNT(v.cost)"
+    if chance.random() < 0.5:
+        return f"SELECT v.ward, {asked} FROM {source}{where} GROUP BY v.ward", 1
+    return f"SELECT {asked} FROM {source}{where}", 0

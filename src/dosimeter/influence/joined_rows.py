@@ -14,7 +14,7 @@ from sqlglot import exp
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
 from dosimeter.influence.bounded_rows import bounded_relation, find_facts
-from dosimeter.planning import QueryPlan, joined_relation
+from dosimeter.planning import QueryPlan, joined_relation, joined_rows
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import column_tree, conjunction
 
@@ -22,8 +22,9 @@ from dosimeter.sql import column_tree, conjunction
 class JoinedEngine(EngineInFront):
     """An engine whose relation is the plan's joined rows."""
 
-    def __init__(self, engine: Engine, plan: QueryPlan, base: Schema) -> None:
+    def __init__(self, engine: Engine, plan: QueryPlan, base: Schema, first: Engine) -> None:
         super().__init__(engine)
+        self._first = first
         self._plan = plan
         self._base = base
         self._others: tuple[int, Mapping[str, exp.Expression]] | None = None
@@ -31,14 +32,18 @@ class JoinedEngine(EngineInFront):
     @property
     def first(self) -> Engine:
         """Return the engine of the first table alone."""
-        return self._engine
+        return self._first
 
     def relation(self) -> exp.Expression:
         if self._others is None or self._others[0] != self.generation:
             tables = [join.table for join in self._plan.joins]
-            others = {table.name: bound_table(self._engine, table, self._base) for table in tables}
+            others = {table.name: joined_rows(table, self._rows) for table in tables}
             self._others = (self.generation, others)
         return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others[1])
+
+    def _rows(self, table: JoinTable | None) -> exp.Expression:
+        """Return the rows of a table that count."""
+        return self._first.relation() if table is None else bound_table(self._engine, table, self._base)
 
     def keeping_everybody(self) -> tuple[QueryPlan, JoinedEngine]:
         """Return the same question with left joins only: whom an inner join would leave out, the WHERE leaves out.
@@ -53,7 +58,7 @@ class JoinedEngine(EngineInFront):
         ]
         where = conjunction([*([] if plan.where is None else [plan.where.copy()]), *found])
         everybody = replace(plan, where=where, joins=tuple(replace(join, left=True) for join in plan.joins))
-        return everybody, JoinedEngine(self._engine, everybody, self._base)
+        return everybody, JoinedEngine(self._engine, everybody, self._base, self._first)
 
 
 def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:

@@ -41,7 +41,7 @@ def bound_rows(engine: Engine, schema: Schema) -> Engine:
 def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
     """Return the engine itself for one table; otherwise one whose rows are the plan's: per person, joined, or both."""
     rows = engine if plan.person is None else PersonEngine(engine, plan.person, schema)
-    return JoinedEngine(rows, plan, schema) if plan.joins else rows
+    return JoinedEngine(rows, plan, schema, engine) if plan.joins else rows
 
 
 def _first_table(engine: Engine) -> Engine:

@@ -17,7 +17,7 @@ from dosimeter.planning.joins import (
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look
 from dosimeter.planning.parsing import write_plainly
-from dosimeter.planning.person_stage import PersonStage, person_relation
+from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
 
@@ -37,6 +37,7 @@ __all__ = [
     "explain_plan",
     "find_column",
     "joined_relation",
+    "joined_rows",
     "list_columns",
     "list_identifying",
     "list_unit_columns",

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import NORMS, Laplace
-from dosimeter.planning.person_stage import list_trees
+from dosimeter.planning.person_stage import joined_stages, list_trees
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
 
@@ -102,15 +102,18 @@ def note_singled_out(plan: QueryPlan) -> list[str]:
 
 def note_person_stage(plan: QueryPlan) -> list[str]:
     """Return a sentence about what is computed from each individual's own rows first (Q2)."""
-    if plan.person is None:
+    joined = [stage.schema for stage in joined_stages(plan.joins)]
+    if plan.person is None and not joined:
         return []
-    made = [column for name, column in plan.person.schema.columns.items() if name not in plan.table_schema.columns]
+    given = ([] if plan.person is None else [plan.person.schema]) + joined
+    known = {*plan.table_schema.columns, *(schema.unit for schema in given)}
+    made = [column for schema in given for name, column in schema.columns.items() if name not in known]
     shown = [
         column.name if column.bounds is None else f"{column.name} ({column.bounds[0]} to {column.bounds[1]})"
         for column in made
     ]
     computed = f": {', '.join(shown)}" if shown else ""
-    many, unit = plan.person.schema.max_rows_per_unit, plan.schema.unit
+    many, unit = plan.schema.max_rows_per_unit, plan.schema.unit
     rows = "one row" if many == 1 else f"at most {many} rows"
     return [f"First, from the own rows of each {unit}{computed}. Then every individual has {rows}."]
 
@@ -118,16 +121,16 @@ def note_person_stage(plan: QueryPlan) -> list[str]:
 def note_values(plan: QueryPlan) -> tuple[str, ...]:
     """Return a sentence for each text in the query that is not among the declared values of its column."""
     found = list(note_unlisted(list_conditions(plan), plan.schema))
-    for schema, tree in list_trees(plan.person) if plan.person is not None else ():
+    for schema, tree in list_trees(plan):
         found += note_unlisted([tree], schema)
     return tuple(dict.fromkeys(found))
 
 
 def list_columns(plan: QueryPlan) -> tuple[str, ...]:
     """Return the table's columns that the query reads, in the order of the schema."""
-    if plan.person is None:
+    read = {node.name for _, tree in list_trees(plan) for node in tree.find_all(exp.Column)}
+    if not read:
         return plan.columns
-    read = {node.name for _, tree in list_trees(plan.person) for node in tree.find_all(exp.Column)}
     return tuple(name for name in plan.table_schema.columns if name in read or name in plan.columns)
 
 

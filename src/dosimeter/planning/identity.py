@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
 from sqlglot import exp
 
 from dosimeter.measures import ArgumentMeasure, Measure
-from dosimeter.planning.person_stage import Memberships, OwnAggregates, PersonRows, PersonStage
+from dosimeter.planning.person_stage import Memberships, OwnAggregates, OwnWindows, PersonRows, PersonStage, PersonTable
 from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.sql import evaluate_row
 
@@ -34,7 +34,7 @@ _CONDITIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Be
 def digest_measured(plan: QueryPlan) -> str:
     """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them."""
     try:
-        made = {} if plan.person is None else _form_columns(plan.person)
+        made = {**({} if plan.person is None else _form_columns(plan.person)), **_made_by_joins(plan.joins)}
         content = [
             plan.table.lower(),
             sorted(_write(_form_join(join)) for join in plan.joins),
@@ -50,7 +50,11 @@ def digest_measured(plan: QueryPlan) -> str:
 
 
 def _form_join(join: Join) -> Form:
-    return [join.table.name.lower(), join.left, sorted(list(pair) for pair in join.pairs)]
+    table = join.table
+    if isinstance(table, PersonTable) and table.stage is not None:
+        made = _form_columns(table.stage)
+        return [_form_stage(table.stage), join.left, sorted([left, made[right]] for left, right in join.pairs)]
+    return [table.name.lower(), join.left, sorted(list(pair) for pair in join.pairs)]
 
 
 def _form_measure(measure: Measure, made: Mapping[str, str]) -> Form:
@@ -83,7 +87,17 @@ def _form_rows(rows: PersonRows) -> Form:
 
 
 def _made_before(rows: PersonRows) -> Mapping[str, str]:
-    return {} if rows.stage is None else _form_columns(rows.stage)
+    return {**({} if rows.stage is None else _form_columns(rows.stage)), **_made_by_joins(rows.joins)}
+
+
+def _made_by_joins(joins: Iterable[Join]) -> dict[str, str]:
+    """Return what each column of joined subqueries holds, by its full name."""
+    found: dict[str, str] = {}
+    for join in joins:
+        if isinstance(join.table, PersonTable) and join.table.stage is not None:
+            made = _form_columns(join.table.stage)
+            found |= {f"{join.table.name}.{name}": form for name, form in made.items()}
+    return found
 
 
 def _form_columns(stage: PersonStage) -> dict[str, str]:
@@ -94,7 +108,7 @@ def _form_columns(stage: PersonStage) -> dict[str, str]:
         return {**made, **{name: _write(form) for name, form in found.items()}}
     columns = (*step.keys, *step.columns) if isinstance(step, OwnAggregates) else step.columns
     forms = {name: _write([type(step).__name__, rows, _normal(_written_out(tree, made))]) for name, tree in columns}
-    return forms if isinstance(step, OwnAggregates) else {**made, **forms}
+    return {**made, **forms} if isinstance(step, OwnWindows) else forms
 
 
 def _written_out(tree: exp.Expression, made: Mapping[str, str]) -> exp.Expression:

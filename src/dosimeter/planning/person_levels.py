@@ -16,9 +16,18 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.joins import Sources, resolve_joins
+from dosimeter.planning.person_columns import OwnValue, read_value
 from dosimeter.planning.person_members import read_member
-from dosimeter.planning.person_rewriting import GroupedLevel, WindowedLevel, short_digest, total_tree
-from dosimeter.planning.person_stage import Memberships, OwnAggregates, OwnWindows, PersonRows, PersonStage
+from dosimeter.planning.person_rewriting import GroupedLevel, WindowedLevel, short_digest, total_tree, written_column
+from dosimeter.planning.person_stage import (
+    Memberships,
+    OwnAggregates,
+    OwnColumns,
+    OwnWindows,
+    PersonRows,
+    PersonStage,
+    PersonTable,
+)
 from dosimeter.planning.singling_out import find_singled_out
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 from dosimeter.sql import (
@@ -51,6 +60,7 @@ class PersonLevels:
     stages: dict[str, PersonStage] = field(default_factory=dict)
     singled_out: dict[str, str] = field(default_factory=dict)
     _aside: list[tuple[exp.Expression, exp.Select]] = field(default_factory=list)
+    joined: dict[str, PersonTable] = field(default_factory=dict)
 
     @classmethod
     def of(cls, declared: Schema, select: exp.Select) -> PersonLevels:
@@ -73,6 +83,54 @@ class PersonLevels:
     def _stage(self, select: exp.Select) -> PersonStage | None:
         origin = select.args.get("from_")
         return self.stages.get(origin.this.name) if origin is not None and isinstance(origin.this, exp.Table) else None
+
+    def facts(self, select: exp.Select) -> Schema:
+        """Return the facts of what stands in FROM, with the tables and subqueries that may be joined to it."""
+        stage = self.stage_of(select)
+        return self._with_tables(self.declared if stage is None else stage.schema)
+
+    def _with_tables(self, schema: Schema) -> Schema:
+        return replace(schema, tables={**schema.tables, **self.joined}) if self.joined else schema
+
+    # ------------------------------------------------------------ joined subqueries
+
+    def join(self, query: exp.Select, alias: str, written: exp.Expression) -> exp.Table:
+        """Return a joined subquery as a table: its columns, for each individual's own rows."""
+        unit = self.declared.unit
+        if unit == "row":
+            raise refusal(written, _NO_UNIT.format(clause=clause_of(written)))
+        if any(value for name, value in query.args.items() if name not in _ROW_WISE):
+            raise refusal(
+                written,
+                f"{clause_of(written)} would read other people's rows, so that one person could move everybody. A "
+                f"joined subquery speaks of each individual's own rows: SELECT {unit}, COUNT(*) AS n FROM … GROUP BY "
+                f"{unit}.",
+            )
+        scope, table, stage = self._first(query)
+        sources = resolve_joins(query, scope)
+        self._watch(query, sources)
+        found: dict[str, OwnValue] = {}
+        for item in _without_stars(query.expressions, sources):
+            name = item.alias_or_name
+            if not name or name.lower() in {other.lower() for other in found}:
+                raise refusal(item, f"{clause_of(item)}: give every column of the subquery a name of its own by AS.")
+            found[name] = read_value(item.this if isinstance(item, exp.Alias) else item, sources.scope)
+        own = [name for name, value in found.items() if _is_named(value.tree, sources.schema.unit)]
+        if not own:
+            raise refusal(written, f"{clause_of(written)}: add {sources.schema.unit} to the subquery, and join on it.")
+        columns = {name: replace(value.column, name=name) for name, value in found.items()}
+        many = sources.schema.max_rows_per_unit
+        schema = replace(sources.schema, columns=columns, unit=own[0], row_key=None)
+        step = OwnColumns(tuple((name, value.tree) for name, value in found.items()))
+        rows = PersonRows(table, stage, sources.joins, sources.schema, self._where(query, sources))
+        name, taken = alias or "subquery", {*self.declared.tables, *self.joined, self.declared.table}
+        while name.lower() in {other.lower() for other in taken}:
+            name += "'"
+        self.joined[name] = PersonTable(
+            name, columns, public=False, unit=own[0], max_rows_per_unit=many, stage=PersonStage(rows, step, schema)
+        )
+        identifier = exp.to_identifier(name, quoted=True)
+        return exp.Table(this=identifier, alias=exp.TableAlias(this=exp.to_identifier(alias or name, quoted=True)))
 
     # ------------------------------------------------------------ IN and EXISTS
 
@@ -276,9 +334,9 @@ class PersonLevels:
         written = f"{node.db}.{node.name}" if node.db else node.name
         stage = self.stages.get(node.name)
         if stage is not None:
-            return Scope(stage.schema, names), None, stage
+            return Scope(self._with_tables(stage.schema), names), None, stage
         if written.lower() == self.declared.table.lower():
-            return Scope(self.declared, names), None, None
+            return Scope(self._with_tables(self.declared), names), None, None
         for name, table in self.declared.tables.items():
             if name.lower() != written.lower():
                 continue
@@ -288,7 +346,7 @@ class PersonLevels:
                     f"{name} is public and has no individuals: join it, JOIN {name} ON … = {name}.{table.key}, and "
                     "test its columns in WHERE.",
                 )
-            return Scope(_schema_of(table, table.unit, self.declared), names), table, None
+            return Scope(self._with_tables(_schema_of(table, table.unit, self.declared)), names), table, None
         known = ", ".join([self.declared.table, *(name for name, each in self.declared.tables.items() if each.unit)])
         raise refusal(node, f"There is no table {written}. The tables with individuals are {known}.")
 
@@ -384,14 +442,17 @@ def _is_row_number(tree: exp.Expression) -> bool:
     return alone and isinstance(window.this, exp.RowNumber)
 
 
+def _is_named(tree: exp.Expression, name: str) -> bool:
+    return isinstance(tree, exp.Column) and tree.name == name
+
+
 def _is_star(item: exp.Expression) -> bool:
     return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 
 
 def _is_column(node: exp.Expression, name: str, scope: Scope) -> bool:
     with suppress(QueryError):
-        tree = total_tree(node, scope)
-        return isinstance(tree, exp.Column) and tree.name == name
+        return _is_named(total_tree(node, scope), name)
     return False
 
 
@@ -437,7 +498,7 @@ def _without_stars(items: Iterable[exp.Expression], sources: Sources) -> Iterato
         expect_only(item if isinstance(item, exp.Star) else item.this)
         if sources.joins:
             raise refusal(item, f"{clause_of(item)}: list the columns by name.")
-        yield from (column_tree(name) for name in sources.schema.columns)
+        yield from (written_column(name) for name in sources.schema.columns)
 
 
 def _name_windows(select: exp.Select) -> None:

@@ -7,6 +7,7 @@ and these columns with their trees and facts. Never opens a connection.
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -24,6 +25,11 @@ MOST_IN_A_NAME = 60  # bytes: PostgreSQL cuts longer names
 def short_digest(text: str) -> str:
     """Return eight hexadecimal digits that tell texts apart in names."""
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def written_column(name: str) -> exp.Column:
+    """Return a column as an analyst would write it, for messages: in quotation marks only if it needs them."""
+    return exp.column(exp.to_identifier(name, quoted=re.fullmatch(r"[A-Za-z_]\w*", name) is None))
 
 
 def total_tree(node: exp.Expression, scope: Scope) -> exp.Expression:
@@ -78,7 +84,7 @@ class Level(ABC):
         if key not in self._known:
             self._known[key] = self._take_name(name, plain)
             self.columns[self._known[key]] = value()
-        return column_tree(self._known[key])
+        return written_column(self._known[key])
 
     def _plain(self, node: exp.Expression) -> exp.Expression:
         """Return a node with every column under its full name, whatever its table was called."""
@@ -137,7 +143,7 @@ class GroupedLevel(Level):
             tree = total_tree(node, self.scope)
             for key in self.keys:
                 if self.columns[key].tree == tree:
-                    return column_tree(key)
+                    return written_column(key)
         return None
 
     def _rewrite_window(self, node: exp.Window) -> exp.Expression:
@@ -180,6 +186,6 @@ class WindowedLevel(Level):
 
     def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
         with suppress(QueryError):
-            return column_tree(self.scope.resolve(node).name)
+            return written_column(self.scope.resolve(node).name)
         found = _find_item(node, items)
-        return column_tree(self.scope.resolve(node).name) if found is None else found
+        return written_column(self.scope.resolve(node).name) if found is None else found

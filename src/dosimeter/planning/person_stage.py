@@ -8,13 +8,13 @@ their rows from the result and changes nobody else's. Never opens a connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dosimeter.planning.joins import joined_relation
-from dosimeter.planning.query_plan import Join
+from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import column_tree
 
@@ -54,6 +54,13 @@ class OwnWindows:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnColumns:
+    """The same rows with these columns alone, as a joined subquery gives them."""
+
+    columns: tuple[tuple[str, exp.Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Memberships:
     """The same rows with flags: each a name, the rows of another query, and the column of these that is the unit."""
 
@@ -68,7 +75,7 @@ class PersonStage:
     """
 
     rows: PersonRows
-    step: OwnAggregates | OwnWindows | Memberships
+    step: OwnAggregates | OwnWindows | OwnColumns | Memberships
     schema: Schema
     numbered: frozenset[str] = frozenset()
 
@@ -77,6 +84,8 @@ class PersonStage:
         for rows in self.sources():
             if rows.stage is not None:
                 yield from rows.stage.chain()
+            for stage in joined_stages(rows.joins):
+                yield from stage.chain()
         yield self
 
     @property
@@ -92,9 +101,36 @@ class PersonStage:
                 yield rows
 
 
-def list_trees(stage: PersonStage) -> Iterator[tuple[Schema, exp.Expression]]:
-    """Yield every tree of a stage and of those before it, with the facts of the rows that it reads."""
-    for each in stage.chain():
+@dataclass(frozen=True, slots=True)
+class PersonTable(JoinTable):
+    """A joined subquery about individuals, as a table: its rows are those of a stage."""
+
+    stage: PersonStage | None = None
+
+
+def joined_stages(joins: Iterable[Join]) -> Iterator[PersonStage]:
+    """Yield the stages behind joined subqueries."""
+    for join in joins:
+        if isinstance(join.table, PersonTable) and join.table.stage is not None:
+            yield join.table.stage
+
+
+def joined_rows(table: JoinTable, tables: Tables) -> exp.Expression:
+    """Return the rows of a joined table or subquery that count."""
+    if isinstance(table, PersonTable) and table.stage is not None:
+        return person_relation(table.stage, tables)
+    return tables(table)
+
+
+def list_stages(plan: QueryPlan) -> Iterator[PersonStage]:
+    """Yield every step of a plan's person stage, also behind its joins."""
+    for stage in (*([] if plan.person is None else [plan.person]), *joined_stages(plan.joins)):
+        yield from stage.chain()
+
+
+def list_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
+    """Yield every tree of a plan's person stage, with the facts of the rows that it reads."""
+    for each in list_stages(plan):
         yield from ((rows.schema, rows.where) for rows in each.sources() if rows.where is not None)
         if isinstance(each.step, OwnAggregates):
             yield from ((each.rows.schema, tree) for _, tree in each.step.keys)
@@ -109,6 +145,9 @@ def person_relation(stage: PersonStage, tables: Tables) -> exp.Subquery:
             return _aggregated(stage.rows, stage.step, tables)
         case OwnWindows():
             return _windowed(stage.rows, stage.step, tables)
+        case OwnColumns():
+            chosen = [_named(tree, name) for name, tree in stage.step.columns]
+            return _select(chosen, stage.rows, tables).subquery("own_columns")
         case Memberships():
             return _flagged(stage.rows, stage.step, tables)
 
@@ -118,7 +157,7 @@ def _relation(rows: PersonRows, tables: Tables) -> exp.Expression:
     found = tables(rows.table) if rows.stage is None else person_relation(rows.stage, tables)
     if not rows.joins:
         return found.copy()
-    others = {join.table.name: tables(join.table) for join in rows.joins}
+    others = {join.table.name: joined_rows(join.table, tables) for join in rows.joins}
     return joined_relation(rows.joins, found, rows.schema, others)
 
 

@@ -142,7 +142,9 @@ class Draft:
             declared=self.options.groups == "declared",
             hand_sensitivity=self.options.sensitivity,
             schema=schema,
-            digest=_digest_plan(self.select if self.person is None else self.written, self.declared, self.options),
+            digest=_digest_plan(
+                self.written if self.people.stages or self.people.joined else self.select, self.declared, self.options
+            ),
             joins=self.sources.joins,
             sets=self.grouping.sets,
             person=self.person,
@@ -176,8 +178,7 @@ def _check_clauses(draft: Draft) -> None:
 
 def _resolve_tables(draft: Draft) -> None:
     draft.person = draft.people.stage_of(draft.select)
-    rows = draft.declared if draft.person is None else draft.person.schema
-    draft.sources = resolve_joins(draft.select, resolve_table(draft.select, rows))
+    draft.sources = resolve_joins(draft.select, resolve_table(draft.select, draft.people.facts(draft.select)))
     if draft.options.groups == "observed" and draft.sources.schema.unit != "row":
         raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
 

@@ -56,13 +56,7 @@ class _Inlining:
         named = {**known, **self._read_ctes(select, known, depth)}
         select.set("with_", None)
         for join in select.args.get("joins") or []:
-            target = join.this
-            if isinstance(target, exp.Table) and not target.db and target.name.lower() in named:
-                raise refusal(
-                    join,
-                    f"{clause_of(join)}: a CTE cannot be joined. Join the table itself, or choose individuals by "
-                    "IN (SELECT …), or compute a number for each of them by OVER (PARTITION BY …) in a subquery.",
-                )
+            self._name_joined(join, named, depth)
         if self.people is not None:
             self.people.set_aside(select, lambda query: self.inline(query, named, depth + 1))
         origin = select.args.get("from_")
@@ -96,6 +90,20 @@ class _Inlining:
         if not isinstance(source.this, exp.Select):
             raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
         return self._lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
+
+    def _name_joined(self, join: exp.Expression, named: Mapping[str, exp.Select], depth: int) -> None:
+        """Give a joined subquery or CTE about individuals a table's name."""
+        target = join.this
+        is_cte = isinstance(target, exp.Table) and not target.db and target.name.lower() in named
+        if is_cte and self.people is None:
+            raise refusal(join, f"{clause_of(join)}: a CTE cannot be joined. Join the table itself.")
+        is_query = isinstance(target, exp.Subquery) and isinstance(target.this, exp.Select)
+        if self.people is None or not (is_cte or is_query):
+            return
+        found = self._inner_query(target, named, depth)
+        assert found is not None
+        query, alias = found
+        join.set("this", self.people.join(query, alias, join))
 
     def _lower(self, select: exp.Select) -> exp.Select:
         return select if self.people is None else self.people.lower(select)
