@@ -9,7 +9,16 @@ import pytest
 from selection_problems import make_problem
 
 from dosimeter.errors import DataError, OptionError, QueryError
-from dosimeter.measures import MEASURES, Argument, ArgumentMeasure, BoundedMean, CountDistinct, Measure, Quantile
+from dosimeter.measures import (
+    MEASURES,
+    Argument,
+    ArgumentMeasure,
+    BoundedMean,
+    CountDistinct,
+    CountIndividuals,
+    Measure,
+    Quantile,
+)
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
 from dosimeter.planning.query_plan import QueryPlan
@@ -62,7 +71,7 @@ def plan_of(*kinds: type[Measure]) -> QueryPlan:
 @pytest.mark.parametrize("kind", MEASURES)
 def test_only_additive_queries_pass(kind: type[Measure]) -> None:
     plan = plan_of(CountRows, kind)
-    assert plan.additive is (kind in (CountRows, Count, Sum, CentredSum, CentredSquares))
+    assert plan.additive is (kind in (CountRows, Count, CountIndividuals, Sum, CentredSum, CentredSquares))
     if plan.additive:
         require_additive(plan)
         return
