@@ -86,7 +86,7 @@ REFUSED_SQL = {
     "SELECT COUNT(*) FROM (SELECT ward, COUNT(*) FROM t GROUP BY ward)": "",
     "SELECT COUNT(*) FROM (SELECT * FROM t LIMIT 3)": "",
     "SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM t)": "every row is another individual",
-    "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM t)": "ubquer",
+    "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM t)": "every row is another individual",
     "SELECT (SELECT MAX(age) FROM t) FROM t": "ubquer",
     "WITH u AS (SELECT DISTINCT age FROM t) SELECT COUNT(*) FROM u": "",
     "WITH RECURSIVE u AS (SELECT 1 UNION SELECT 2) SELECT COUNT(*) FROM u": "",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dosimeter.errors import DataError, OptionError, QueryError
-from dosimeter.measures import Argument, ArgumentMeasure, CountDistinct, Measure
+from dosimeter.measures import Argument, ArgumentMeasure, CountDistinct, CountIndividuals, Measure
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.means import BoundedMean
 from dosimeter.measures.quantiles import Quantile
@@ -64,7 +64,7 @@ def plan_of(*kinds: type[Measure]) -> QueryPlan:
 @pytest.mark.parametrize("kind", list_measures())
 def test_only_additive_queries_pass(kind: type[Measure]) -> None:
     plan = plan_of(CountRows, kind)
-    assert plan.additive is (kind in (CountRows, Count, Sum, CentredSum, CentredSquares))
+    assert plan.additive is (kind in (CountRows, Count, CountIndividuals, Sum, CentredSum, CentredSquares))
     if plan.additive:
         require_additive(plan)
         return

@@ -175,8 +175,11 @@ class PersonLevels:
             kinds = {COLUMN_TYPES[each.columns[each.unit].type] for each in (rows.schema, scope.schema)}
             if len(kinds) > 1:
                 raise refusal(written, f"{clause_of(written)}: the columns have different types in the schema.")
-            flags[name] = (name, rows, unit)
+            if name not in scope.schema.columns:  # an inner level may have asked the same
+                flags[name] = (name, rows, unit)
             mark.replace(column_tree(name))
+        if not flags:
+            return
         columns = {name: Column(name, ColumnType.BOOLEAN) for name in flags}
         rows = PersonRows(table, stage, (), scope.schema, None)
         schema = replace(scope.schema, columns={**scope.schema.columns, **columns})

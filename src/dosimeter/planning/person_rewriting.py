@@ -23,8 +23,8 @@ MOST_IN_A_NAME = 60  # bytes: PostgreSQL cuts longer names
 
 
 def short_digest(text: str) -> str:
-    """Return eight hexadecimal digits that tell texts apart in names."""
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    """Return hexadecimal digits that tell texts apart in names."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def written_column(name: str) -> exp.Column:
@@ -100,7 +100,7 @@ class Level(ABC):
         if not name or name.lower() in self._taken or len(name.encode()) > MOST_IN_A_NAME:
             name = node.sql(dialect="duckdb", comments=False).replace('"', "")
             if len(name.encode()) > MOST_IN_A_NAME:
-                name = f"{name.encode()[: MOST_IN_A_NAME - 16].decode(errors='ignore')}… {short_digest(name)}"
+                name = f"{name.encode()[: MOST_IN_A_NAME - 20].decode(errors='ignore')}… {short_digest(name)}"
         while name.lower() in self._taken:
             name += "'"
         self._taken.add(name.lower())
