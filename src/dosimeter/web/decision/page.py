@@ -65,9 +65,6 @@ class PageHead:
     earlier: Entry | None  # can be given again
     entry: Entry | None  # of the answer
 
-    def __repr__(self) -> str:
-        return "PageHead(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnseenPage:
@@ -83,9 +80,6 @@ class UnseenPage:
     cost: Cost
     preview: AnswerPreview
 
-    def __repr__(self) -> str:
-        return "UnseenPage(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuringPage:
@@ -96,9 +90,6 @@ class MeasuringPage:
     head: PageHead
     job: Job[MeasuredQuery]
     share: float | None
-
-    def __repr__(self) -> str:
-        return "MeasuringPage(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,9 +117,6 @@ class DecisionPage:
     def blocked(self) -> bool:
         """Whether nothing can be approved until the preference is evaluated."""
         return bool(self.problem) or self.waiting is not None
-
-    def __repr__(self) -> str:
-        return "DecisionPage(redacted)"
 
 
 PARTS = ("line", "accuracy", "raw_note", "range_table", "histogram_table", "absolute", "cost", "preview", "verdict")
