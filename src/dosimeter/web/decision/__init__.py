@@ -28,7 +28,7 @@ from dosimeter.web.decision.case import (
 )
 from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy
-from dosimeter.web.decision.displaced import MOST_LOOKED_AT, Displaced, list_displaced
+from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Why, make_offer
@@ -52,7 +52,6 @@ __all__ = [
     "Case",
     "DecisionForm",
     "DecisionPage",
-    "Displaced",
     "MeasuredQuery",
     "MeasuringPage",
     "UnseenPage",

@@ -32,9 +32,6 @@ class DisplacedQuery:
     query: StoredQuery
     epsilon: str
 
-    def __repr__(self) -> str:
-        return "DisplacedQuery(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Displaced:

@@ -66,9 +66,6 @@ class PageHead:
     earlier: Entry | None  # can be given again
     entry: Entry | None  # of the answer
 
-    def __repr__(self) -> str:
-        return "PageHead(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnseenPage:
@@ -84,9 +81,6 @@ class UnseenPage:
     cost: Cost
     preview: AnswerPreview
 
-    def __repr__(self) -> str:
-        return "UnseenPage(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuringPage:
@@ -97,9 +91,6 @@ class MeasuringPage:
     head: PageHead
     job: Job[MeasuredQuery]
     share: float | None
-
-    def __repr__(self) -> str:
-        return "MeasuringPage(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -127,9 +118,6 @@ class DecisionPage:
     def blocked(self) -> bool:
         """Whether nothing can be approved until the preference is evaluated."""
         return bool(self.problem) or self.waiting is not None
-
-    def __repr__(self) -> str:
-        return "DecisionPage(redacted)"
 
 
 PARTS = ("line", "accuracy", "raw_note", "range_table", "histogram_table", "absolute", "cost", "preview", "verdict")
