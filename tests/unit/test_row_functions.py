@@ -79,7 +79,7 @@ def compare(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 def test_rebuilt_means_what_was_written(connection: duckdb.DuckDBPyConnection) -> None:
     share = Share()
 
-    @settings(AS_FOUND, max_examples=600)
+    @settings(AS_FOUND, max_examples=200)
     @given(sql=ANY)
     def check(sql: str) -> None:
         share.count(compare(connection, sql))
@@ -98,7 +98,7 @@ def test_rebuilt_means_what_was_written_at_length(connection: duckdb.DuckDBPyCon
     check()
 
 
-@settings(AS_FOUND, max_examples=300)
+@settings(AS_FOUND, max_examples=150)
 @given(sql=ANY)
 def test_no_data_make_it_fail(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     try:
@@ -115,7 +115,7 @@ def test_bounds_hold_for_any_data(connection: duckdb.DuckDBPyConnection) -> None
     """Inside an aggregate: whole numbers of steps within the bounds (S9), near what the plain value is (Q1)."""
     share = Share()
 
-    @settings(AS_FOUND, max_examples=300)
+    @settings(AS_FOUND, max_examples=150)
     @given(sql=NUMBERS)
     def check(sql: str) -> None:
         try:
