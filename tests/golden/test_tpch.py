@@ -70,7 +70,7 @@ CONDITIONS = {
     "q12": ["CAST('1995-01-01' AS DATE)"],
     "q14": ["CAST('1995-10-01' AS DATE)"],
 }
-# Δ of SUM(l_extendedprice * l_discount) is the largest price times the largest discount; with several measures, how many.
+# Of SUM(l_extendedprice * l_discount): the largest price times the largest discount. Of several measures: their number.
 SENSITIVITY = {"q1": 11, "q6": 11_000, "q12": 2, "q14": 2}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from dosimeter.errors import QueryError
 from dosimeter.sql.literals import constant_tree
 from dosimeter.sql.trees import alias, column_tree
 
@@ -37,9 +38,13 @@ def _connect(process: int) -> duckdb.DuckDBPyConnection:
 
 def _ask(sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query of our own making. A cursor for each, because threads plan at the same time."""
+    import duckdb
+
     cursor = _connect(os.getpid()).cursor()
     try:
         return cursor.execute(sql).fetchall()
+    except duckdb.Error:
+        raise QueryError("An expression of constants has no value: NULL stands where a type is needed.") from None
     finally:
         cursor.close()
 
