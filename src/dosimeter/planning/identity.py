@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
+from dosimeter.errors import QueryError
 from dosimeter.measures import ArgumentMeasure, Measure
 from dosimeter.planning.person_stage import Memberships, OwnAggregates, OwnWindows, PersonRows, PersonStage, PersonTable
 from dosimeter.planning.query_plan import Join, QueryPlan
@@ -245,5 +246,8 @@ def _settle(tree: exp.Expression) -> Form | None:
     """Return the truth value of a condition without columns; None for anything else."""
     if not isinstance(tree, _CONDITIONS) or tree.find(exp.Column, exp.Anonymous) is not None:
         return None
-    found = evaluate_row(tree, {})
+    try:
+        found = evaluate_row(tree, {})
+    except QueryError:  # NULL where a type is needed
+        return None
     return None if found is None else (_TRUE if found else _FALSE)

@@ -47,6 +47,10 @@ class JoinedScope(Scope):
             raise refusal(node, f"{node.name} stands in several tables. Write table.{node.name}.")
         raise refusal(node, f"There is no column {clause_of(node)}. Known columns: {', '.join(self.schema.columns)}.")
 
+    def knows(self, name: str) -> bool:
+        """Return whether some table so far has a column of this bare name."""
+        return any(self._column(prefix + name) is not None for prefix in self.prefixes.values())
+
     def _column(self, name: str) -> Column | None:
         lowered = name.lower()
         return next((column for key, column in self.schema.columns.items() if key.lower() == lowered), None)
@@ -252,11 +256,28 @@ def _pairs(node: exp.Expression, table: JoinTable, names: list[str], scope: Join
         columns = [side for side in sides if isinstance(side, exp.Column)]
         if len(columns) != 2:
             raise refusal(node, f"{clause_of(condition)}: a join compares columns with =, joined by AND.")
-        here = [side for side in columns if side.table.lower() in names]
-        there = [side for side in columns if side.table and side.table.lower() not in names]
+        here = [side for side in columns if _is_of(side, table, names, scope)]
+        there = [side for side in columns if _is_of_others(side, table, names, scope)]
         if len(here) != 1 or len(there) != 1:
             raise refusal(node, f"{clause_of(condition)}: write the tables' names before the columns, on both sides.")
         yield _pair(there[0], here[0].name, table, scope)
+
+
+def _is_of(side: exp.Column, table: JoinTable, names: list[str], scope: JoinedScope) -> bool:
+    """Return whether a column of a condition is the joined table's: by its table, or because only that one has it."""
+    if side.table:
+        return side.table.lower() in names
+    return _has(table, side.name) and not scope.knows(side.name)
+
+
+def _is_of_others(side: exp.Column, table: JoinTable, names: list[str], scope: JoinedScope) -> bool:
+    if side.table:
+        return side.table.lower() not in names
+    return scope.knows(side.name) and not _has(table, side.name)
+
+
+def _has(table: JoinTable, name: str) -> bool:
+    return name.lower() in {known.lower() for known in table.columns}
 
 
 def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) -> tuple[str, str]:

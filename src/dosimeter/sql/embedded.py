@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dosimeter.errors import QueryError
 from dosimeter.sql.trees import column_tree
 from dosimeter.sql.types import Type
 
@@ -81,9 +82,13 @@ def compute_embedded(query: exp.Expression, tables: Mapping[str, Table]) -> dict
 
 def ask_embedded(sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query of our own making, over no table at all."""
+    import duckdb
+
     cursor = _database().cursor()
     try:
         return cursor.execute(sql).fetchall()
+    except duckdb.Error:
+        raise QueryError("An expression of constants has no value: NULL stands where a type is needed.") from None
     finally:
         cursor.close()
 

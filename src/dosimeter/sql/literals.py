@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from datetime import date, datetime
@@ -14,6 +15,13 @@ from dosimeter.sql.trees import as_double
 from dosimeter.sql.types import Checked, Scope, Type, clause_of, refusal
 
 _NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_DECIMAL = re.compile(r"\d{1,15}(\.\d{0,15})?|\.\d{1,15}", re.ASCII)
+_DIGITS = 18  # sums and products of more digits are no decimals everywhere
+_EXACTLY: dict[type[exp.Expr], Callable[[Decimal, Decimal], Decimal]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+}
 _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
 _FORMS = {Type.DATE: "2024-12-31", Type.TIMESTAMP: "2024-12-31 23:59:59"}
 
@@ -66,6 +74,23 @@ def read_whole(node: exp.Expression | None) -> int | None:
     if not isinstance(bare, exp.Literal) or not re.fullmatch(r"\s*[+-]?\d{1,18}\s*", str(bare.this), re.ASCII):
         return None
     return int(bare.this)
+
+
+def read_decimal(node: exp.Expression) -> Decimal | None:
+    """Return the exact value of + − * over written-out decimals, as DuckDB computes it; None for anything else."""
+    match node.unnest():
+        case exp.Literal() as literal if not literal.is_string and _DECIMAL.fullmatch(str(literal.this)):
+            return Decimal(str(literal.this))
+        case exp.Neg() as negative:
+            inner = read_decimal(negative.this)
+            return None if inner is None else -inner
+        case exp.Add() | exp.Sub() | exp.Mul() as sum_or_product:
+            left, right = read_decimal(sum_or_product.this), read_decimal(sum_or_product.expression)
+            if left is None or right is None:
+                return None
+            compute = _EXACTLY[type(sum_or_product)]
+            return value if len((value := compute(left, right)).as_tuple().digits) <= _DIGITS else None
+    return None
 
 
 def read_text(node: exp.Expression | None) -> str | None:

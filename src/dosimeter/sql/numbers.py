@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dosimeter.sql.checking import check_expression, check_number, require_number
 from dosimeter.sql.dates import add_days, days_between, is_interval, shift_moment
-from dosimeter.sql.literals import read_whole
+from dosimeter.sql.literals import constant_tree, read_decimal, read_whole
 from dosimeter.sql.safe_arithmetic import Log10, make_total
 from dosimeter.sql.trees import as_bigint, as_double, case, is_null, wrap
 from dosimeter.sql.types import TEMPORAL, Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
@@ -51,6 +51,9 @@ def check_product(node: exp.Expression, scope: Scope) -> Checked:
 
 def _arithmetic(node: exp.Expression, first: Checked, second: Checked) -> Checked:
     left, right = require_number(first, node.this, node), require_number(second, node.expression, node)
+    exact = read_decimal(node)
+    if exact is not None and exact % 1:
+        return Checked(constant_tree(float(exact)), Type.NUMBER)
     kind = Type.INTEGER if left.type is right.type is Type.INTEGER else Type.NUMBER
     return Checked(type(node)(this=wrap(left.tree), expression=wrap(right.tree)), kind)
 
