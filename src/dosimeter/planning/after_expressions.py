@@ -281,7 +281,9 @@ def is_windowed(trees: Iterable[exp.Expression]) -> bool:
 def finds_aggregate(node: exp.Expression) -> bool:
     """Return whether a node aggregates rows: it holds an aggregate that is not the function of a window."""
     if isinstance(node, exp.Window):
-        function = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        function = node.this
+        while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+            function = function.this
         inside = [*function.iter_expressions(), *(node.args.get("partition_by") or [])]
         inside += [item.this for item in (node.args["order"].expressions if node.args.get("order") else [])]
         return any(finds_aggregate(part) for part in inside)

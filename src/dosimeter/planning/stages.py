@@ -13,6 +13,7 @@ from enum import IntEnum
 from sqlglot import exp
 
 from dosimeter.planning.after import is_measured
+from dosimeter.planning.parsing import read_whole_number, unaliased
 from dosimeter.planning.subqueries import read_ctes
 from dosimeter.schema import Schema
 from dosimeter.sql import clause_of, expect_only, refusal
@@ -72,10 +73,24 @@ def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
 
 
 def groups_by_unit(select: exp.Select, schema: Schema) -> bool:
-    """Return whether a SELECT groups by the column that says whose row it is."""
+    """Return whether a SELECT groups by a column that says whose row it is, in its own table or a declared one."""
     clause = select.args.get("group")
-    named = [node for node in (clause.expressions if clause is not None else []) if isinstance(node, exp.Column)]
-    return schema.unit != "row" and any(node.name.lower() == schema.unit.lower() for node in named)
+    if schema.unit == "row" or clause is None:
+        return False
+    units = {schema.unit.lower(), *(table.unit.lower() for table in schema.tables.values() if table.unit is not None)}
+    return any(_meant_name(node, select) in units for node in clause.expressions)
+
+
+def _meant_name(node: exp.Expression, select: exp.Select) -> str:
+    """Return the column that GROUP BY column, GROUP BY alias or GROUP BY 1 stands for; empty for anything else."""
+    position = read_whole_number(node)
+    if position is not None and 1 <= position <= len(select.expressions):
+        node = unaliased(select.expressions[position - 1])
+    if not isinstance(node, exp.Column):
+        return ""
+    items = [item for item in select.expressions if isinstance(item, exp.Alias) and item.alias == node.name]
+    meant = items[0].this if items and not node.table and isinstance(items[0].this, exp.Column) else node
+    return str(meant.name).lower()
 
 
 def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage]) -> None:
@@ -87,7 +102,7 @@ def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage]) -> None:
             raise refusal(
                 node,
                 f"{clause_of(node)} gives rows beside a grouped query. What is measured cannot depend on numbers read "
-                "off the data: group first, and join grouped queries only.",
+                "off other people's rows: group first, and join grouped queries only.",
             )
 
 
