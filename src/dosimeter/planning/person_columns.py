@@ -124,6 +124,13 @@ def _only_where(tree: exp.Expression, condition: exp.Expression | None) -> exp.E
     return tree if condition is None else exp.Case(ifs=[exp.If(this=condition.copy(), true=tree)])
 
 
+def _zero_or_one(condition: exp.Expression) -> exp.Expression:
+    """Return 1 where a condition holds, 0 where it does not, NULL where that is not known."""
+    untrue = exp.Not(this=wrap(condition.copy()))
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    return exp.Case(ifs=[exp.If(this=condition, true=one), exp.If(this=untrue, true=zero)])
+
+
 def _gridded(node: exp.Expression, condition: exp.Expression | None, scope: Scope) -> Gridded:
     if isinstance(node.this, exp.Distinct):
         raise refusal(node, f"{clause_of(node)}: DISTINCT is supported in COUNT only.")
@@ -138,8 +145,9 @@ def _count(
     column = whole_column(0, scope.schema.max_rows_per_unit)
     argument, one = node.this, exp.Literal.number(1)
     if isinstance(node, exp.CountIf):
-        chosen = _only_where(_only_where(one, condition), check_condition(argument, scope))
-        return OwnValue(as_bigint(apply(exp.Count(this=chosen))), column)
+        # DuckDB gives NULL where the condition is known of no row, as a sum does.
+        truth = _only_where(_zero_or_one(check_condition(argument, scope)), condition)
+        return OwnValue(as_bigint(apply(exp.Sum(this=truth))), column)
     if isinstance(argument, (exp.Star, exp.Literal)):
         expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
         counted: exp.Expression = exp.Star() if condition is None else _only_where(one, condition)
@@ -193,11 +201,10 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
     largest = isinstance(node, (exp.Max, exp.LogicalOr))
     kind: type[exp.Max] | type[exp.Min] = exp.Max if largest else exp.Min
     if checked.type is Type.BOOLEAN:  # not every engine has MIN and MAX of booleans
-        tree = make_total(checked.tree, scope.schema)
-        one, zero = exp.Literal.number(1), exp.Literal.number(0)
-        truth = exp.Case(ifs=[exp.If(this=tree, true=one), exp.If(this=exp.Not(this=wrap(tree.copy())), true=zero)])
+        truth = _zero_or_one(make_total(checked.tree, scope.schema))
         found = apply(kind(this=_only_where(truth, condition)))
-        return OwnValue(exp.Paren(this=exp.EQ(this=found, expression=one.copy())), Column("", ColumnType.BOOLEAN))
+        is_true = exp.EQ(this=found, expression=exp.Literal.number(1))
+        return OwnValue(exp.Paren(this=is_true), Column("", ColumnType.BOOLEAN))
     if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
         raise refusal(node, f"{clause_of(node)} takes a condition. Compare the value with something.")
     if checked.type in NUMERIC:
