@@ -9,12 +9,12 @@ import importlib
 import sys
 from pathlib import Path
 
-RECORDED = Path(__file__).parents[1] / "tests" / "recorded"
+REPOSITORY = Path(__file__).parents[1]
 
 
 def main() -> None:
-    sys.path.insert(0, str(RECORDED))
-    for line in importlib.import_module("recorded_stories").record_stories(sys.argv[1:]):
+    sys.path.insert(0, str(REPOSITORY))
+    for line in importlib.import_module("tests.recorded.recorded_stories").record_stories(sys.argv[1:]):
         print(line)
 
 

@@ -438,7 +438,7 @@ def test_schema_with_tables_survives_writing() -> None:
     [
         ("SELECT COUNT(*) FROM visits JOIN visits USING (pid)", "cannot be joined with itself"),
         ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.pid = b.pid", "cannot be joined with itself"),
-        ("SELECT COUNT(*) FROM visits JOIN wards USING (ward)", r"wards is not declared. Ask one table. Or add \[tables.wards\]"),
+        ("SELECT COUNT(*) FROM visits JOIN wards USING (ward)", r"Or add \[tables.wards\]"),
         ("SELECT COUNT(*) FROM visits JOIN clinics ON visits.ward = clinics.region", "unique key clinic_id"),
         ("SELECT COUNT(*) FROM visits JOIN clinics ON visits.x = clinics.beds", "could multiply"),
         ("SELECT COUNT(*) FROM visits JOIN labs ON visits.x = labs.score", "join it on the unit column"),
@@ -451,7 +451,7 @@ def test_schema_with_tables_survives_writing() -> None:
         ("SELECT COUNT(*) FROM visits FULL JOIN clinics USING (clinic_id)", "only .INNER. JOIN and LEFT JOIN"),
         ("SELECT COUNT(*) FROM visits SEMI JOIN clinics USING (clinic_id)", "only .INNER. JOIN and LEFT JOIN"),
         ("SELECT COUNT(*) FROM visits NATURAL JOIN clinics", "only .INNER. JOIN and LEFT JOIN"),
-        ("SELECT COUNT(*) FROM visits JOIN (SELECT * FROM clinics) c USING (clinic_id)", "clinics is public and has no individuals: join it"),
+        ("SELECT COUNT(*) FROM visits JOIN (SELECT * FROM clinics) c USING (clinic_id)", "clinics is public"),
         ("SELECT COUNT(*) FROM visits JOIN clinics c(a, b) ON visits.clinic_id = c.a", "not supported"),
         ("SELECT COUNT(*) FROM visits JOIN clinics ON visits.clinic_id > clinics.clinic_id", "compares columns with ="),
         ("SELECT COUNT(*) FROM visits JOIN clinics ON visits.clinic_id = clinics.clinic_id OR TRUE", "with ="),

@@ -226,10 +226,14 @@ class MeasuringSelect:
 
     def write(self, select: exp.Select) -> Relation:
         """Rebuild the SELECT list and every clause that works on groups."""
-        if not is_measured(select) and any(item.find(exp.Window) is not None for item in select.expressions):
-            raise QueryError(
+        windowed = (
+            None if is_measured(select) else next((item for item in select.expressions if item.find(exp.Window)), None)
+        )
+        if windowed is not None:
+            raise refusal(
+                windowed,
                 "A window function (OVER) over rows would give a number for every row. Group first: SELECT city, "
-                "COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM … GROUP BY city."
+                "COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM … GROUP BY city.",
             )
         self._windows = _read_windows(select)
         clauses, fields = _Clauses(distinct=_read_distinct(select)), []

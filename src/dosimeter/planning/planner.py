@@ -64,7 +64,7 @@ class _Planner:
     sql: str
     declared: Schema
     options: PlanOptions
-    measured: tuple[str, QueryPlan, Relation] | None = field(default=None)
+    measured: tuple[exp.Select, QueryPlan, Relation] | None = field(default=None)
 
     def plan(self) -> QueryPlan:
         """Return the plan: what is measured, and what happens to the released numbers."""
@@ -89,13 +89,12 @@ class _Planner:
 
     def _measure(self, query: Scoped) -> Relation:
         select = query.with_rows(self.declared)
-        text = select.sql(dialect="duckdb", comments=False)
         if self.measured is None:
-            draft = Draft(self.sql, self.declared, self.options, select, select.copy())
+            draft = Draft(self.sql, self.declared, self.options, select.copy(), select)
             for step in PASSES:
                 step(draft)
-            self.measured = (text, draft.finish(), draft.relation)
-        elif self.measured[0] != text:
+            self.measured = (select, draft.finish(), draft.relation)
+        elif self.measured[0] != select:
             raise refusal(
                 query.select,
                 "The query groups the table in two different ways. Ask two queries, or group once in a WITH and use "

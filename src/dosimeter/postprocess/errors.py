@@ -115,26 +115,40 @@ def _propagate(
     terms: Sequence[int] | None,
 ) -> dict[int, float | None]:
     """Return the error of each derived column: the 95 % quantile of how far noise moves it, in the worst cell."""
-    formulas = _find_derived(plan)
-    if not formulas:
-        return {}
-    names = {node.name for tree in formulas.values() for node in tree.find_all(exp.Column)}
+    spread = np.sqrt(np.ones(len(values)) if terms is None else np.array(terms, dtype=np.float64))[:, None]
+    found: dict[int, float | None] = {}
+    for at, formula in _find_derived(plan).items():
+        try:
+            found[at] = _find_worst(_move(plan, mechanism, scales, formula, values, keys, spread))
+        except (EmbeddedError, KeyError):  # it fails on some noise, or is no number
+            found[at] = None
+    return found
+
+
+def _move(
+    plan: QueryPlan,
+    mechanism: Mechanism,
+    scales: FloatArray,
+    formula: exp.Expression,
+    values: Numbers,
+    keys: Sequence[tuple[Scalar, ...]] | None,
+    spread: FloatArray,
+) -> FloatArray:
+    """Return how far each of many equally likely noises moves a formula, in every cell."""
+    names = {node.name for node in formula.find_all(exp.Column)}
     used = sorted(int(name[1:]) for name in names if name.startswith("e"))
     measures = sorted({at for number in used for at in plan.estimates[number].measures})
     points = int(min(_MOST_POINTS, max(_LEAST_POINTS, 65_536 // max(len(values), 1))))
     noise = {at: scales[at] * _spread_points(mechanism, points, place) for place, at in enumerate(measures)}
     exact = {at: np.array([float(row[at]) for row in values])[:, None] for at in measures}
     quiet = estimate_arrays(plan, used, exact)
-    spread = np.sqrt(np.ones(len(values)) if terms is None else np.array(terms, dtype=np.float64))[:, None]
     noisy = estimate_arrays(plan, used, {at: exact[at] + spread * noise[at][None, :] for at in measures})
     groups = _repeat_groups(plan, keys, len(values), names)
-    try:
-        before = _evaluate(formulas, quiet, groups, len(values), 1)
-        after = _evaluate(formulas, noisy, groups, len(values), points)
-    except EmbeddedError:
-        return {}
+    before = _evaluate(formula, quiet, groups, len(values), 1)
+    after = _evaluate(formula, noisy, groups, len(values), points)
     with np.errstate(invalid="ignore"):  # a number beyond all floats has no error
-        return {at: _find_worst(after[at] - before[at]) for at in formulas if at in before and at in after}
+        moved: FloatArray = after - before
+    return moved
 
 
 def _repeat_groups(
@@ -149,24 +163,24 @@ def _repeat_groups(
 
 
 def _evaluate(
-    formulas: Mapping[int, exp.Expression],
+    formula: exp.Expression,
     estimates: Mapping[str, FloatArray],
     groups: Mapping[str, tuple[Type, list[Scalar]]],
     cells: int,
     points: int,
-) -> dict[int, FloatArray]:
-    """Return the formulas over cells × points; NULL is NaN, and a column that is no number is left out."""
+) -> FloatArray:
+    """Return a formula over cells × points; NULL is NaN. Raises KeyError if it is no number."""
     shape = (cells, points)
+    if isinstance(formula, exp.Column) and formula.name in estimates:
+        return np.broadcast_to(estimates[formula.name], shape)
     table = {CELL: Values(Type.INTEGER, np.arange(cells * points))}
     for name, (kind, values) in groups.items():
         table[name] = Values(kind, [value for value in values for _ in range(points)])
     for name, array in estimates.items():
         table[name] = Values(Type.NUMBER, np.broadcast_to(array, shape).reshape(-1))
-    shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(f"f{at}")) for at, tree in formulas.items()]
-    found = compute_embedded(
-        exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL)), {RELEASED: table}
-    )
-    return {int(name[1:]): column.reshape(shape) for name, column in found.items()}
+    shown = exp.Alias(this=formula.copy(), alias=exp.to_identifier("formula"))
+    query = exp.select(shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
+    return compute_embedded(query, {RELEASED: table})["formula"].reshape(shape)
 
 
 def _find_worst(off: FloatArray) -> float | None:
