@@ -18,6 +18,7 @@ from dosimeter.influence import (
     measure_exactly,
     measure_influence,
 )
+from dosimeter.problems import Option
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -64,7 +65,9 @@ class DataReader:
         """Return the records of the most exposed, with the reason; identifying columns masked unless ``reveal``."""
         if isinstance(profile, UnitProfile):
             if columns:
-                raise OptionError("--columns is for one row per individual: of several rows none speaks for them.")
+                raise OptionError(
+                    Option("columns"), " is for one row per individual: of several rows none speaks for them."
+                )
             return find_units(profile, contributions, measured, self.engine, norm=self.norm, count=count, reveal=reveal)
         return find_people(
             profile, contributions, measured, self.engine,
