@@ -18,7 +18,8 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from dosimeter.errors import LimitError, OptionError
+from dosimeter.errors import InputError, LimitError, OptionError
+from dosimeter.problems import Surface
 from dosimeter.web import checks
 from dosimeter.web.checks import CheckQueue, check_query
 from dosimeter.web.http import middleware
@@ -35,8 +36,6 @@ from tests.web.web_site import (
     PASSWORD,
     Guest,
     Site,
-    clinic_settings,
-    make_settings,
     read_text,
     write_configuration,
 )
@@ -465,20 +464,22 @@ def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, m
 @pytest.mark.parametrize(
     ("dataset", "words"),
     [
-        ({"candidates": "abc"}, "'abc' is not a positive number"),
-        ({"algorithm": "find-and-release", "variance": -1.0}, "variance must be a positive number"),
-        ({"algorithm": "find-and-release", "svt": 500.0}, "svt"),
-        ({"min_rows": 0}, "min_rows"),
-        ({"max_epsilon": -1.0}, "max_epsilon must be"),
-        ({"delta_total": 2.0}, "delta_total must not be larger than 1"),
+        ('candidates = "abc"', "'abc' is not a positive number"),
+        ("variance = -1.0", "variance must be a positive number"),
+        ("svt = 500.0", "svt"),
+        ("min_rows = 0", "min_rows"),
+        ("max_epsilon = -1.0", "max_epsilon must be"),
+        ("delta_total = 2.0", "delta_total must not be larger than 1"),
     ],
 )
-def test_operators_mistakes_are_found_at_the_start(tmp_path: Path, dataset: dict[str, Any], words: str) -> None:
-    settings = make_settings(str(tmp_path / "site.db"), {"mine": clinic_settings(**dataset)})
-    with pytest.raises(OptionError, match=words) as refused:
-        Site.start(settings)
-    assert str(refused.value).startswith("[datasets.mine]: ")
-    assert "--" not in str(refused.value)
+def test_operators_mistakes_are_found_at_the_start(tmp_path: Path, dataset: str, words: str) -> None:
+    file = write_configuration(tmp_path, dataset=dataset)
+    file.write_text(file.read_text().replace('"find"', '"find-and-release"'))
+    with pytest.raises(InputError, match=words) as refused:
+        Site.start(load_settings(file))
+    told = refused.value.word(Surface.SETTINGS)
+    assert told.startswith("[datasets.clinic]: ")
+    assert "--" not in told
 
 
 @pytest.mark.parametrize("text", ["session_hours = 0", "largest_body = -1", "open_queries = 0"])
