@@ -126,3 +126,16 @@ def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger) ->
     assert free[3] is not None
     assert free[3] > 9.0
     assert preview(stays, ledger, sql, epsilon=0.02, clamp=True)["analyst_sees"]["error_95"][3] == 9.0
+
+
+def test_a_total_is_as_far_off_as_the_cells_that_it_adds_up(stays: Dataset, ledger: Ledger) -> None:
+    """Four wards and the total of them: before and after a release, the error is that of a sum of four noises."""
+    sql = "SELECT ward, COUNT(*) AS n FROM stays GROUP BY ROLLUP (ward)"
+    answer = stays.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1")
+    rows = rows_of(answer)
+    assert rows[-1]["n"] == sum(int(row["n"]) for row in rows[:-1])
+    laplace = Laplace()
+    expected = laplace.error_of_sum(laplace.scale(1.0, 0.5), 1.0, len(WARDS))
+    assert answer.error_95 == (expected,)
+    assert expected > laplace.error(laplace.scale(1.0, 0.5), 1.0)
+    assert stays.risk(sql, candidates="0.5").candidate(0.5).error_95 == (expected,)

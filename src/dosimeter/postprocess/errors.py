@@ -51,11 +51,11 @@ def error_95(
     For a number that gets noise directly, it is the exact quantile of its discrete noise. For arithmetic of a cell's
     own numbers, the noise is propagated through the formula at ``values`` by equally likely points of low
     discrepancy, so that the same input gives the same error. A column that reads other cells has none (E1).
-    ``terms``: how many noisy numbers each row's numbers add up.
+    ``terms``: how many noisy numbers each row's numbers add up; by default, as many as the largest total does.
     """
     scales = measure_scales(plan, mechanism, scale)
     derived = _propagate(plan, mechanism, scales, values, keys, terms) if values else {}
-    most = max(terms, default=1) if terms else 1
+    most = _count_terms(plan) if terms is None else max(terms, default=1)
     errors: list[float | None] = []
     for at, output in enumerate(plan.outputs):
         if not output.is_aggregate:
@@ -67,6 +67,12 @@ def error_95(
         grid = float(plan.measures[direct].grid)
         errors.append(mechanism.error_of_sum(float(scales[direct]), grid or float(scales[direct]) * 1e-6, most))
     return tuple(errors)
+
+
+def _count_terms(plan: QueryPlan) -> int:
+    """Return how many cells the largest total of ROLLUP, CUBE or GROUPING SETS adds up; 1 without."""
+    sizes = [len(group.values or ()) for group in plan.groups]
+    return max((math.prod(size for at, size in enumerate(sizes) if at not in kept) for kept in plan.sets), default=1)
 
 
 def cap_errors(plan: QueryPlan, errors: Sequence[float | None]) -> tuple[float | None, ...]:
