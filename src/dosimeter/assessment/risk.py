@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dosimeter.assessment.accuracy import ExactNumbers
+from dosimeter.assessment.advising import build_advice
+from dosimeter.assessment.finding import find_choice
 from dosimeter.assessment.reading import DataReader
 from dosimeter.errors import OptionError, PreferenceError, QueryError
+from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
     AnyProfile,
     Contributions,
@@ -23,12 +27,9 @@ from dosimeter.influence import (
     take_row,
 )
 from dosimeter.json_values import JsonObject
-from dosimeter.measures import Argument, Identity, Mean
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
 from dosimeter.planning import (
-    After,
-    Output,
     QueryPlan,
     find_column,
     list_unit_columns,
@@ -39,6 +40,7 @@ from dosimeter.postprocess import error_95, needs_values
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
+    Advice,
     Candidate,
     Choice,
     ExposedPerson,
@@ -50,11 +52,12 @@ from dosimeter.risk import (
     RDRs,
     Sensitivities,
     Verdict,
+    advantage,
     build_candidate,
     compute_rdr,
+    decides,
     exact_limit,
     find_empty_filters,
-    find_largest,
     largest_difference,
     lee_clifton,
     own_epsilon,
@@ -67,6 +70,7 @@ from dosimeter.risk import (
     write_notes,
 )
 from dosimeter.schema import ColumnType
+from dosimeter.show import word_absolute
 from dosimeter.sql import check_condition, column_tree, note_unlisted
 
 if TYPE_CHECKING:
@@ -74,32 +78,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-    from dosimeter.planning import StudyPlan
+    from dosimeter.arrays import FloatArray
 
 MOST_IN_HISTOGRAM = 10_000
-
-
-def study_as_plan(study: StudyPlan) -> QueryPlan:
-    """Return a study in the shape of a plan (S7): every output measured directly, on no grid, over observed groups."""
-    places = range(len(study.outputs))
-    return QueryPlan(
-        sql=study.sql,
-        table=study.table,
-        columns=study.columns,
-        where=study.where,
-        groups=study.groups,
-        arguments=(),
-        measures=tuple(
-            Mean.by_hand(Argument("value", output.tree, output.name), output.name) for output in study.outputs
-        ),
-        estimates=tuple(Identity((at,), study.outputs[at].name) for at in places),
-        outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
-        after=After(None, True, ()),
-        declared=False,
-        hand_sensitivity=study.hand_sensitivity,
-        schema=study.schema,
-        digest="",
-    )
 
 
 def _refuse_names(column: str) -> OptionError:
@@ -114,6 +95,8 @@ def _refuse_names(column: str) -> OptionError:
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
+    ``n``: how many individuals are declared; ``present``: how many are in the table (N5), whom everything here counts.
+    ``matched``: whom the query touches, a row of theirs being inside the WHERE and in a group; None in a study.
     Holds numbers. ``people``, ``by`` and a preference with FILTER go back to the data through ``data``, and so does an
     exact answer that the profile does not hold: these need the dataset open and unchanged.
     """
@@ -122,6 +105,7 @@ class Risk:
     mechanism: Mechanism
     indicator: Indicator
     n: int
+    present: int
     method: str
     contributions: Contributions
     candidates: tuple[float, ...]
@@ -129,7 +113,9 @@ class Risk:
     profile: AnyProfile | None
     data: DataReader
     odd_cells: Mapping[str, int] | None = None
+    matched: int | None = None
     _sensitivities: Sensitivities | None = field(default=None, init=False)
+    _difference: tuple[float, bool] | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         return f"Risk(n={self.n}, redacted)"
@@ -150,6 +136,22 @@ class Risk:
         return self.contributions.k
 
     @property
+    def reach(self) -> int:
+        """Return k₁ (R11): how many of the noisy numbers one individual's rows can reach."""
+        groups, measures = self.k // len(self.plan.measures), len(self.plan.measures)
+        one_row = self.plan.schema.unit == "row" or self.plan.is_one_row_each
+        return measures * min(1 if one_row else self.plan.schema.max_rows_per_unit, groups)
+
+    @property
+    def difference(self) -> tuple[float, bool]:
+        """Return the largest distance between two people's contributions, and whether it is exact (P2)."""
+        found = self._difference
+        if found is None:
+            found = largest_difference(self.contributions, self.mechanism.norm)
+            object.__setattr__(self, "_difference", found)
+        return found
+
+    @property
     def sensitivity(self) -> float:
         """Return Δ, the global sensitivity of the measured vector in the mechanism's norm."""
         return self.plan.sensitivity(self.mechanism.norm)
@@ -160,35 +162,74 @@ class Risk:
         Args:
             epsilon: the ε whose noise would be drawn.
         """
-        return self._rdr(self.sensitivities, epsilon)
+        return self.rdr_of(self.sensitivities, epsilon)
 
     def noise_scale(self, epsilon: float) -> float:
         return self.mechanism.scale(self.sensitivity, epsilon)
 
     def candidate(self, epsilon: float) -> Candidate:
         """Return one ε with its accuracy and the spread of the RDRs."""
-        return self._candidate(self.rdr(epsilon))
+        return self.judge(self.rdr(epsilon))
 
     def _summarise(self, contributions: Contributions) -> Sensitivities:
         vectors = self.indicator == "exact" and self.mechanism.needs_vectors(self.k)
-        return summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
+        found = summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
+        return replace(found, k=self.reach) if self.indicator == "cell" else found
 
-    def _rdr(self, sensitivities: Sensitivities, epsilon: float) -> RDRs:
+    def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
+        """Return the RDRs of these classes at one ε."""
         return compute_rdr(
             sensitivities,
             self.mechanism,
             sensitivity=self.sensitivity,
             scale=self.noise_scale(epsilon),
             epsilon=epsilon,
-            indicator=self.indicator,
+            indicator=self.indicator if indicator is None else indicator,
             grids=self.plan.grids(self.mechanism.norm),
         )
 
-    def _candidate(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
-        scale = self.noise_scale(rdrs.epsilon)
+    def judge(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
+        """Return one ε with its accuracy, the spread of the RDRs and, with a preference, the verdict on it."""
+        return build_candidate(
+            rdrs,
+            noise_scale=self.noise_scale(rdrs.epsilon),
+            error_95=self.errors(rdrs.epsilon),
+            verdict=verdict,
+            absolute=self.absolute(rdrs.epsilon),
+        )
+
+    def errors(self, epsilon: float) -> tuple[float | None, ...]:
+        """Return the 95 % error of each aggregate column, the largest over groups."""
         values = self.measured().values if needs_values(self.plan) else None
-        errors = error_95(self.plan, self.mechanism, scale, values)
-        return build_candidate(rdrs, noise_scale=scale, error_95=errors, verdict=verdict)
+        return error_95(self.plan, self.mechanism, self.noise_scale(epsilon), values)
+
+    def own_epsilons(self, values: FloatArray, epsilon: float) -> FloatArray:
+        """Return what people with these PIS are guaranteed for themselves (P1)."""
+        scale = self.noise_scale(epsilon)
+        return own_epsilon(values, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
+
+    def advantages(self, values: FloatArray, epsilon: float, epsilon_svt: float = 0.0) -> FloatArray:
+        """Return the membership advantage of people with these PIS (P4)."""
+        return advantage(
+            values,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            scale=self.noise_scale(epsilon),
+            epsilon=epsilon,
+            grids=self.plan.grids(self.mechanism.norm),
+            cells=self.reach,
+            epsilon_svt=epsilon_svt,
+        )
+
+    def exact_numbers(self) -> ExactNumbers:
+        """Return the exact numbers of the answer, beside which an error is large or small. Never released."""
+        if not self.plan.digest:
+            return ExactNumbers.unknown(self.plan, self.mechanism)
+        return ExactNumbers.of(self.plan, self.mechanism, self.measured())
+
+    def advise(self, lines: Sequence[Candidate]) -> Advice:
+        """Return what to know before an ε is taken, without a preference."""
+        return build_advice(self, lines, self.exact_numbers(), epsilon=None, decides=None)
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""
@@ -225,15 +266,8 @@ class Risk:
         sensitivities = self.sensitivities
         if filters:
             sensitivities = self._summarise(self.data.contributions_by(filters)[1])
-        tested: list[tuple[float, Verdict]] = []
-        lines: list[Candidate] = []
-        for epsilon in epsilons:
-            rdrs = self._rdr(sensitivities, epsilon)
-            verdict = preference.evaluate(rdrs)
-            tested.append((epsilon, verdict))
-            lines.append(self._candidate(rdrs, verdict))
-        found = find_largest(tested, set(epsilons if available is None else available(epsilons)))
-        return self.conclude(preference, found, tuple(lines), sensitivities=sensitivities, filters=filters.values())
+        left = set(epsilons if available is None else available(epsilons))
+        return find_choice(self, preference, epsilons, left, sensitivities, filters.values())
 
     def conclude(
         self,
@@ -246,7 +280,7 @@ class Risk:
     ) -> Choice:
         """Return what was found for a preference, with its exact limit and what the controller should know about it."""
         classes = self.sensitivities if sensitivities is None else sensitivities
-        limit = self._limit(preference, classes)
+        limit = self.limit_of(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
         return Choice(
             preference=preference.text,
@@ -255,15 +289,20 @@ class Risk:
             candidates=lines,
             notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes))),
             empty_filters=find_empty_filters(preference, classes, found),
+            decides=decides(lines),
+            preset=preference.preset,
         )
 
-    def _limit(self, preference: Preference, sensitivities: Sensitivities) -> Limit:
+    def limit_of(
+        self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
+    ) -> Limit:
+        """Return the exact largest ε for a preference over these classes (F2)."""
         return exact_limit(
             preference,
             sensitivities,
             self.mechanism,
             sensitivity=self.sensitivity,
-            indicator=self.indicator,
+            indicator=self.indicator if indicator is None else indicator,
             grids=self.plan.grids(self.mechanism.norm),
         )
 
@@ -361,17 +400,11 @@ class Risk:
             profile, self.contributions, self.measured(), count=count, columns=columns, reveal=reveal
         )
         mean = summarise_rdr(self.rdr(at)).mean or 1.0
-        own = own_epsilon(
-            np.array([row.sensitivity for row in rows]),
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            scale=self.noise_scale(at),
-            epsilon=at,
-        )
+        own = self.own_epsilons(np.array([row.sensitivity for row in rows]), at)
         found = []
         for row, guarantee in zip(rows, own, strict=True):
             alone = self._summarise(take_row(self.contributions, row.row))
-            times = float(self._rdr(alone, at).values[0] / mean)
+            times = float(self.rdr_of(alone, at).values[0] / mean)
             own_guarantee = float(min(guarantee, at))
             found.append(ExposedPerson(row.people, row.sensitivity, row.why, row.columns, times, own_guarantee))
         return found
@@ -394,7 +427,7 @@ class Risk:
         profile, contributions = self.data.contributions_by({"by": column_tree(facts.name)})
         if len(contributions.people) > len(profile.people):  # empty slots are in no group
             contributions = replace(contributions, people=np.append(profile.people, 0))
-        rdrs = self._rdr(self._summarise(contributions), at)
+        rdrs = self.rdr_of(self._summarise(contributions), at)
         mean = summarise_rdr(self.rdr(at)).mean or 1.0
         members: dict[Any, list[int]] = {}
         for row, value in enumerate(rdrs.attributes["by"].tolist()):
@@ -409,7 +442,7 @@ class Risk:
         return groups
 
     def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
-        """Return absolute figures for one ε, beside the relative RDR: own guarantee, odds, being picked out (P1–P3).
+        """Return absolute figures for one ε, beside the relative RDR: own guarantee, odds, being picked out (P1–P4).
 
         Args:
             epsilon: the ε of the answer.
@@ -417,17 +450,19 @@ class Risk:
             charge: what is charged in all, where that is more than ε.
         """
         highest = self.sensitivities.values[-1:]
-        scale = self.noise_scale(epsilon)
-        own = own_epsilon(highest, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
-        difference, exact = largest_difference(self.contributions, self.mechanism.norm)
-        pure = self.mechanism.pure
+        own = self.own_epsilons(highest, epsilon)
+        pure, people = self.mechanism.pure, self.contributions.n
+        difference, exact = self.difference if pure else (0.0, True)
+        testing = 0.0 if charge is None else max(charge - epsilon, 0.0)
         return AbsoluteRisk(
             epsilon=epsilon,
             own_epsilon=float(min(own[0], epsilon)),
-            identification=lee_clifton(self.n, epsilon, self.sensitivity, difference) if pure else None,
+            identification=lee_clifton(people, epsilon, self.sensitivity, difference) if pure else None,
             identification_exact=exact,
             prior=prior,
             posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
+            advantage=float(self.advantages(highest, epsilon, testing)[0]),
+            people=people,
         )
 
     # ------------------------------------------------------------ showing
@@ -455,13 +490,15 @@ class Risk:
         return histogram_chart(self.rdr(epsilon))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return a finished picture for a notebook.
+        """Return a finished picture for a notebook, and what the largest candidate would ask of people.
 
         It loads nothing from elsewhere, and nothing offers to send it there.
         """
         from dosimeter.show.charts import draw_svg
 
-        return {"image/svg+xml": draw_svg(self.plot()), "text/plain": repr(self)}
+        picture, at = draw_svg(self.plot()), self.candidates[0]
+        told = write_paragraphs([f"At ε = {at:g}:", *word_absolute(self.absolute(at))])
+        return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:
         """Return distinct sensitivities, how many individuals have each, and their RDR at each ε, as an Arrow table.
@@ -497,6 +534,8 @@ class Risk:
             "delta": self.mechanism.delta,
             "indicator": self.indicator,
             "n": self.n,
+            "people": self.present,
+            "matched": self.matched,
             "k": self.k,
             "sensitivity": self.sensitivity,
             "method": self.method,

@@ -16,5 +16,6 @@ def describe_candidate(line: Candidate, *, judged: bool) -> JsonObject:
         "noise_scale": line.noise_scale,
         "error_95": list(line.error_95),
         "rdr": line.rdr.describe(),
+        "absolute": None if line.absolute is None else line.absolute.describe(),
     }
     return document | {"value": line.value, "satisfied": line.satisfied} if judged else document

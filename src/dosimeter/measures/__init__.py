@@ -15,6 +15,7 @@ from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn,
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import Facts
 from dosimeter.measures.reading import Call, Distinct, Source, take_spread
+from dosimeter.measures.sums import Sum
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Reducible",
     "Seen",
     "Source",
+    "Sum",
     "Tally",
     "UnitField",
     "UnitRows",

@@ -72,6 +72,11 @@ class UnitProfile:
     def k(self) -> int:
         return len(self.keys) * len(self.plan.measures)
 
+    @property
+    def matched(self) -> int:
+        """Return how many individuals the query touches: a row of theirs is inside the WHERE and in a group (N5)."""
+        return int(self.people[self.inside].sum())
+
     def identity(self, row: int) -> dict[str, int | str]:
         """Return what distinguishes this row's individuals from others, in the columns of the profile query."""
         found = self.identities.slice(row, 1).to_pylist()[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from dosimeter.risk import (
     compute_rdr,
     find_largest,
     is_met,
-    largest_difference,
     lee_clifton,
     own_epsilon,
     parse_preference,
@@ -128,7 +127,7 @@ class MeasuredQuery:
         )
         found = find_largest(tested)
         lines = tuple(
-            Candidate(line.epsilon, line.noise_scale, line.error_95, line.rdr, verdict.value, verdict.satisfied)
+            replace(line, value=verdict.value, satisfied=verdict.satisfied)
             for line, (_, verdict) in zip(self.candidates, tested, strict=True)
         )
         return self.risk.conclude(preference, found, lines)
@@ -154,7 +153,7 @@ class MeasuredQuery:
         """Return the identification risk (P2); None unless the mechanism gives pure differential privacy."""
         if not self.risk.mechanism.pure:
             return None
-        return lee_clifton(self.risk.n, epsilon, self.risk.sensitivity, self.difference[0])
+        return lee_clifton(self.risk.contributions.n, epsilon, self.risk.sensitivity, self.difference[0])
 
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
         """Return how many people have the largest RDR, and how many times the average that is."""
@@ -208,7 +207,7 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
         ratios=ratios,
         variances=variances,
         drawn=compress_classes(sensitivities),
-        difference=largest_difference(risk.contributions, risk.mechanism.norm),
+        difference=risk.difference,
         exact=exact,
         groups=groups,
         fingerprint=_require_same(dataset, meter.digest),

@@ -140,7 +140,7 @@ def build_view(
         ),
         raw_note=_write_raw_note(choice.candidates) if form.raw else "",
         histogram_table=bin_rows(bins),
-        histogram_spec=histogram_spec(bins, PAGE, log_counts=not form.linear, top=measured.risk.n),
+        histogram_spec=histogram_spec(bins, PAGE, log_counts=not form.linear, top=measured.risk.contributions.n),
         tail=_write_tail(measured, selected, len(bins) == 1),
         absolute=tuple(_absolute_sentences(offer, measured, selected)),
         cost=count_cost(offer, selected),
@@ -396,7 +396,7 @@ def _absolute_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -
     exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
     sentences.append(
         f"Lee–Clifton (P2): an attacker who knows everybody's records but not who is in picks out the right one of "
-        f"{measured.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
+        f"{measured.risk.present:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
     )
     return sentences
 
