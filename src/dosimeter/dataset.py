@@ -207,7 +207,8 @@ class Dataset:
             mechanism: ``"laplace"`` or ``"gaussian"`` noise.
             delta: δ of Gaussian noise: a number, or ``"1/n^2"``, the default.
             calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper.
-            indicator: the RDR as the paper's ``"bound"``, or its ``"exact"`` expectation.
+            indicator: the RDR as the paper's ``"bound"``, its ``"exact"`` expectation, or the bound over the numbers
+                that one person's rows can reach, ``"cell"``.
             candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
             groups: ``"declared"`` groups, or those ``"observed"`` in the data, for study.
             method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.

@@ -248,8 +248,9 @@ class Risk:
         """Find the largest candidate ε that meets a preference. Nothing is charged and nothing is released.
 
         Args:
-            prefer: ``"ratio:0.95"``, ``"variance:1e-5"``, a condition such as ``"MIN(rdr) / MAX(rdr) >= 0.95"``, or a
-                callable that takes the RDRs and returns a bool, or a number to compare with ``threshold``.
+            prefer: ``"ratio:0.95"``, ``"advantage:0.2,error:10"``, a preset (``"cautious"``, ``"balanced"``,
+                ``"exploratory"``), a condition such as ``"MIN(rdr) / MAX(rdr) >= 0.95"``, or a callable that takes
+                the RDRs and returns a bool, or a number to compare with ``threshold``.
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
             available: which of them the account's reading leaves (O2); by default all.

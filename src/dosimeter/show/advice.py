@@ -199,12 +199,17 @@ def _word_gain(columns: Sequence[str], accuracy: Accuracy) -> str:
     ]
     told = f"{', '.join(errors)} (95 %)"
     if accuracy.numbers:
-        of = "the only number" if accuracy.numbers == 1 else f"{accuracy.drowned:,} of {accuracy.numbers:,} numbers"
-        verb = "are" if accuracy.numbers > 1 else "is" if accuracy.drowned else "is not"
-        told += f"; {of} {verb} at most as large as that"
+        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)} larger than that"
     if accuracy.without:
         told += f"; {accuracy.without:,} have no error"
     return told
+
+
+def _word_drowned(drowned: int, numbers: int) -> str:
+    """Say how many numbers are not … larger than their error."""
+    if numbers == 1:
+        return f"the only number is{' not' if drowned else ''}"
+    return f"{drowned:,} of {numbers:,} numbers are not" if drowned else f"all {numbers:,} numbers are"
 
 
 def _word_step(advice: Advice, other: Standing) -> str:
@@ -226,8 +231,8 @@ def _warn(advice: Advice, shown: Standing) -> Iterator[str]:
     better = advice.coarser
     if better is not None:
         yield (
-            f"Without {' and '.join(better.dropped)}, at the same ε, {better.drowned:,} of {better.numbers:,} "
-            f"{'number' if better.numbers == 1 else 'numbers'} would be at most as large as the error."
+            f"At the same ε, without {' and '.join(better.dropped)}, {_word_drowned(better.drowned, better.numbers)} "
+            "larger than the error."
         )
 
 
