@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dosimeter.mechanisms import Mechanism
     from dosimeter.planning import QueryPlan
 
-MOST_CELLS = 200
+MOST_CELLS = 32
 """Up to so many groups the error of a quotient is found for each; of more, the largest stands for all."""
 
 
