@@ -17,6 +17,7 @@ from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.influence import (
     AnyProfile,
     Contributions,
+    JointProfile,
     Measured,
     Profile,
     show_cell,
@@ -35,7 +36,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import error_95, needs_values
+from dosimeter.postprocess import find_errors_before, needs_numbers
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -186,8 +187,8 @@ class Risk:
 
     def _candidate(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
         scale = self.noise_scale(rdrs.epsilon)
-        values = self.measured().values if needs_values(self.plan) else None
-        errors = error_95(self.plan, self.mechanism, scale, values)
+        values = [each.values for each in self.measured().blocks] if needs_numbers(self.plan) else None
+        errors = find_errors_before(self.plan, self.mechanism, scale, values)
         return build_candidate(rdrs, noise_scale=scale, error_95=errors, verdict=verdict)
 
     def measured(self) -> Measured:
@@ -304,13 +305,16 @@ class Risk:
             sensitivity=self.sensitivity,
             indicator=self.indicator,
             grids=self.plan.grids(self.mechanism.norm),
-            measures=[type(measure) for measure in self.plan.measures],
-            groups=self.k // len(self.plan.measures),
+            measures=[type(measure) for measure in self.plan.all_measures],
+            groups=self.k // len(self.plan.measures) if not self.plan.further else self._count_groups(),
             epsilons=epsilons,
             preference=preference,
             found=found,
             limit=limit,
         )
+
+    def _count_groups(self) -> int:
+        return sum(len(block.group_keys or ()) for block in self.plan.blocks)
 
     def risk_notes(self) -> tuple[str, ...]:
         """Return what the controller should know even without a preference (R7, R8)."""
@@ -319,12 +323,14 @@ class Risk:
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None without groups."""
-        profile = self.profile
-        if not isinstance(profile, Profile) or not self.plan.groups:
-            return None
-        inside = profile.inside & (profile.group >= 0)
-        sizes = np.bincount(profile.group[inside], weights=profile.people[inside])
-        return int(sizes[sizes > 0].min()) if (sizes > 0).any() else None
+        parts = self.profile.parts if isinstance(self.profile, JointProfile) else (self.profile,)
+        found: list[int] = []
+        for profile in parts:
+            if isinstance(profile, Profile) and profile.plan.groups:
+                inside = profile.inside & (profile.group >= 0)
+                sizes = np.bincount(profile.group[inside], weights=profile.people[inside])
+                found += [int(size) for size in sizes[sizes > 0]]
+        return min(found, default=None)
 
     # ------------------------------------------------------------ people and groups
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,8 @@ def _add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
 class Contributions:
     """How individuals move the measured vector: a row per distinct contribution, sparse over the k cells.
 
-    Cell = group index × number of measures + measure index. ``changes`` are in the units of the norm.
+    Cell = group index × number of measures + measure index, block after block. ``changes`` are in the units of the
+    norm.
     Row r owns ``cells[starts[r]:starts[r + 1]]``. ``attributes`` (FILTER flags, ``--by``) are per row.
     Empty slots and people outside the WHERE are a row without cells.
     """
@@ -67,6 +68,25 @@ class Contributions:
             attributes=dict(attributes),
         )
         return found.with_empty_slots(max(slots - found.n, 0))
+
+    @classmethod
+    def of_blocks(cls, parts: Sequence[Contributions]) -> Contributions:
+        """Return what the same people move in several blocks, as one vector with the cells of block after block."""
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+        assert all(np.array_equal(part.people, first.people) for part in parts), "the blocks are about the same people"
+        rows = np.concatenate([part.entry_rows() for part in parts])
+        ends = np.cumsum([part.k for part in parts])
+        cells = np.concatenate([part.cells + end - part.k for part, end in zip(parts, ends, strict=True)])
+        order = np.argsort(rows, kind="stable")
+        return replace(
+            first,
+            k=int(ends[-1]),
+            starts=np.sum([part.starts for part in parts], axis=0),
+            cells=cells[order],
+            changes=np.concatenate([part.changes for part in parts])[order],
+        )
 
     @property
     def n(self) -> int:

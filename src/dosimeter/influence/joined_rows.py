@@ -56,8 +56,16 @@ class JoinedEngine(EngineInFront):
             for join in plan.joins
             if not join.left
         ]
-        where = conjunction([*([] if plan.where is None else [plan.where.copy()]), *found])
-        everybody = replace(plan, where=where, joins=tuple(replace(join, left=True) for join in plan.joins))
+
+        def only_found(where: exp.Expression | None) -> exp.Expression | None:
+            return conjunction([*([] if where is None else [where.copy()]), *(test.copy() for test in found)])
+
+        everybody = replace(
+            plan,
+            where=only_found(plan.where),
+            joins=tuple(replace(join, left=True) for join in plan.joins),
+            further=tuple(replace(block, where=only_found(block.where)) for block in plan.further),
+        )
         return everybody, JoinedEngine(self._engine, everybody, self._base, self._first)
 
 

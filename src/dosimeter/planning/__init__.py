@@ -4,6 +4,7 @@ Takes text and public facts; gives the plan, its explanation and its identity. N
 """
 
 from dosimeter.planning.after import CELL, RELEASED
+from dosimeter.planning.blocks import name_released
 from dosimeter.planning.explain import Explanation, explain_plan, list_columns, note_singled_out, note_values
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
@@ -42,6 +43,7 @@ __all__ = [
     "list_identifying",
     "list_unit_columns",
     "name_columns",
+    "name_released",
     "note_singled_out",
     "note_values",
     "person_relation",

@@ -69,9 +69,10 @@ class Explanation:
 
 def explain_plan(plan: QueryPlan) -> Explanation:
     """Return what a plan would measure."""
-    keys = plan.group_keys
-    groups = len(keys) if keys is not None else None
-    notes = [*note_person_stage(plan), *note_singled_out(plan), *note_values(plan), *_note_noise(plan)]
+    keys = [block.group_keys for block in plan.blocks]
+    groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
+    notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
+    notes += _note_noise(plan)
     return Explanation(
         query=plan.sql,
         table=plan.table,
@@ -79,17 +80,27 @@ def explain_plan(plan: QueryPlan) -> Explanation:
         outputs=tuple(output.name for output in plan.outputs),
         measures=tuple(
             ExplainedMeasure(measure.label, measure.name, measure.sensitivity_l1, float(measure.grid))
-            for measure in plan.measures
+            for measure in plan.all_measures
         ),
         groups=groups,
-        group_columns=tuple(group.name for group in plan.groups),
-        k=groups * len(plan.measures) if groups is not None else None,
+        group_columns=tuple(dict.fromkeys(group.name for block in plan.blocks for group in block.groups)),
+        k=plan.k,
         sensitivity={name: plan.sensitivity(norm) for name, norm in NORMS.items()},
         additive=plan.additive,
         post_processing=tuple(_post_processing(plan)),
         digest=plan.digest,
         notes=tuple(notes),
     )
+
+
+def _note_blocks(plan: QueryPlan) -> list[str]:
+    """Return a sentence about a query that is measured in several blocks (S5)."""
+    if not plan.further:
+        return []
+    return [
+        f"The query measures {len(plan.blocks)} blocks (SELECTs, or sets of groups) over the same rows. Their "
+        f"{len(plan.all_measures)} noisy numbers per group share ε: one SELECT alone would have less noise."
+    ]
 
 
 def note_singled_out(plan: QueryPlan) -> list[str]:
@@ -136,21 +147,23 @@ def list_columns(plan: QueryPlan) -> tuple[str, ...]:
 
 def list_conditions(plan: QueryPlan) -> list[Any]:
     """Return every tree of the plan in which the analyst may have written a value."""
-    arguments = (argument.tree for argument in plan.arguments)
-    return [plan.where, *(group.tree for group in plan.groups), *arguments]
+    found: list[Any] = []
+    for block in plan.blocks:
+        arguments = (argument.tree for argument in block.arguments)
+        found += [block.where, *(group.tree for group in block.groups), *arguments]
+    return found
 
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:
     """Yield a sentence for each number whose Laplace noise at ε = 1 is larger than the range of its bounds."""
     mechanism = Laplace()
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
-    weights = plan.weights(mechanism.norm)
-    for estimate in plan.estimates:
+    for block, estimate in ((each, estimate) for each in plan.blocks for estimate in each.estimates):
         at, width = estimate.alone, estimate.width
         if at is None or width is None:
             continue
-        own = scale / float(weights[at])
-        error = mechanism.error(own, float(plan.measures[at].grid) or own * 1e-6)
+        own = scale / float(block.weights(mechanism.norm)[at])
+        error = mechanism.error(own, float(block.measures[at].grid) or own * 1e-6)
         if error > width > 0.0:
             yield (
                 f"{estimate.label}: at ε = 1 the noise (95 % error ± {error:,.4g}) is larger than the whole range of "
@@ -159,5 +172,6 @@ def _note_noise(plan: QueryPlan) -> Iterator[str]:
 
 
 def _post_processing(plan: QueryPlan) -> list[str]:
-    sums = [f"{estimate.label} comes from sums" for estimate in plan.estimates if len(estimate.measures) > 1]
-    return [*sums, *plan.after.steps]
+    estimates = [estimate for block in plan.blocks for estimate in block.estimates]
+    sums = [f"{estimate.label} comes from sums" for estimate in estimates if len(estimate.measures) > 1]
+    return [*(dict.fromkeys(sums) if plan.further else sums), *plan.after.steps]

@@ -5,6 +5,7 @@ embedded engine that holds these numbers alone.
 """
 
 from dosimeter.postprocess.answers import Assembled, Cell, assemble_answer, assemble_cells
+from dosimeter.postprocess.block_errors import find_errors, find_errors_before, needs_numbers
 from dosimeter.postprocess.errors import cap_errors, error_95, needs_values
 from dosimeter.postprocess.estimates import estimate_group
 
@@ -16,5 +17,8 @@ __all__ = [
     "cap_errors",
     "error_95",
     "estimate_group",
+    "find_errors",
+    "find_errors_before",
+    "needs_numbers",
     "needs_values",
 ]

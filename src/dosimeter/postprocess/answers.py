@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from dosimeter.json_values import JsonRow, JsonScalar
-from dosimeter.planning import CELL, RELEASED, QueryPlan
+from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
 from dosimeter.postprocess.estimates import estimate_group
 from dosimeter.sql import EmbeddedError, Table, Type, Values, run_embedded
 
@@ -34,13 +34,14 @@ NOT_COMPUTED = (
 class Cell:
     """One row of the released table: a group, or the total of several. ``terms``: how many groups were added up.
 
-    ``left_out``: the groups that a total leaves out; their values in ``key`` are None.
+    ``left_out``: the groups that a total leaves out; their values in ``key`` are None. ``block``: the block it is of.
     """
 
     key: tuple[Scalar, ...]
     measured: Sequence[Fraction]
     terms: int = 1
     left_out: frozenset[int] = frozenset()
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +56,31 @@ class Assembled:
     about: tuple[str, ...] = ()
 
 
-def assemble_answer(plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False) -> Assembled:
-    """Return the answer: the rows that the query asked for, in its order.
+def assemble_answer(
+    plan: QueryPlan,
+    keys: Keys,
+    values: Numbers,
+    *,
+    clamp: bool = False,
+    further: Sequence[tuple[Keys, Numbers]] = (),
+) -> Assembled:
+    """Return the answer: the rows that the query asked for, in its order. ``further``: groups and numbers of blocks.
 
     Where the embedded engine fails on these numbers after all, every group with its aggregates is the answer.
     """
-    cells = list_cells(plan, keys, values)
     if plan.after.query is None:
+        cells = list_cells(plan, keys, values)
         return Assembled(_read_directly(plan, cells, clamp), cells)
+    blocks, tables, cells = plan.blocks, {}, ()
+    for at, (block, numbers) in enumerate(zip(blocks, [(keys, values), *further], strict=True)):
+        own = tuple(replace(cell, block=at) for cell in list_cells(block, *numbers))
+        tables[name_released(at)] = _released_table(block, own, clamp, first=len(cells))
+        cells = (*cells, *own)
     try:
-        found = run_embedded(plan.after.query, {RELEASED: _released_table(plan, cells, clamp)})
+        found = run_embedded(plan.after.query, tables)
     except EmbeddedError:
-        return Assembled(_read_released(plan, cells, clamp), cells, (NOT_COMPUTED,))
+        rows = [row for cell in cells for row in _read_released(blocks[cell.block], [cell], clamp)]
+        return Assembled(rows, cells, (NOT_COMPUTED,))
     names = [output.name for output in plan.outputs]
     rows = [{name: _plain(value) for name, value in zip(names, row, strict=False)} for row in found.rows]
     return Assembled(rows, tuple(cells[int(row[-1])] for row in found.rows) if plan.after.traced else cells)
@@ -134,10 +148,10 @@ def _read_released(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[
     ]
 
 
-def _released_table(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> Table:
+def _released_table(plan: QueryPlan, cells: Sequence[Cell], clamp: bool, first: int = 0) -> Table:
     """Return the released table: a row per cell with its number, its group's values and its aggregates."""
     estimates = [estimate_group(plan, cell.measured, clamp=clamp) for cell in cells]
-    table = {CELL: Values(Type.INTEGER, range(len(cells)))}
+    table = {CELL: Values(Type.INTEGER, range(first, first + len(cells)))}
     for at, group in enumerate(plan.groups):
         table[f"g{at}"] = Values(group.type, [cell.key[at] for cell in cells])
         if plan.sets:

@@ -7,6 +7,7 @@ and LIMIT left groups out. Charges nothing and releases nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
@@ -110,7 +111,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
     risk = dataset.assess_plan(plan, look)
     epsilon = float(entry.epsilon)
     scale = risk.noise_scale(epsilon)
-    residual = _find_residual(plan, risk.measured(), entry.measured, risk.mechanism)
+    residual = _find_residual(plan, risk.measured(), entry.blocks, risk.mechanism)
     rdr, losses = compute_ex_post(risk.contributions, residual, risk.mechanism, scale)
     sensitivities = risk.contributions.norms(risk.mechanism.norm)
     inhabited = np.flatnonzero(risk.contributions.people > 0)
@@ -141,9 +142,13 @@ def recall_look(entry: Entry) -> Look:
     )
 
 
-def _find_residual(plan: QueryPlan, exact: Measured, released: MeasuredTexts, mechanism: Mechanism) -> FloatArray:
+def _find_residual(
+    plan: QueryPlan, exact: Measured, released: Sequence[MeasuredTexts], mechanism: Mechanism
+) -> FloatArray:
     """Return o − q(x) in every cell, in the units of the norm (S5): the noise that was drawn."""
-    weights = plan.weights(mechanism.norm)
-    rows = zip(released, exact.values, strict=True)
-    differences = [[float(Fraction(o) - q) for o, q in zip(noisy, true, strict=True)] for noisy, true in rows]
-    return (np.array(differences, dtype=np.float64) * weights).ravel()
+    found = []
+    for block, texts, whole in zip(plan.blocks, released, exact.blocks, strict=True):
+        rows = zip(texts, whole.values, strict=True)
+        differences = [[float(Fraction(o) - q) for o, q in zip(noisy, true, strict=True)] for noisy, true in rows]
+        found.append((np.array(differences, dtype=np.float64) * block.weights(mechanism.norm)).ravel())
+    return np.concatenate(found)

@@ -21,6 +21,7 @@ from dosimeter.release.noise import Calibrated, add_noise, calibrate, has_room
 from dosimeter.schema import Scalar
 
 GroupKey = tuple[Scalar, ...]
+Numbers = tuple[Sequence[GroupKey], Sequence[Sequence[Fraction]]]  # of one block: its groups, their measured numbers
 
 _HALF_ULP = Fraction(1, 2**53)  # how far, relatively, the nearest float can lie from a number
 _EXACT_INTEGERS = 2**53
@@ -40,11 +41,13 @@ def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> t
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
+    shares = len(plan.all_measures)
     noise = tuple(
-        calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=len(plan.measures))
-        for measure in plan.measures
+        calibrate(mechanism, sensitivity=_steps(block, measure, mechanism), epsilon=epsilon, shares=shares)
+        for block in plan.blocks
+        for measure in block.measures
     )
-    for measure, calibrated in zip(plan.measures, noise, strict=True):
+    for measure, calibrated in zip(plan.all_measures, noise, strict=True):
         # Decided here, from public facts: a total found too large later would reveal something about the data.
         if not has_room(calibrated, measure.largest_total(plan.schema.individuals)):
             raise OptionError(
@@ -78,6 +81,12 @@ def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
     if cells <= 1 or measure.is_on_grid:
         return 0
     return cells - 1 if mechanism.norm == 1 else math.isqrt(cells - 1) + 1  # ⌈√c⌉
+
+
+def add_noise_to_all(plan: QueryPlan, exact: Sequence[Numbers], noise: Sequence[Calibrated]) -> tuple[NoisyVector, ...]:
+    """Add to each block's numbers the noise of its own measures."""
+    parts = zip(plan.blocks, exact, plan.split(noise), strict=True)
+    return tuple(add_noise_to(block, *numbers, own) for block, numbers, own in parts)
 
 
 def add_noise_to(

@@ -6,9 +6,9 @@ from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan, plan_query
-from dosimeter.postprocess import assemble_answer, error_95
+from dosimeter.postprocess import assemble_answer, find_errors_before
 from dosimeter.problems import Option, for_controller, leave_out
-from dosimeter.release.noisy_vector import calibrate_plan
+from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.ways.base import Subject
 from dosimeter.risk import parse_candidates
@@ -57,9 +57,12 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
 
     Two groups, for ORDER BY to compare; what works for these works for all.
     """
-    keys = (plan.group_keys or ())[:2]
-    empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
+    empty: list[Numbers] = []
+    for block in plan.blocks:
+        keys = (block.group_keys or ())[:2]
+        empty.append((keys, tuple(tuple(measure.empty for measure in block.measures) for _ in keys)))
     for epsilon in order.way.rehearsed(candidates):
         calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
-        error_95(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon), empty)
-    assemble_answer(plan, keys, empty, clamp=order.clamp)
+        scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
+        find_errors_before(plan, mechanism, scale, [numbers for _, numbers in empty])
+    assemble_answer(plan, *empty[0], clamp=order.clamp, further=empty[1:])

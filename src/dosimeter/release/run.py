@@ -30,7 +30,7 @@ from dosimeter.ledger import (
     warn_of_delta,
 )
 from dosimeter.planning import Look
-from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, error_95
+from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, find_errors
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
@@ -39,7 +39,7 @@ from dosimeter.release.account_terms import (
     require_running,
     write_request,
 )
-from dosimeter.release.noisy_vector import GroupKey, add_noise_to, calibrate_plan
+from dosimeter.release.noisy_vector import Numbers, add_noise_to_all, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.ways.base import Grant
@@ -175,39 +175,32 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
-        noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
+        noisy = add_noise_to_all(prepared.plan, [(each.keys, each.values) for each in measured.blocks], noise)
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
-    answer, errors = _read_off(prepared, epsilon, noisy.keys, noisy.values)
+    answer, errors = _read_off(prepared, epsilon, [(block.keys, block.values) for block in noisy])
     settled = ledger.settle(
         entry.id,
         status="released",
         answer=answer.rows,
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
         error_95=None if entry.hides_epsilon else errors,
-        measured=noisy.values,
-        details=Details(about=answer.about or None),
+        measured=noisy[0].values,
+        details=Details(about=answer.about or None, further=[block.values for block in noisy[1:]]),
     )
     return hand_out(settled)
 
 
 def _read_off(
-    prepared: Prepared, epsilon: Decimal, keys: Sequence[GroupKey], noisy: Sequence[Sequence[Fraction]]
+    prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]
 ) -> tuple[Assembled, tuple[float | None, ...]]:
     """Post-process noisy numbers: return the answer, clamped if that is asked for, and the error of the rows it has."""
     plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
-    answer = assemble_answer(plan, keys, noisy, clamp=clamp)
-    shown = answer.cells
-    errors = error_95(
-        plan,
-        mechanism,
-        scale,
-        [cell.measured for cell in shown],
-        [cell.key for cell in shown],
-        [cell.terms for cell in shown],
-    )
+    keys, values = noisy[0]
+    answer = assemble_answer(plan, keys, values, clamp=clamp, further=noisy[1:])
+    errors = find_errors(plan, mechanism, scale, answer.cells)
     return answer, cap_errors(plan, errors) if clamp else errors
 
 
@@ -216,9 +209,11 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
-    assert prepared.plan.group_keys is not None, "only declared groups are released"
-    noisy = [[Fraction(text) for text in row] for row in entry.measured]
-    rows, errors = _read_off(prepared, entry.spent.epsilon, prepared.plan.group_keys, noisy)
+    noisy: list[Numbers] = []
+    for block, texts in zip(prepared.plan.blocks, entry.blocks, strict=True):
+        assert block.group_keys is not None, "only declared groups are released"
+        noisy.append((block.group_keys, [[Fraction(text) for text in row] for row in texts]))
+    rows, errors = _read_off(prepared, entry.spent.epsilon, noisy)
     return replace(answer, answer=rows.rows, error_95=None if entry.hides_epsilon else errors)
 
 

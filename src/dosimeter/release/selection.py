@@ -304,7 +304,7 @@ def difference_tail(distance: float, first: float, second: float) -> float:
 
 def require_additive(plan: QueryPlan) -> None:
     """Refuse what V2 does not cover: it needs a PIS that depends on the individual's own rows only."""
-    for measure in plan.measures:
+    for measure in plan.all_measures:
         if measure.depends_on is None:
             continue
         reason, instead = _REFUSALS[measure.depends_on]

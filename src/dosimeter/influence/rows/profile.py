@@ -23,6 +23,7 @@ from dosimeter.influence.rows.queries import (
     answer_query,
     count_query,
     input_column,
+    name_part,
     profile_query,
     totals_query,
 )
@@ -66,10 +67,19 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measured:
-    """The exact measured vector: one row per group, one number per measure, in real units. Private."""
+    """The exact measured vector: one row per group, one number per measure, in real units. Private.
+
+    ``further``: those of the other blocks, where a plan has several.
+    """
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
+    further: tuple[Measured, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Measured, ...]:
+        """Return the vector of each block."""
+        return (self, *self.further)
 
     def __repr__(self) -> str:
         return "Measured(redacted)"
@@ -79,10 +89,36 @@ class Measured:
 
 
 def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
-    """Run the profile query. Attributes profile everybody, not only those who meet the WHERE."""
+    """Run the profile query of a plan with one block."""
+    (profile,) = measure_profiles(plan, engine, attributes)
+    return profile
+
+
+def measure_profiles(
+    plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None
+) -> tuple[Profile, ...]:
+    """Run the profile query; return what it says of each block, over the same rows.
+
+    Attributes profile everybody, not only those who meet the WHERE.
+    """
     table = engine.fetch(profile_query(plan, engine.relation(), attributes))
     if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY always has a row
         table = table.slice(0, 0)
+    blocks = plan.blocks
+    if len(blocks) == 1:
+        return (_read_profile(plan, table, attributes),)
+    shared = [PEOPLE, *(attributes or {})]
+    found = []
+    for at, block in enumerate(blocks):
+        prefix = name_part(blocks, at)
+        own = [name for name in table.column_names if name.startswith(prefix)]
+        part = table.select([*own, *shared])
+        names = [*(name.removeprefix(prefix) for name in own), *shared]
+        found.append(_read_profile(block, part.rename_columns(names), attributes))
+    return tuple(found)
+
+
+def _read_profile(plan: QueryPlan, table: pa.Table, attributes: Mapping[str, exp.Expression] | None) -> Profile:
     everyone = INSIDE in table.column_names
     inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)

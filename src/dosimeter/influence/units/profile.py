@@ -25,7 +25,9 @@ from dosimeter.influence.units.queries import (
     Layout,
     find_countable,
     find_near,
+    joint_profile_query,
     lay_out,
+    list_texts,
     undeclared_query,
     unit_fields,
     unit_profile_query,
@@ -72,10 +74,10 @@ class UnitProfile:
     def k(self) -> int:
         return len(self.keys) * len(self.plan.measures)
 
-    def identity(self, row: int) -> dict[str, int | str]:
+    def identity(self, row: int) -> dict[str, int | str | None]:
         """Return what distinguishes this row's individuals from others, in the columns of the profile query."""
         found = self.identities.slice(row, 1).to_pylist()[0]
-        return {name: value if isinstance(value, str) else int(value) for name, value in found.items()}
+        return {name: value if value is None or isinstance(value, str) else int(value) for name, value in found.items()}
 
     def __repr__(self) -> str:
         return "UnitProfile(redacted)"
@@ -93,8 +95,7 @@ def measure_unit_profile(
     """
     keys = plan.group_keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
-    query = undeclared_query(plan, engine.relation())
-    undeclared = 0 if query is None else int(engine.fetch(query).column(UNDECLARED)[0].as_py())
+    undeclared = _count_undeclared(plan, engine)
     around = {field.name: _find_around(plan, engine, field) for field in find_countable(plan)}
     near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
     layout = lay_out(plan, near, all_declared=not undeclared)
@@ -116,7 +117,7 @@ def measure_unit_profile(
         keys=keys,
         people=people,
         inside=inside,
-        starts=np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(people)))]).astype(np.int64),
+        starts=_find_starts(owners, len(people)),
         group=group,
         fields=whole | {name: codes for name, (codes, _) in listed.items()},
         values={name: values for name, (_, values) in listed.items()},
@@ -124,6 +125,54 @@ def measure_unit_profile(
         identities=identities,
         undeclared=undeclared,
     )
+
+
+def measure_unit_profiles(
+    plan: QueryPlan,
+    engine: Engine,
+    attributes: Mapping[str, exp.Expression] | None = None,
+    everybody: exp.Expression | None = None,
+) -> tuple[UnitProfile, ...]:
+    """Run the profile query of a plan with several blocks; return what it says of each, over the same individuals."""
+    relation = engine.relation()
+    table = engine.fetch(joint_profile_query(plan, relation, attributes, everybody))
+    people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
+    identities = table.select(list_texts(plan))
+    shared = {name: _attribute(table.column(name), name) for name in (attributes or {})}
+    found = []
+    for block, name in zip(plan.blocks, list_texts(plan), strict=True):
+        texts = table.column(name)
+        owners, group, columns = _split_entries(block, texts)
+        lists = {field.name for field in unit_fields(block) if isinstance(field, NearValues)}
+        listed = {field: _read_lists(column) for field, column in columns.items() if field in lists}
+        whole = {field: _read_numbers(column) for field, column in columns.items() if field not in lists}
+        keys = block.group_keys
+        assert keys is not None, "observed groups are refused where individuals have several rows"
+        found.append(
+            UnitProfile(
+                layout=Layout(block, False, {}),
+                keys=keys,
+                people=people,
+                inside=np.asarray(texts.is_valid().to_numpy(), dtype=np.bool_),
+                starts=_find_starts(owners, len(people)),
+                group=group,
+                fields=whole | {field: codes for field, (codes, _) in listed.items()},
+                values={field: values for field, (_, values) in listed.items()},
+                attributes=shared,
+                identities=identities,
+                undeclared=_count_undeclared(block, engine),
+            )
+        )
+    return tuple(found)
+
+
+def _find_starts(owners: IntArray, rows: int) -> IntArray:
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))]).astype(np.int64)
+
+
+def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
+    query = undeclared_query(plan, engine.relation())
+    return 0 if query is None else int(engine.fetch(query).column(UNDECLARED)[0].as_py())
 
 
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:

@@ -73,10 +73,9 @@ class Selected(Way):
         require_additive(plan)
         if subject.look.indicator != "bound":
             raise OptionError(Option("svt"), " tests the variance of the paper's bound.", leave_out("indicator"))
-        groups = 1 if plan.group_keys is None else len(plan.group_keys)
         SelectionProblem(  # checks its arguments, on a table whose people move nothing
             n=subject.n,
-            k=groups * len(plan.measures),
+            k=len(plan.measures) if plan.k is None else plan.k,
             sensitivity=plan.sensitivity(mechanism.norm),
             mechanism=mechanism,
             values=np.zeros(1),

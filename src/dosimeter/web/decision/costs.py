@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.ledger import Books, Policy, Reading
-from dosimeter.postprocess import error_95
+from dosimeter.postprocess import find_errors_before
 from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
@@ -108,7 +108,7 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     choices = []
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
-        errors = error_95(plan, mechanism, scale, None)
+        errors = find_errors_before(plan, mechanism, scale)
         choices.append(
             BlindChoice(
                 epsilon=epsilon,

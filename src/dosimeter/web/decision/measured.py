@@ -165,10 +165,15 @@ class MeasuredQuery:
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
-        if not needs_values(risk.plan):
-            return [error_95(risk.plan, risk.mechanism, scale, None)] * min(most, len(self.groups))
-        rows = risk.measured().values[:most]
-        return [error_95(risk.plan, risk.mechanism, scale, [row]) for row in rows]
+        found: list[tuple[float | None, ...]] = []
+        for block, measured in zip(risk.plan.blocks, risk.measured().blocks, strict=True):
+            if not needs_values(block):
+                found += [error_95(block, risk.mechanism, scale, None)] * len(measured.keys)
+            else:
+                found += [error_95(block, risk.mechanism, scale, [row]) for row in measured.values[: most - len(found)]]
+            if len(found) >= most:
+                break
+        return found[: min(most, len(self.groups))]
 
     def posterior(self, charge: float, prior: float) -> float | None:
         """Return the posterior (P3); None unless the mechanism gives pure differential privacy."""
@@ -227,12 +232,13 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
     """Return the exact numbers per column of the answer, for relative errors, and per group. Never released."""
     measured = risk.measured()
-    rows = assemble_cells(risk.plan, measured.keys, measured.values)
+    parts = zip(risk.plan.blocks, measured.blocks, strict=True)
+    rows = [row for block, numbers in parts for row in assemble_cells(block, numbers.keys, numbers.values)]
     names = [output.name for output in plan_outputs(risk)]
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
-    return exact, tuple(rows) if risk.plan.groups else ()
+    return exact, tuple(rows) if any(block.groups for block in risk.plan.blocks) else ()
 
 
 def plan_outputs(risk: Risk) -> list[Output]:
