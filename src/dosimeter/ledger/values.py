@@ -216,8 +216,8 @@ def write_decision(reservation: Reservation) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Account:
-    """The account of one dataset.
+class Standing:
+    """The account of one dataset as it is now: everything that a release needs of it, which is not its entries.
 
     ``schema_digest`` and ``source_digest`` are the latest that were agreed to, ``agreed`` every pair that ever was, the
     latest last.
@@ -235,18 +235,12 @@ class Account:
     schema_digest: str
     source_digest: str
     reading: Reading
-    entries: tuple[Entry, ...]
     stopped: Incident | None = None
     agreed: tuple[Pair, ...] = ()
     identified: frozenset[Pair] = frozenset()
     identities: frozenset[str] = frozenset()
     overlaps: tuple[str, ...] = ()
-    continuations: tuple[Continuation, ...] = ()
-
-    def find_answer(self, request_digest: str) -> Entry | None:
-        """Return the latest released entry of the same request."""
-        same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
-        return next(same, None)
+    entry_count: int = 0
 
     def check_terms(
         self,
@@ -321,6 +315,22 @@ class Account:
         warning = warn_of_delta(self.delta_total)
         return () if warning is None else (warning,)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dataset={self.dataset!r}, entries={self.entry_count}, redacted)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Account(Standing):
+    """The account of one dataset with its whole history."""
+
+    entries: tuple[Entry, ...]
+    continuations: tuple[Continuation, ...] = ()
+
+    def find_answer(self, request_digest: str) -> Entry | None:
+        """Return the latest released entry of the same request."""
+        same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
+        return next(same, None)
+
     def released_answers(self) -> tuple[ReleasedAnswer, ...]:
         """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
 
@@ -343,9 +353,6 @@ class Account:
             "continuations": [continuation.describe() for continuation in self.continuations],
             "entries": [entry.describe() for entry in self.entries],
         }
-
-    def __repr__(self) -> str:
-        return f"Account(dataset={self.dataset!r}, entries={len(self.entries)}, redacted)"
 
 
 def describe_without_account(incident: Incident) -> JsonObject:

@@ -89,7 +89,7 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None
     if account is not None and not order.again:
-        earlier = account.find_answer(digest_request(prepared, source))
+        earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
     books = open_books(agreement.terms, prepared)
     found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
     stopped = ledger.stopped(prepared.dataset)

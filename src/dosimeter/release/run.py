@@ -19,13 +19,13 @@ from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
 from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
-    Account,
     Details,
     Entry,
     IncidentKind,
     Ledger,
     Request,
     Reservation,
+    Standing,
     refuse_stopped,
     warn_of_delta,
 )
@@ -59,8 +59,9 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     source = dataset.renew()
     account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
     request = write_request(prepared, source)
-    if account is not None and not order.again and order.way.can_be_told_apart:
-        earlier = account.find_answer(request.request_digest)
+    other = None
+    if account is not None and not order.again:
+        earlier, other = ledger.recall(prepared.dataset, request, answer=order.way.can_be_told_apart)
         if earlier is not None:
             if entered.identification is not None:
                 ledger.identify(prepared.dataset, entered.identification)
@@ -69,7 +70,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     if not dataset.engine.is_still(source):
         raise _changed(prepared)
 
-    def decide(account: Account | None) -> Reservation:
+    def decide(account: Standing | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
         opening = agreement.opening
         if opening is not None and entered.opening is not None:
@@ -89,9 +90,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     denied = entry.status == "denied"
     answer = Answer("denied", entry=entry.id) if denied else _draw_and_settle(prepared, measured, entry, ledger)
     answer = replace(answer, notes=(*_note_opening(entered), *_note_owner(dataset, entered)))
-    if denied:
-        return answer
-    return answer if order.again else replace(answer, earlier=_find_other_settings(account, request))
+    return answer if denied else replace(answer, earlier=other)
 
 
 def _note_opening(entered: Agreement) -> tuple[str, ...]:
@@ -157,18 +156,6 @@ def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
 
 def _changed(prepared: Prepared) -> SourceUnreachable:
     return SourceUnreachable(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
-
-
-def _find_other_settings(account: Account | None, request: Request) -> str | None:
-    """Return the latest answer to the same query on the same data, whatever its settings were."""
-    entries = () if account is None else account.entries
-    same = (
-        entry.id
-        for entry in reversed(entries)
-        if entry.status == "released"
-        and (entry.request.plan_digest, entry.request.source_digest) == (request.plan_digest, request.source_digest)
-    )
-    return next(same, None)
 
 
 def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
