@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.measures import Measure
-from dosimeter.options import Groups, check_option
+from dosimeter.measures import Measure, find_ranks
+from dosimeter.options import Groups, Quantiles, check_option
 from dosimeter.planning.after import MeasuringSelect, OuterSelect, Relation, is_measured, try_after
 from dosimeter.planning.aggregates import Aggregates, Collected
 from dosimeter.planning.groups import Grouping, plan_groups
@@ -34,6 +34,7 @@ from dosimeter.sql import Scope, check_condition, refusal
 
 MAX_NUMBERS = 50_000
 _AFTER = ("qualify", "offset", "distinct", "windows")
+_ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,16 @@ class PlanOptions:
     groups: Groups = "declared"
     min_rows: int | None = None
     sensitivity: float | None = None
+    quantiles: Quantiles = "ranks"
 
     def __post_init__(self) -> None:
-        for name in ("groups", "min_rows", "sensitivity"):
+        for name in ("groups", "min_rows", "sensitivity", "quantiles"):
             check_option(name, getattr(self, name))
+
+    @property
+    def by_ranks(self) -> bool:
+        """Return whether order statistics are drawn by rank (M4). With a sensitivity given by hand they get noise."""
+        return self.quantiles == "ranks" and self.sensitivity is None
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
@@ -142,7 +149,10 @@ class Draft:
             hand_sensitivity=self.options.sensitivity,
             schema=schema,
             digest=_digest_plan(
-                self.written if self.people.stages or self.people.joined else self.select, self.declared, self.options
+                self.written if self.people.stages or self.people.joined else self.select,
+                self.declared,
+                self.options,
+                ranks=bool(find_ranks(self.collected.measures)),
             ),
             joins=self.sources.joins,
             sets=self.grouping.sets,
@@ -196,6 +206,7 @@ def _read_groups(draft: Draft) -> None:
         min_rows=options.min_rows,
         by_hand=options.sensitivity is not None,
         groups=draft.grouping.cells,
+        rank_cells=draft.grouping.cells * _count_order_statistics(draft.select) if options.by_ranks else 0,
     )
 
 
@@ -260,7 +271,12 @@ def _is_column(node: exp.Column, scope: Scope) -> bool:
     return True
 
 
-def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> str:
+def _count_order_statistics(select: exp.Select) -> int:
+    """Return how many different order statistics are written in the query; at least 1."""
+    return max(1, len({node.sql(dialect="duckdb") for node in select.find_all(*_ORDER_STATISTICS)}))
+
+
+def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ranks: bool) -> str:
     """Return a digest of what is measured: the query as parsed (without layout and comments) and its facts."""
     content = {
         "query": select.sql(dialect="duckdb", comments=False),
@@ -268,5 +284,6 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> st
         "groups": options.groups,
         "min_rows": options.min_rows,
         "sensitivity": options.sensitivity,
+        **({"quantiles": "ranks"} if ranks else {}),  # without any, a query is what it was before there were ranks
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.measures import Argument, Estimate, Measure
+from dosimeter.measures import Argument, Estimate, Measure, Rank, find_ranks
 from dosimeter.mechanisms import Norm
 from dosimeter.schema import JoinTable, Scalar, Schema
 from dosimeter.sql import Type
@@ -121,6 +124,15 @@ class QueryPlan:
                 return None
             keys = tuple((*key, value) for key in keys for value in group.values)
         return keys
+
+    @property
+    def ranks(self) -> Mapping[int, Rank]:
+        """Return the measures that are drawn by rank, each with its number (M4)."""
+        return find_ranks(self.measures)
+
+    def rank_share(self, epsilon: float | Decimal) -> float:
+        """Return the share of ε that each measure has (S5), as the number that ranks are sought at."""
+        return float(Fraction(str(epsilon)) / len(self.measures))
 
     def sensitivity(self, norm: Norm) -> float:
         """Return Δ of the whole vector in this norm. Several measures are each scaled by their own Δ (S5)."""

@@ -7,6 +7,7 @@ embedded engine that holds these numbers alone.
 from dosimeter.postprocess.answers import Assembled, Cell, assemble_answer, assemble_cells
 from dosimeter.postprocess.errors import cap_errors, error_95, needs_values
 from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
 
 __all__ = [
     "Assembled",
@@ -16,5 +17,8 @@ __all__ = [
     "cap_errors",
     "error_95",
     "estimate_group",
+    "find_rank_columns",
     "needs_values",
+    "rank_errors",
+    "tell_ranks",
 ]
