@@ -11,13 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from dosimeter.assessment import DataReader, Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method
-from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
+from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query, require_pure
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -197,6 +199,7 @@ class Dataset:
         method: Method = "closed-form",
         sensitivity: float | None = None,
         min_rows: int | None = None,
+        quantiles: Quantiles = "ranks",
         progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
     ) -> Risk:
@@ -213,13 +216,16 @@ class Dataset:
             method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.
             sensitivity: a Δ given by hand, for study.
             min_rows: a public lower bound on the rows that an AVG matches.
+            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
             progress: called with (done, all) while records are left out one by one.
             mentioned: without a schema: text whose column names are drafted too, such as a preference.
 
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
+        look = Look(
+            mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows, quantiles
+        )
         return self.assess(sql, look, progress=progress, mentioned=mentioned)
 
     def assess(
@@ -242,6 +248,7 @@ class Dataset:
         epsilons = parse_candidates(look.candidates)
         n, slots = self.n, self.slots
         mechanism = look.build_mechanism(n)
+        require_pure(plan, mechanism)
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         engine = self.engine_for(plan)
@@ -250,6 +257,8 @@ class Dataset:
 
             profile = None
             contributions = recompute_contributions(plan, engine, slots, mechanism.norm, progress=progress)
+            if plan.ranks:  # R12: nobody's own guarantee is larger
+                contributions = replace(contributions, shares=np.ones(len(contributions.people)))
         else:
             profile, contributions = measure_influence(plan, engine, slots, mechanism.norm)
             if profile.undeclared:
@@ -341,13 +350,21 @@ class Dataset:
 
     # ------------------------------------------------------------ the schema
 
-    def explain(self, sql: str, *, groups: Groups = "declared", min_rows: int | None = None) -> Explanation:
+    def explain(
+        self,
+        sql: str,
+        *,
+        groups: Groups = "declared",
+        min_rows: int | None = None,
+        quantiles: Quantiles = "ranks",
+    ) -> Explanation:
         """Return what a query would measure, from the schema alone: nothing of the data is read.
 
         Args:
             sql: the analyst's query.
             groups: declared groups, or those observed in the data (for study).
             min_rows: a public lower bound on the rows that an AVG matches.
+            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
 
         Raises:
             QueryError: the query cannot be answered; the message names the clause.
@@ -359,7 +376,8 @@ class Dataset:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
-        return explain_plan(plan_query(sql, self.schema, PlanOptions(groups=groups, min_rows=min_rows)))
+        options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles)
+        return explain_plan(plan_query(sql, self.schema, options))
 
     def draft_schema(self) -> Schema:
         """Return a schema drafted from the data, for the controller to go through and ``save``.

@@ -20,6 +20,7 @@ Indicator = Literal["bound", "exact"]
 Groups = Literal["declared", "observed"]
 Method = Literal["closed-form", "recompute"]
 Selection = Literal["sharp", "paper"]
+Quantiles = Literal["ranks", "noise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ OPTIONS: Mapping[str, Declared] = {
         "A Δ given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
     ),
     "min_rows": _declare("A public lower bound on the rows an AVG matches.", metavar="R", kind=int, range=_WHOLE),
+    "quantiles": _declare(
+        "MIN, MAX, MEDIAN, quantiles: drawn by rank, or with noise as in the paper.", choices=get_args(Quantiles)
+    ),
     # What a look shows of single people and of groups.
     "top": _declare("Also show the N most exposed records.", metavar="N", kind=int, range=_WHOLE),
     "by": _declare("Also median and largest RDR per group.", metavar="COLUMN"),

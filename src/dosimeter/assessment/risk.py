@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import find_errors_before, needs_numbers
+from dosimeter.postprocess import find_errors_before, needs_numbers, rank_errors
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -48,10 +49,12 @@ from dosimeter.risk import (
     Limit,
     Preference,
     PreferenceFunction,
+    RankCells,
     RDRs,
     Sensitivities,
     Verdict,
     build_candidate,
+    compute_rank_rdr,
     compute_rdr,
     exact_limit,
     find_empty_filters,
@@ -131,6 +134,7 @@ class Risk:
     data: DataReader
     odd_cells: Mapping[str, int] | None = None
     _sensitivities: Sensitivities | None = field(default=None, init=False)
+    _rank_cells: RankCells | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         return f"Risk(n={self.n}, redacted)"
@@ -161,7 +165,7 @@ class Risk:
         Args:
             epsilon: the ε whose noise would be drawn.
         """
-        return self._rdr(self.sensitivities, epsilon)
+        return self.rdr_of(self.sensitivities, epsilon)
 
     def noise_scale(self, epsilon: float) -> float:
         return self.mechanism.scale(self.sensitivity, epsilon)
@@ -171,11 +175,13 @@ class Risk:
         return self._candidate(self.rdr(epsilon))
 
     def _summarise(self, contributions: Contributions) -> Sensitivities:
-        vectors = self.indicator == "exact" and self.mechanism.needs_vectors(self.k)
+        vectors = self.indicator == "exact" and (bool(self.plan.ranks) or self.mechanism.needs_vectors(self.k))
         return summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
 
-    def _rdr(self, sensitivities: Sensitivities, epsilon: float) -> RDRs:
-        return compute_rdr(
+    def rdr_of(self, sensitivities: Sensitivities, epsilon: float) -> RDRs:
+        """Return the RDRs of other classes of people than those of ``sensitivities``."""
+        compute = partial(compute_rank_rdr, cells=self._ranked()) if self.plan.ranks else compute_rdr
+        return compute(
             sensitivities,
             self.mechanism,
             sensitivity=self.sensitivity,
@@ -185,11 +191,27 @@ class Risk:
             grids=self.plan.grids(self.mechanism.norm),
         )
 
+    def _ranked(self) -> RankCells:
+        """Return what is drawn by rank, with the counts that decide how."""
+        found = self._rank_cells
+        if found is None:
+            found = RankCells.of(self.plan, self.measured())
+            object.__setattr__(self, "_rank_cells", found)
+        return found
+
     def _candidate(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
         scale = self.noise_scale(rdrs.epsilon)
         values = [each.values for each in self.measured().blocks] if needs_numbers(self.plan) else None
         errors = find_errors_before(self.plan, self.mechanism, scale, values)
-        return build_candidate(rdrs, noise_scale=scale, error_95=errors, verdict=verdict)
+        in_rows = rank_errors(self.plan, rdrs.epsilon)
+        columns = [output.name for output in self.plan.outputs if output.is_aggregate]
+        return build_candidate(
+            rdrs,
+            noise_scale=None if len(self.plan.ranks) == len(self.plan.all_measures) else scale,
+            error_95=errors,
+            verdict=verdict,
+            rank_errors=tuple(in_rows.get(name) for name in columns) if in_rows else (),
+        )
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""
@@ -229,7 +251,7 @@ class Risk:
         tested: list[tuple[float, Verdict]] = []
         lines: list[Candidate] = []
         for epsilon in epsilons:
-            rdrs = self._rdr(sensitivities, epsilon)
+            rdrs = self.rdr_of(sensitivities, epsilon)
             verdict = preference.evaluate(rdrs)
             tested.append((epsilon, verdict))
             lines.append(self._candidate(rdrs, verdict))
@@ -259,6 +281,8 @@ class Risk:
         )
 
     def _limit(self, preference: Preference, sensitivities: Sensitivities) -> Limit:
+        if self.plan.ranks:
+            return Limit()  # R12: the RDR is no function of one scale
         return exact_limit(
             preference,
             sensitivities,
@@ -311,6 +335,7 @@ class Risk:
             preference=preference,
             found=found,
             limit=limit,
+            ranked=[rank.label for rank in self.plan.ranks.values()],
         )
 
     def _count_groups(self) -> int:
@@ -367,17 +392,19 @@ class Risk:
             profile, self.contributions, self.measured(), count=count, columns=columns, reveal=reveal
         )
         mean = summarise_rdr(self.rdr(at)).mean or 1.0
+        shares = self.contributions.shares
         own = own_epsilon(
             np.array([row.sensitivity for row in rows]),
             self.mechanism,
             sensitivity=self.sensitivity,
             scale=self.noise_scale(at),
             epsilon=at,
+            shares=None if shares is None else shares[[row.row for row in rows]],
         )
         found = []
         for row, guarantee in zip(rows, own, strict=True):
             alone = self._summarise(take_row(self.contributions, row.row))
-            times = float(self._rdr(alone, at).values[0] / mean)
+            times = float(self.rdr_of(alone, at).values[0] / mean)
             own_guarantee = float(min(guarantee, at))
             found.append(ExposedPerson(row.people, row.sensitivity, row.why, row.columns, times, own_guarantee))
         return found
@@ -400,7 +427,7 @@ class Risk:
         profile, contributions = self.data.contributions_by({"by": column_tree(facts.name)})
         if len(contributions.people) > len(profile.people):  # empty slots are in no group
             contributions = replace(contributions, people=np.append(profile.people, 0))
-        rdrs = self._rdr(self._summarise(contributions), at)
+        rdrs = self.rdr_of(self._summarise(contributions), at)
         mean = summarise_rdr(self.rdr(at)).mean or 1.0
         members: dict[Any, list[int]] = {}
         for row, value in enumerate(rdrs.attributes["by"].tolist()):
@@ -422,19 +449,31 @@ class Risk:
             prior: how strongly somebody believes beforehand that a person is in the data.
             charge: what is charged in all, where that is more than ε.
         """
-        highest = self.sensitivities.values[-1:]
-        scale = self.noise_scale(epsilon)
-        own = own_epsilon(highest, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
-        difference, exact = largest_difference(self.contributions, self.mechanism.norm)
+        ranked = bool(self.plan.ranks)
+        difference, exact = (0.0, True) if ranked else largest_difference(self.contributions, self.mechanism.norm)
         pure = self.mechanism.pure
         return AbsoluteRisk(
             epsilon=epsilon,
-            own_epsilon=float(min(own[0], epsilon)),
-            identification=lee_clifton(self.n, epsilon, self.sensitivity, difference) if pure else None,
+            own_epsilon=self.own_guarantee(epsilon),
+            identification=lee_clifton(self.n, epsilon, self.sensitivity, difference) if pure and not ranked else None,
             identification_exact=exact,
             prior=prior,
             posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
         )
+
+    def own_guarantee(self, epsilon: float) -> float:
+        """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
+        found = self.sensitivities
+        scale, shares = self.noise_scale(epsilon), found.shares
+        own = own_epsilon(
+            found.values[-1:],
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            scale=scale,
+            epsilon=epsilon,
+            shares=None if shares is None else np.array([shares.max(initial=0.0)]),
+        )
+        return float(min(own[0], epsilon))
 
     # ------------------------------------------------------------ showing
 

@@ -190,10 +190,14 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     if answer.epsilon is not None:
         found = f", {answer.epsilon_svt:g} for finding it" if answer.epsilon_svt is not None else ""
         found_errors = ["unbounded" if e is None else f"± {format_number(e)}" for e in answer.error_95 or ()]
+        ranked = answer.rank_errors or {}
         if len(columns) == len(found_errors) > 1:
-            found_errors = [f"{name} {error}" for name, error in zip(columns, found_errors, strict=True)]
-        error = f" 95 % error: {', '.join(found_errors)}." if rows else ""
+            pairs = zip(columns, found_errors, strict=True)
+            found_errors = [f"{name} {error}" for name, error in pairs if name not in ranked]
+        error = f" 95 % error: {', '.join(found_errors)}." if rows and len(ranked) < len(columns) else ""
         console.print(f"ε = {format_epsilon(answer.epsilon)}{found}.{error}")
+    for sentence in answer.about:
+        console.print(Text(sentence))
     console.print(Text(answer.guarantee or "", style="dim"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class JointProfile:
 
     def contributions(self, n: int, norm: Norm) -> Contributions:
         """Return everybody's contributions to all blocks as one vector, in the units of the norm."""
-        return Contributions.of_blocks(
+        found = Contributions.of_blocks(
             [
                 find_contributions(part, n, norm)
                 if isinstance(part, Profile)
@@ -55,6 +55,7 @@ class JointProfile:
                 for part in self.parts
             ]
         )
+        return found if self.plan.ranks else replace(found, shares=None)
 
     def __repr__(self) -> str:
         return "JointProfile(redacted)"

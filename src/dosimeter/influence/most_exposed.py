@@ -186,6 +186,7 @@ def take_row(contributions: Contributions, row: int) -> Contributions:
         starts=np.array([0, len(cells)], dtype=np.int64),
         cells=cells,
         changes=contributions.changes[entries],
+        shares=None if contributions.shares is None else contributions.shares[[row]],
     )
 
 

@@ -16,7 +16,7 @@ from dosimeter.planning.joins import (
     scope_of,
 )
 from dosimeter.planning.native import StudyPlan, plan_study
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import Look, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
@@ -49,6 +49,7 @@ __all__ = [
     "person_relation",
     "plan_query",
     "plan_study",
+    "require_pure",
     "scope_of",
     "write_plainly",
 ]

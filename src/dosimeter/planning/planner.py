@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.options import Groups, check_option
+from dosimeter.measures import find_ranks
+from dosimeter.options import Groups, Quantiles, check_option
 from dosimeter.planning.after import (
     MeasuringSelect,
     OuterSelect,
@@ -52,6 +53,7 @@ from dosimeter.sql import Scope, check_condition, clause_of, refusal
 MAX_BLOCKS = 64
 _SCALAR = "scalar"
 _AFTER = ("qualify", "offset", "distinct", "windows")
+_ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,16 @@ class PlanOptions:
     groups: Groups = "declared"
     min_rows: int | None = None
     sensitivity: float | None = None
+    quantiles: Quantiles = "ranks"
 
     def __post_init__(self) -> None:
-        for name in ("groups", "min_rows", "sensitivity"):
+        for name in ("groups", "min_rows", "sensitivity", "quantiles"):
             check_option(name, getattr(self, name))
+
+    @property
+    def by_ranks(self) -> bool:
+        """Return whether order statistics are drawn by rank (M4). With a sensitivity given by hand they get noise."""
+        return self.quantiles == "ranks" and self.sensitivity is None
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
@@ -210,7 +218,10 @@ class Draft:
             hand_sensitivity=self.options.sensitivity,
             schema=schema,
             digest=_digest_plan(
-                self.written if self.people.stages or self.people.joined else self.select, self.declared, self.options
+                self.written if self.people.stages or self.people.joined else self.select,
+                self.declared,
+                self.options,
+                ranks=bool(find_ranks(collected.measures)),
             ),
             joins=self.sources.joins,
             sets=grouping.sets,
@@ -267,6 +278,7 @@ def _start_collecting(draft: Draft, grouping: Grouping) -> Aggregates:
         min_rows=draft.options.min_rows,
         by_hand=draft.options.sensitivity is not None,
         groups=grouping.cells,
+        rank_cells=grouping.cells * _count_order_statistics(draft.select) if draft.options.by_ranks else 0,
     )
 
 
@@ -333,7 +345,12 @@ def _is_column(node: exp.Column, scope: Scope) -> bool:
     return True
 
 
-def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> str:
+def _count_order_statistics(select: exp.Select) -> int:
+    """Return how many different order statistics are written in the query; at least 1."""
+    return max(1, len({node.sql(dialect="duckdb") for node in select.find_all(*_ORDER_STATISTICS)}))
+
+
+def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ranks: bool) -> str:
     """Return a digest of what is measured: the query as parsed (without layout and comments) and its facts."""
     content = {
         "query": select.sql(dialect="duckdb", comments=False),
@@ -341,5 +358,6 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> st
         "groups": options.groups,
         "min_rows": options.min_rows,
         "sensitivity": options.sensitivity,
+        **({"quantiles": "ranks"} if ranks else {}),  # without any, a query is what it was before there were ranks
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.measures import Argument, Estimate, Measure
+from dosimeter.measures import Argument, Estimate, Measure, Rank, find_ranks
 from dosimeter.mechanisms import Norm
 from dosimeter.planning.formulas import formula_in
 from dosimeter.schema import JoinTable, Scalar, Schema
@@ -121,8 +123,8 @@ class QueryPlan:
     """The facts of the table itself, where a person stage gives the rows other ones."""
     further: tuple[Block, ...] = ()
     """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q3)."""
-    is_part: bool = False
-    """Whether this is one block of several, taken by itself: its measures are scaled as all of them are (S5)."""
+    part_of: int | None = None
+    """Where this is one block of several, taken by itself: how many measures all of them have (S5)."""
 
     @property
     def blocks(self) -> tuple[QueryPlan, ...]:
@@ -146,13 +148,23 @@ class QueryPlan:
                 replace(output, formula=formula_in(output.formula, at) if seen else None) for output in self.outputs
             ),
             further=(),
-            is_part=True,
+            part_of=self.shares,
         )
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
         """Return the measures of all blocks, block after block: each has one share of ε (S5)."""
         return (*self.measures, *(measure for block in self.further for measure in block.measures))
+
+    @property
+    def is_part(self) -> bool:
+        """Return whether this is one block of several, taken by itself: its measures are scaled as all of them are."""
+        return self.part_of is not None
+
+    @property
+    def shares(self) -> int:
+        """Return into how many equal parts ε is split: one for each measure of all blocks (S5)."""
+        return len(self.all_measures) if self.part_of is None else self.part_of
 
     def split(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:
         """Return what is given for every measure of all blocks, a part for each block."""
@@ -190,6 +202,15 @@ class QueryPlan:
                 return None
             keys = tuple((*key, value) for key in keys for value in group.values)
         return keys
+
+    @property
+    def ranks(self) -> Mapping[int, Rank]:
+        """Return the measures that are drawn by rank, each with its number (M4)."""
+        return find_ranks(self.all_measures)
+
+    def rank_share(self, epsilon: float | Decimal) -> float:
+        """Return the share of ε that each measure has (S5), as the number that ranks are sought at."""
+        return float(Fraction(str(epsilon)) / self.shares)
 
     def sensitivity(self, norm: Norm) -> float:
         """Return Δ of the whole vector in this norm. Several measures are each scaled by their own Δ (S5)."""

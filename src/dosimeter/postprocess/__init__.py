@@ -8,6 +8,7 @@ from dosimeter.postprocess.answers import Assembled, Cell, assemble_answer, asse
 from dosimeter.postprocess.block_errors import find_errors, find_errors_before, needs_numbers
 from dosimeter.postprocess.errors import cap_errors, error_95, needs_values
 from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
 
 __all__ = [
     "Assembled",
@@ -19,6 +20,9 @@ __all__ = [
     "estimate_group",
     "find_errors",
     "find_errors_before",
+    "find_rank_columns",
     "needs_numbers",
     "needs_values",
+    "rank_errors",
+    "tell_ranks",
 ]

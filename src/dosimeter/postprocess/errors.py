@@ -64,6 +64,9 @@ def error_95(
         if direct is None:
             errors.append(derived.get(at))
             continue
+        if direct in plan.ranks:
+            errors.append(None)  # E3: it is off by rows, not by a number that could be told
+            continue
         grid = float(plan.measures[direct].grid)
         errors.append(mechanism.error_of_sum(float(scales[direct]), grid or float(scales[direct]) * 1e-6, most))
     return tuple(errors)
@@ -108,8 +111,17 @@ def _find_derived(plan: QueryPlan) -> dict[int, exp.Expression]:
     return {
         at: output.formula
         for at, output in enumerate(plan.outputs)
-        if output.is_aggregate and output.formula is not None and _identity(plan, output.formula) is None
+        if output.is_aggregate
+        and output.formula is not None
+        and _identity(plan, output.formula) is None
+        and not _reads_ranks(plan, output.formula)
     }
+
+
+def _reads_ranks(plan: QueryPlan, formula: exp.Expression) -> bool:
+    """Return whether a column is computed from something that is drawn by rank: then noise does not tell its error."""
+    names = {node.name for node in formula.find_all(exp.Column) if node.name.startswith("e")}
+    return any(at in plan.ranks for name in names for at in plan.estimates[int(name[1:])].measures)
 
 
 def _propagate(

@@ -104,6 +104,12 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
         )
     look = recall_look(entry)
     plan = dataset.plan(request.query if sql is None else sql, look.plan_options())
+    if plan.ranks:
+        labels = " and ".join(rank.label for rank in plan.ranks.values())
+        raise LedgerError(
+            f"{labels}: drawn by rank, so there is no noise to look at afterwards. What everybody is guaranteed "
+            "is their own guarantee (P1), which the risk of the query shows."
+        )
     if plan.digest != request.plan_digest:
         raise LedgerError(f"Entry {entry.id} answers another query, or one under another schema: {request.query}")
     if dataset.engine.fingerprint() != request.source_digest:
@@ -139,6 +145,7 @@ def recall_look(entry: Entry) -> Look:
         mechanism=cast(Any, request.mechanism),  # a text of the ledger, which Look checks
         delta=float(request.delta),
         min_rows=None if floor is None else int(floor),
+        quantiles=cast(Any, request.settings.get("quantiles") or "noise"),  # entries without it had no ranks
     )
 
 

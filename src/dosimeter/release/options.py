@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Selection
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, Selection
 from dosimeter.planning import Look
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.ways.reading import read_way
@@ -52,6 +52,8 @@ class ReleaseOptions(TypedDict, total=False):
     """A sensitivity given by hand is for study, and refused here."""
     min_rows: int | None
     """A public lower bound on the rows that an AVG matches."""
+    quantiles: Quantiles
+    """MIN, MAX, MEDIAN and quantiles drawn by rank (the default), or with noise as in the paper."""
     analyst: str | None
     """Who asked; goes on record."""
     purpose: str | None
@@ -68,7 +70,10 @@ class ReleaseOptions(TypedDict, total=False):
 
 _WAY = ("epsilon", "prefer", "svt", "variance", "selection")
 _TERMS = ("policy", "delta_total", "max_epsilon")
-_LOOK = ("mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows")
+_LOOK = (
+    "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows",
+    "quantiles",
+)  # fmt: skip
 
 
 def read_options(options: Mapping[str, Any], caller: str) -> tuple[Look, ReleaseOrder]:

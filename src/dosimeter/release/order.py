@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
@@ -55,6 +56,8 @@ class Answer:
     entry: str | None = None
     repeated: bool = False
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
+    rank_errors: Mapping[str, float | None] | None = None  # of each column that was drawn by rank, in rows (E3)
+    about: tuple[str, ...] = ()  # public facts that a reader of the numbers needs
     notes: tuple[str, ...] = ()  # what the controller should know about an opened account; not for the analyst
 
     def describe(self) -> JsonObject:
@@ -67,6 +70,8 @@ class Answer:
             "epsilon": self.epsilon,
             "epsilon_svt": self.epsilon_svt,
             "error_95": None if self.error_95 is None else list(self.error_95),
+            **({} if self.rank_errors is None else {"rank_errors": dict(self.rank_errors)}),
+            **({"about": list(self.about)} if self.about else {}),
             "guarantee": self.guarantee,
         }
 
@@ -88,7 +93,9 @@ class Answer:
         told = [] if self.epsilon is None else [f"ε = {self.epsilon:g}"]
         if self.error_95 is not None:
             errors = ", ".join("none" if error is None else f"± {error:.4g}" for error in self.error_95)
-            told.append(f"95 % error: {errors}")
+            if len(self.rank_errors or {}) < len(self.error_95):
+                told.append(f"95 % error: {errors}")
+        told += self.about
         rows = [[row[name] for name in columns] for row in self.answer]
         return write_table(columns, rows) + write_paragraphs([*told, self.guarantee or ""])
 

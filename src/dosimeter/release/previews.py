@@ -106,6 +106,8 @@ def describe_released(
     epsilon: JsonValue = None,
     epsilon_svt: float | None = None,
     error_95: JsonValue = None,
+    rank_errors: JsonValue = None,
+    about: list[JsonValue] | None = None,
 ) -> JsonObject:
     """Return what the analyst would see of a released answer, in the shape of ``Answer.describe``."""
     return {
@@ -114,6 +116,8 @@ def describe_released(
         "epsilon": epsilon,
         "epsilon_svt": epsilon_svt,
         "error_95": error_95,
+        **({} if rank_errors is None else {"rank_errors": rank_errors}),
+        **({"about": about} if about else {}),
         "guarantee": "…",
     }
 

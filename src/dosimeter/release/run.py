@@ -30,7 +30,7 @@ from dosimeter.ledger import (
     warn_of_delta,
 )
 from dosimeter.planning import Look
-from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, find_errors
+from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, find_errors, rank_errors, tell_ranks
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
@@ -162,7 +162,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
-        noisy = add_noise_to_all(prepared.plan, [(each.keys, each.values) for each in measured.blocks], noise)
+        noisy = add_noise_to_all(prepared.plan, measured, noise)
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
@@ -174,9 +174,17 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
         error_95=None if entry.hides_epsilon else errors,
         measured=noisy[0].values,
-        details=Details(about=answer.about or None, further=[block.values for block in noisy[1:]]),
+        details=replace(_detail(prepared, answer, entry, epsilon), further=[block.values for block in noisy[1:]]),
     )
     return hand_out(settled)
+
+
+def _detail(prepared: Prepared, answer: Assembled, entry: Entry, epsilon: Decimal) -> Details:
+    """Return what a reader of the answer must know; of ranks nothing that would tell of a hidden ε (G2)."""
+    plan, told = prepared.plan, None if entry.hides_epsilon else epsilon
+    about = (*answer.about, *tell_ranks(plan, told))
+    in_rows = rank_errors(plan, told) if plan.ranks and told is not None else None
+    return Details(about=about or None, rank_errors=in_rows or None)
 
 
 def _read_off(
@@ -217,4 +225,6 @@ def hand_out(entry: Entry) -> Answer:
         error_95=None if hidden else entry.error_95,
         guarantee=entry.guarantee,
         entry=entry.id,
+        rank_errors=None if hidden or entry.rank_errors is None else dict(entry.rank_errors),
+        about=entry.about or (),
     )

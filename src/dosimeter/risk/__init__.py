@@ -18,6 +18,7 @@ from dosimeter.risk.ex_post import compute_ex_post
 from dosimeter.risk.notes import find_empty_filters, note_empty_filter, write_notes
 from dosimeter.risk.preference import Preference, parse_preference
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
+from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
@@ -33,11 +34,13 @@ __all__ = [
     "Preference",
     "PreferenceFunction",
     "RDRs",
+    "RankCells",
     "Sensitivities",
     "Spread",
     "Verdict",
     "build_candidate",
     "compute_ex_post",
+    "compute_rank_rdr",
     "compute_rdr",
     "exact_limit",
     "find_empty_filters",

@@ -21,9 +21,20 @@ _PAIR_WORK = 2**28
 
 
 def own_epsilon(
-    values: FloatArray, mechanism: Mechanism, *, sensitivity: float, scale: float, epsilon: float
+    values: FloatArray,
+    mechanism: Mechanism,
+    *,
+    sensitivity: float,
+    scale: float,
+    epsilon: float,
+    shares: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the guarantee that individuals with these PIS have for themselves (P1, per-instance DP)."""
+    """Return the guarantee that individuals with these PIS have for themselves (P1, per-instance DP).
+
+    ``shares``: where something is drawn by rank, the share of ε that bounds it, whatever the PIS (R12).
+    """
+    if shares is not None:
+        return epsilon * shares
     own = np.zeros_like(values, dtype=np.float64)
     movers = values > 0.0
     own[movers] = mechanism.own_epsilon(values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon)

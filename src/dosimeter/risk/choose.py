@@ -97,7 +97,12 @@ def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[f
 
 
 def build_candidate(
-    rdrs: RDRs, *, noise_scale: float, error_95: tuple[float | None, ...], verdict: Verdict | None = None
+    rdrs: RDRs,
+    *,
+    noise_scale: float | None,
+    error_95: tuple[float | None, ...],
+    verdict: Verdict | None = None,
+    rank_errors: tuple[float | None, ...] = (),
 ) -> Candidate:
     """Return one line of the table that a controller sees; without a verdict where there is no preference."""
     return Candidate(
@@ -107,6 +112,7 @@ def build_candidate(
         rdr=summarise_rdr(rdrs),
         value=None if verdict is None else verdict.value,
         satisfied=None if verdict is None else verdict.satisfied,
+        rank_errors=rank_errors,
     )
 
 

@@ -34,22 +34,28 @@ def write_notes(
     preference: Preference | None = None,
     found: Judged | None = None,
     limit: Limit | None = None,
+    ranked: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return what the controller should know, each sentence only where it applies (R7, R8, R10).
 
     ``measures`` are the classes of the plan's measures, ``groups`` the number of groups, ``epsilons`` the candidates
-    shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at.
+    shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at. ``ranked``: what is drawn
+    by rank.
     """
     low, high = extremes(sensitivities)
-    shifts_alike = mechanism.shifts_alike and indicator == "bound"
+    shifts_alike = mechanism.shifts_alike and indicator == "bound" and not ranked
     notes = [*map(note_empty_filter, find_empty_filters(preference, sensitivities, found)), _INDICATORS[indicator]]
+    if ranked:
+        notes.append(f"{' and '.join(ranked)}: {_RANKED}")
     if indicator == "exact" and mechanism.exact_is_continuous and epsilons:
         narrowest = mechanism.scale(sensitivity, max(epsilons))
         if float(np.max(grids)) > narrowest:  # R6
             notes.append(_CONTINUOUS)
     if low == high and (indicator == "bound" or sensitivities.k == 1):
         notes.append(_ALL_ALIKE)
-        notes += _note_own(high, mechanism, sensitivity, epsilons if found is None else (found.epsilon,))
+        notes += (
+            [] if ranked else _note_own(high, mechanism, sensitivity, epsilons if found is None else (found.epsilon,))
+        )
     elif preference is None and shifts_alike:
         notes.append(_SAME_SPREAD)
     if preference is None or found is None:
@@ -60,7 +66,7 @@ def write_notes(
     one_count = len(measures) == 1 and issubclass(measures[0], (Count, CountRows))
     if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
         notes.append(f"{_COUNT_RATIO} Here k = {sensitivities.k}.")
-    if ratio and indicator == "bound" and scale is not None:
+    if ratio and indicator == "bound" and scale is not None and not ranked:
         reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
         if reason is not None:
             notes.append(
@@ -70,7 +76,7 @@ def write_notes(
     notes += _note_level(preference, shifts_alike)
     notes += _note_groups(preference, sensitivities)
     notes += _note_outcome(found, limit or Limit())
-    if groups > 1 and found.epsilon is not None and scale is not None and high > 0.0:
+    if groups > 1 and found.epsilon is not None and scale is not None and high > 0.0 and not ranked:
         own = own_epsilon(
             np.array([high]), mechanism, sensitivity=sensitivity, scale=scale, epsilon=found.epsilon
         )  # P1
@@ -100,6 +106,10 @@ _ALL_ALIKE = (
 _SAME_SPREAD = (
     "Under Laplace noise, with the bound, the range and the variance of the raw RDR are the same at every ε. "
     "What shrinks is the spread relative to the level: look at the ratio."
+)
+_RANKED = (
+    "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and the PIS (R12); an own "
+    "guarantee does not follow from the PIS: it is close to ε for everybody whom the query reads."
 )
 _COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
 _NO_DEPENDENCE = (

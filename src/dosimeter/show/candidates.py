@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,22 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
 
 
+def list_errors(candidate: Candidate) -> list[str]:
+    """Write the 95 % error of each number of the answer; in rows where it is drawn by rank (E3)."""
+    return [
+        "unbounded" if error is None else f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error)}"
+        for error, in_rows in candidate.errors
+    ]
+
+
 def format_errors(candidate: Candidate) -> str:
     """Write the 95 % error of every number of the answer."""
-    return ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in candidate.error_95)
+    return ", ".join(list_errors(candidate))
+
+
+def format_scale(candidate: Candidate) -> str:
+    """Write the scale of the noise, if there is any."""
+    return "–" if candidate.noise_scale is None else format_number(candidate.noise_scale)
 
 
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
@@ -35,7 +49,7 @@ def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
     columns = ["ε", "noise scale", "95 % error", "least exposed, ×", "most exposed, ×", "least ÷ most"]
     rows = []
     for c in ordered:
-        cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), format_errors(c)]
+        cells = [format_epsilon(c.epsilon), format_scale(c), format_errors(c)]
         cells += [*format_range(*c.rdr.relative), format_percent(c.rdr.ratio)]
         if valued:
             cells.append("–" if c.value is None else format_number(c.value, 4))

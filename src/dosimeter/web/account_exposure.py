@@ -126,7 +126,12 @@ def _own_guarantees(
     sensitivity = plan.sensitivity(mechanism.norm)
     epsilon = float(entry.epsilon)
     own = own_epsilon(
-        norms, mechanism, sensitivity=sensitivity, scale=mechanism.scale(sensitivity, epsilon), epsilon=epsilon
+        norms,
+        mechanism,
+        sensitivity=sensitivity,
+        scale=mechanism.scale(sensitivity, epsilon),
+        epsilon=epsilon,
+        shares=None if contributions.shares is None else contributions.shares[: len(profile.people)],
     )
     parts = [profile.attributes[name].tolist() for name in attributes]
     keys = list(zip(*parts, strict=True)) if parts else [()] * len(profile.people)

@@ -57,6 +57,7 @@ class ServedDataset:
             mechanism=self.settings.mechanism,
             candidates=self.settings.candidates,
             min_rows=self.settings.min_rows,
+            quantiles=self.settings.quantiles,
         )
 
     @property

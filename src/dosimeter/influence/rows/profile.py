@@ -7,14 +7,14 @@ few rows. Nobody is fetched, nothing is really left out (``recompute`` does that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.arrays import IntArray
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.queries import (
@@ -69,11 +69,13 @@ class Profile:
 class Measured:
     """The exact measured vector: one row per group, one number per measure, in real units. Private.
 
+    ``columns``: of each measure that is drawn by rank, the counts of its values in each group; None in an empty one.
     ``further``: those of the other blocks, where a plan has several.
     """
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
+    columns: Mapping[int, tuple[GroupColumn | None, ...]] = field(default_factory=dict)
     further: tuple[Measured, ...] = ()
 
     @property
@@ -199,9 +201,13 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
     weights = plan.weights(norm)
     moved = profile.inside & (profile.group >= 0)
     changes = np.zeros((len(profile.people), len(plan.measures)))
+    shares = np.zeros_like(changes)
+    ranks = plan.ranks
     for at, measure in enumerate(plan.measures):
         for rows, column in _group_columns(profile, measure, moved):
             changes[rows, at] = measure.row_effects(column) * weights[at]
+            if at in ranks:
+                shares[rows, at] = ranks[at].own_shares(column)
     return Contributions.of_entries(
         changes,
         owners=np.arange(len(profile.people)),
@@ -210,7 +216,22 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
         people=profile.people,
         attributes=profile.attributes,
         slots=n,
+        shares=share_epsilon(plan, changes, shares) if ranks or plan.is_part else None,
     )
+
+
+def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:
+    """Return the share of ε that bounds what each row, or entry, can be told from (P1, R12).
+
+    Every measure has an equal share (S5). What gets noise uses the part PIS/Δ of its own; what is drawn by rank, the
+    part that ``ranked`` has.
+    """
+    most = np.array([measure.sensitivity(1) for measure in plan.measures]) * plan.weights(1)
+    used = np.abs(changes) / most
+    for at in plan.ranks:
+        used[:, at] = ranked[:, at]
+    total: FloatArray = used.sum(axis=1) / plan.shares
+    return total
 
 
 def _group_columns(
@@ -249,19 +270,24 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
     empty = [measure.empty for measure in plan.measures]
     values = [list(empty) for _ in profile.keys]
     untold: dict[int, exp.Expression] = {}
+    columns: dict[int, list[GroupColumn | None]] = {at: [None] * len(profile.keys) for at in plan.ranks}
     for rows in _split_by_group(profile, profile.inside & (profile.group >= 0)):
         group = int(profile.group[rows[0]])
         for at, measure in enumerate(plan.measures):
             if at in untold:
                 continue
-            value = measure.value(_read_column(profile, measure, rows))
+            column = _read_column(profile, measure, rows)
+            if at in columns:
+                columns[at][group] = column
+            value = measure.value(column)
             if isinstance(value, Fraction):
                 values[group][at] = value
             else:
                 untold[at] = value
     if untold:
         _add_totals(plan, engine, profile.keys, untold, values)
-    return Measured(profile.keys, tuple(tuple(row) for row in values))
+    counted = {at: tuple(found) for at, found in columns.items()}
+    return Measured(profile.keys, tuple(tuple(row) for row in values), counted)
 
 
 def _add_totals(

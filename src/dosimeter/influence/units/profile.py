@@ -17,6 +17,7 @@ from dosimeter.arrays import IntArray
 from dosimeter.engines import Engine
 from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.rows.profile import share_epsilon
 from dosimeter.influence.units.queries import (
     ENTRIES,
     MOST_COLUMNS,
@@ -306,6 +307,9 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
     everything = Entries(profile.group, profile.people[owners], profile.fields, profile.values)
     for at, measure in enumerate(plan.measures):
         changes[:, at] = measure.unit_effects(everything) * weights[at]
+    shares = np.zeros_like(changes)
+    for at, rank in plan.ranks.items():
+        shares[:, at] = rank.unit_shares(everything)
     return Contributions.of_entries(
         changes,
         owners=owners,
@@ -314,4 +318,5 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
         people=profile.people,
         attributes=profile.attributes,
         slots=n,
+        shares=share_epsilon(plan, changes, shares) if plan.ranks or plan.is_part else None,
     )

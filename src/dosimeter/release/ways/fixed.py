@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
 from dosimeter.options import check_option
-from dosimeter.postprocess import cap_errors
+from dosimeter.postprocess import cap_errors, rank_errors, tell_ranks
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_fixed
@@ -82,7 +82,14 @@ class Fixed(Way):
             reason = Problem(word_obstacle(obstacle))
             return FixedPreview(reason=reason, epsilon=self.epsilon, rdr=line.rdr, sees=DENIED)
         errors = cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95
-        seen = describe_released(prepared.plan, epsilon=self.epsilon, error_95=list(errors))
+        plan = prepared.plan
+        seen = describe_released(
+            plan,
+            epsilon=self.epsilon,
+            error_95=list(errors),
+            rank_errors={**rank_errors(plan, self.epsilon)} if plan.ranks else None,
+            about=[*tell_ranks(plan, self.epsilon)],
+        )
         return FixedPreview(epsilon=self.epsilon, rdr=line.rdr, cost=Cost.of(books, self.epsilon), sees=seen)
 
 

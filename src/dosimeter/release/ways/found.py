@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
+from dosimeter.postprocess import tell_ranks
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_chosen
@@ -100,7 +101,8 @@ class Found(Way):
             obstacle = books.find_obstacle(meeting) if meeting else None
             reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
             return FoundPreview(reason=Problem(reason), choice=choice, sees=DENIED)
-        cost, seen = Cost.of(books, choice.epsilon), describe_released(prepared.plan)
+        cost = Cost.of(books, choice.epsilon)
+        seen = describe_released(prepared.plan, about=[*tell_ranks(prepared.plan, None)])
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.show.axes import Axis, even_axis, ratio_axis
-from dosimeter.show.candidates import FAILS, MEETS, format_errors, order_candidates
+from dosimeter.show.candidates import FAILS, MEETS, format_errors, format_scale, order_candidates
 from dosimeter.show.charts.bins import Bin, is_wide, write_bins
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
 
@@ -176,7 +176,7 @@ def _range_row(
         "least": f"{least} × (RDR {format_number(candidate.rdr.min, 4)})",
         "most": f"{most} × (RDR {format_number(candidate.rdr.max, 4)})",
         "share": format_percent(candidate.rdr.ratio),
-        "noise": format_number(candidate.noise_scale),
+        "noise": format_scale(candidate),
         "error": format_errors(candidate),
         "state": words,
         "mark": marks.get(candidate.epsilon, ""),

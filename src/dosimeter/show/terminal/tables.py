@@ -21,7 +21,7 @@ from rich.text import Text
 
 from dosimeter.problems import Option, Surface
 from dosimeter.show.axes import Axis, ratio_axis
-from dosimeter.show.candidates import FAILS, MEETS, order_candidates
+from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ def candidate_table(
         columns += [_Column("meets it", "left")] * judged
         rows = []
         for c in shown:
-            errors = ["unbounded" if error is None else f"± {format_number(error)}" for error in c.error_95]
+            errors = list_errors(c)
             if stacked:
                 errors = ["\n".join(f"{name} {error}" for name, error in zip(outputs, errors, strict=True))]
-            cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), *errors, format_percent(c.rdr.ratio)]
+            cells = [format_epsilon(c.epsilon), format_scale(c), *errors, format_percent(c.rdr.ratio)]
             cells += ["–" if c.value is None else format_number(c.value, 4)] * valued
             cells += [_verdict(c) + (" ◀ found" if c.epsilon == found else "")] * judged
             rows.append(_Row(tuple(cells), "bold" if c.epsilon == found else "", _colour(c) if judged else ""))

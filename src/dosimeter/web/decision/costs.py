@@ -6,12 +6,13 @@ the data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.ledger import Books, Policy, Reading
-from dosimeter.postprocess import find_errors_before
+from dosimeter.postprocess import find_errors_before, rank_errors
 from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
@@ -105,14 +106,22 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     Its 95 % errors are given where k and Δ decide them.
     """
     plan, mechanism = prepared.plan, prepared.mechanism
+    names = [output.name for output in plan.outputs if output.is_aggregate]
     choices = []
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
-        errors = find_errors_before(plan, mechanism, scale)
+        errors, rows = find_errors_before(plan, mechanism, scale), rank_errors(plan, epsilon)
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
-                errors=tuple("–" if e is None else f"± {format_number(e)}" for e in errors),
+                errors=tuple(
+                    f"± {math.ceil(rows[name]):,} rows"
+                    if name in rows
+                    else "–"
+                    if e is None
+                    else f"± {format_number(e)}"
+                    for name, e in zip(names, errors, strict=True)
+                ),
                 after=write_reading(offer.books.after(epsilon).epsilon),
             )
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,10 @@ from dosimeter.risk import (
     Preference,
     Sensitivities,
     Verdict,
-    compute_rdr,
     find_largest,
     is_met,
     largest_difference,
     lee_clifton,
-    own_epsilon,
     parse_preference,
     posterior_odds,
 )
@@ -128,31 +126,21 @@ class MeasuredQuery:
         )
         found = find_largest(tested)
         lines = tuple(
-            Candidate(line.epsilon, line.noise_scale, line.error_95, line.rdr, verdict.value, verdict.satisfied)
+            replace(line, value=verdict.value, satisfied=verdict.satisfied)
             for line, (_, verdict) in zip(self.candidates, tested, strict=True)
         )
         return self.risk.conclude(preference, found, lines)
 
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
-        risk = self.risk
-        rdrs = compute_rdr(
-            self.drawn, risk.mechanism,
-            sensitivity=risk.sensitivity, scale=risk.noise_scale(epsilon), epsilon=epsilon, indicator=risk.indicator,
-            grids=risk.plan.grids(risk.mechanism.norm),
-        )  # fmt: skip
-        return bin_people(rdrs)
+        return bin_people(self.risk.rdr_of(self.drawn, epsilon))
 
     def own_guarantee(self, epsilon: float) -> float:
         """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
-        risk = self.risk
-        scale = risk.mechanism.scale(risk.sensitivity, epsilon)
-        highest = risk.sensitivities.values[-1:]
-        own = own_epsilon(highest, risk.mechanism, sensitivity=risk.sensitivity, scale=scale, epsilon=epsilon)
-        return float(min(own[0], epsilon))
+        return self.risk.own_guarantee(epsilon)
 
     def identification(self, epsilon: float) -> float | None:
-        """Return the identification risk (P2); None unless the mechanism gives pure differential privacy."""
-        if not self.risk.mechanism.pure:
+        """Return the identification risk (P2); None unless noise gives pure differential privacy."""
+        if not self.risk.mechanism.pure or self.risk.plan.ranks:
             return None
         return lee_clifton(self.risk.n, epsilon, self.risk.sensitivity, self.difference[0])
 

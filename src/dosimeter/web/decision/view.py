@@ -6,10 +6,12 @@ Computes only with what is already measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dosimeter.postprocess import find_rank_columns
 from dosimeter.risk import Candidate, Choice, ExposedPerson, Preference
 from dosimeter.show import (
     TextTable,
@@ -296,23 +298,25 @@ def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
 
 def _accuracy_rows(measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer) -> Iterator[AccuracyRow]:
     for line in order_candidates(choice.candidates):
-        cells = zip(line.error_95, measured.exact.values(), strict=True)
+        cells = zip(line.errors, measured.exact.values(), strict=True)
         yield AccuracyRow(
             epsilon=format_epsilon(line.epsilon),
             selected=line.epsilon == selected,
             meets=line.satisfied,
             open=line.epsilon in offer.remaining,
-            cells=tuple(_accuracy_cell(error, values) for error, values in cells),
+            cells=tuple(_accuracy_cell(*error, values) for error, values in cells),
         )
 
 
-def _accuracy_cell(error: float | None, values: Sequence[float]) -> AccuracyCell:
+def _accuracy_cell(error: float | None, in_rows: bool, values: Sequence[float]) -> AccuracyCell:
     """Return the 95 % error with its sign ±, the range of the answer, and the relative error.
 
-    The error is relative to the exact number, or to the median of several.
+    The error is relative to the exact number, or to the median of several. What is drawn by rank is off by rows (E3).
     """
     if error is None:
         return AccuracyCell("unbounded", "", "–")
+    if in_rows:
+        return AccuracyCell(f"± {math.ceil(error):,} rows", "", "–")
     shown = f"± {format_number(error)}"
     sizes = sorted(abs(value) for value in values)
     typical = sizes[len(sizes) // 2] if sizes else 0.0
@@ -326,7 +330,7 @@ def _write_range(value: float, error: float) -> str:
 
 def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[GroupCell, ...]]:
     """Yield each group at the selected ε: its exact numbers, and the range in which the answer will lie."""
-    outputs = measured.risk.plan.outputs
+    outputs, ranked = measured.risk.plan.outputs, find_rank_columns(measured.risk.plan)
     for exact, errors in zip(measured.groups, measured.group_errors(epsilon, MOST_GROUPS), strict=False):
         left = iter(errors)
         cells: list[GroupCell] = []
@@ -337,7 +341,8 @@ def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[Group
                 continue
             error = next(left)
             known = error is not None and isinstance(value, (int, float))
-            cells.append(GroupCell(value, _write_range(float(value), error or 0.0) if known else "unbounded"))
+            unknown = "by rank" if output.name in ranked else "unbounded"
+            cells.append(GroupCell(value, _write_range(float(value), error or 0.0) if known else unknown))
         yield tuple(cells)
 
 
