@@ -47,7 +47,7 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
     for rank in plan.ranks.values():
         target = rank.describe_target(share)
         told += [*([] if target is None else [target]), rank.describe_error(share, cells, counted)]
-    return tuple(told)
+    return tuple(dict.fromkeys(told))
 
 
 def _count_selectable(plan: QueryPlan) -> int:
