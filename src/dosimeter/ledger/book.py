@@ -32,7 +32,7 @@ from dosimeter.ledger.lookups import (
 )
 from dosimeter.ledger.pages import Pages, Writer, refusing_bad_records
 from dosimeter.ledger.records import GENESIS, BadRecord, check_text, derive_entry_id, follow_chain
-from dosimeter.ledger.replay import DatasetReplay
+from dosimeter.ledger.replay import DatasetReplay, name_view
 from dosimeter.ledger.values import (
     Account,
     Identification,
@@ -195,12 +195,12 @@ class Ledger:
         ``digests``: of what is measured (``plan_identity``), and of the plan, by which version 0.1.0 recorded looks.
         """
         with self._using() as transaction:
-            return Pages.read(transaction).of(dataset).has_view(*digests)
+            return Pages.read(transaction).of(dataset).find_views(*digests) != ()
 
     def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
         """Return whether this analyst may be told of a look: one for their own query, or for nobody's in particular."""
         with self._using() as transaction:
-            return Pages.read(transaction).of(dataset).has_named_view(*digests, analyst=analyst)
+            return name_view(Pages.read(transaction).of(dataset).find_views(*digests), analyst)
 
     def stopped(self, dataset: str) -> Incident | None:
         """Return the incident that stopped a dataset, or None while it answers releases. No account is needed."""
@@ -285,13 +285,13 @@ class Ledger:
             writer = Writer(transaction, pages, dataset, self._now())
             _agree(pages, writer, dataset, reservation)
             _check_reservation(dataset, page.standing, reservation)
-            digests = (request.plan_digest, request.measured_digest)
+            looks = page.find_views(request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
-                "viewed": reservation.viewed or page.has_view(*digests),
-                "told": reservation.viewed or page.has_named_view(*digests, analyst=request.analyst),
+                "viewed": reservation.viewed or bool(looks),
+                "told": reservation.viewed or name_view(looks, request.analyst),
             } | write_decision(reservation)
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)

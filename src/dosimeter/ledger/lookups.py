@@ -106,10 +106,11 @@ def _is_released(record: Record) -> bool:
 
 
 def _find(transaction: Transaction, key: str, dataset: str, *texts: str) -> Iterator[Record]:
-    rows = transaction.find(key, dataset, *texts, limit=_FIRST)
-    yield from _read(rows)
+    rows = transaction.find(key, *texts, limit=_FIRST)
+    yield from (record for record in _read(rows) if record.dataset == dataset)
     if len(rows) == _FIRST:
-        yield from _read(transaction.find(key, dataset, *texts)[_FIRST:])
+        others = _read(transaction.find(key, *texts)[_FIRST:])
+        yield from (record for record in others if record.dataset == dataset)
 
 
 def _read(rows: Sequence[Sequence[object]]) -> Iterator[Record]:

@@ -34,6 +34,8 @@ MOST_FOLLOWING = 64
 """How many records a use follows at most from the last checkpoint."""
 MOST_AT_ONCE = 3
 """How many records one call appends at most, besides a checkpoint."""
+FEW_FOLLOWING = 32
+"""After how many records a checkpoint is due in a ledger of few datasets. It names all of them: with many, it waits."""
 
 
 class Link(NamedTuple):
@@ -147,8 +149,8 @@ class Pages:
 
     @property
     def needs_checkpoint(self) -> bool:
-        """Return whether the next call could make the way from the last checkpoint too long."""
-        return self.following + MOST_AT_ONCE > MOST_FOLLOWING
+        """Return whether the way from the last checkpoint is long, or the next call could make it too long."""
+        return self.following >= min(FEW_FOLLOWING + len(self._states) // 8, MOST_FOLLOWING - MOST_AT_ONCE)
 
     def list_touched(self) -> tuple[str, ...]:
         """Return the datasets that changed since the last checkpoint."""
@@ -208,10 +210,10 @@ class _OlderRecords:
             return record
 
     def views(self, dataset: str, digest: str) -> Iterator[Record]:
-        for row in self._transaction.find("view", dataset, digest):
+        for row in self._transaction.find("view", digest):
             with refusing_bad_records():
                 record = read_alone(row)
-            if record.seq < self._checkpoint:
+            if record.seq < self._checkpoint and record.dataset == dataset:
                 yield record
 
     def read_state(self, dataset: str, link: Link) -> DatasetReplay:

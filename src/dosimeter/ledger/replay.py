@@ -7,7 +7,7 @@ with a state that a checkpoint names: then it knows the entries since, and those
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
@@ -51,6 +51,14 @@ class View(NamedTuple):
     digest: str
     what: str
     analyst: str | None
+
+
+def name_view(views: Iterable[View], analyst: str | None) -> bool:
+    """Return whether one of these looks was for this analyst's query, or for nobody's in particular.
+
+    A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
+    """
+    return any(view.analyst in (None, analyst) for view in views)
 
 
 class OpenEntry(NamedTuple):
@@ -323,16 +331,9 @@ class DatasetReplay:
         """Return whether an earlier version opened the account, and its data are not identified yet."""
         return self._opening is not None and self._opened[1] == 1 and not self._identified
 
-    def has_view(self, *digests: str | None) -> bool:
-        """Return whether somebody looked at what one of these digests stands for."""
-        return any(True for _ in self._find_views(digests))
-
-    def has_named_view(self, *digests: str | None, analyst: str | None) -> bool:
-        """Return whether somebody looked for this analyst's query, or for nobody's in particular.
-
-        A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
-        """
-        return any(view.analyst in (None, analyst) for view in self._find_views(digests))
+    def find_views(self, *digests: str | None) -> tuple[View, ...]:
+        """Return the looks at what one of these digests stands for."""
+        return tuple(self._find_views(digests))
 
     def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
         return View(digest, what, analyst) in self._find_views([digest])

@@ -55,12 +55,10 @@ class Transaction:
         found = next(iter(self._fetch(sa.select(sa.func.max(RECORDS.c.seq)))))[0]
         return found if isinstance(found, int) else 0
 
-    def find(self, key: str, dataset: str, *texts: str, limit: int | None = None) -> Sequence[Sequence[object]]:
-        """Return the records of a dataset under a key of KEYS, as they are stored, the latest first."""
+    def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Sequence[object]]:
+        """Return the records of all datasets under a key of KEYS, as they are stored, the latest first."""
         kind, mark, marks = KEYS[key]
-        query = self._select().where(
-            sa.text(f"kind = '{kind}' AND {self._backend.contains(mark)}"), RECORDS.c.dataset == dataset
-        )
+        query = self._select().where(sa.text(f"kind = '{kind}' AND {self._backend.contains(mark)}"))
         for number, (each, text) in enumerate(zip(marks, texts, strict=True)):
             name = f"text_{number}"
             written = json.dumps(text, ensure_ascii=False)[1:-1].partition('"')[0]  # as text_after cuts it out
