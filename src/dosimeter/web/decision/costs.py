@@ -13,7 +13,7 @@ from decimal import Decimal
 from dosimeter.ledger import Books, Policy, Reading
 from dosimeter.postprocess import error_95
 from dosimeter.release import Prepared
-from dosimeter.show import format_epsilon, format_number
+from dosimeter.show import format_epsilon
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
 
 MOST_COUNTED = 50
@@ -95,7 +95,7 @@ class BlindChoice:
     """One candidate as a controller can choose it without looking at the data."""
 
     epsilon: float
-    errors: tuple[str, ...]
+    errors: tuple[float | None, ...]
     after: str
 
 
@@ -108,11 +108,11 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     choices = []
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
-        errors = error_95(plan, mechanism, scale, None)
+        errors = tuple(error_95(plan, mechanism, scale, None))
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
-                errors=tuple("–" if e is None else f"± {format_number(e)}" for e in errors),
+                errors=errors,
                 after=write_reading(offer.books.after(epsilon).epsilon),
             )
         )
