@@ -109,7 +109,7 @@ def test_the_embedded_engine_has_no_files_no_settings_and_no_other_tables() -> N
 def test_tables_of_one_query_are_gone_in_the_next() -> None:
     table = {"e0": Values(Type.INTEGER, [1, 2])}
     query = exp.select(exp.column("e0")).from_(exp.table_("released"))
-    assert run_embedded(query, {"released": table}).rows == [(1,), (2,)]
+    assert run_embedded(query, {"released": table}) == [(1,), (2,)]
     with pytest.raises(EmbeddedError):
         run_embedded(query, {})
 
@@ -134,7 +134,7 @@ def test_threads_do_not_see_each_others_tables() -> None:
 
     def work(number: int) -> None:
         for _ in range(5):
-            found[number] = run_embedded(query, {"released": {"e0": Values(Type.INTEGER, [number] * 3)}}).rows[0][0]
+            found[number] = run_embedded(query, {"released": {"e0": Values(Type.INTEGER, [number] * 3)}})[0][0]
             time.sleep(0)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,9 +70,9 @@ def ledger(
     with Ledger.open(target, create=False) as books:
         match action:
             case o.LedgerAction.VERIFY:
-                return _verify(books, head, json=json)
+                return o.report_verification(books.verify(head), as_json=json)
             case o.LedgerAction.EXPORT:
-                _export(books, output)
+                o.write_to(output, books.export)
             case o.LedgerAction.ANSWERS:
                 _print_answers(books, name, json=json)
             case o.LedgerAction.CLEAR:
@@ -139,18 +138,3 @@ def _save_staircase(accounts: Sequence[Account], path: Path) -> None:
         raise OptionError(f"A staircase shows one account, and there are several. Choose with --dataset: {names}.")
     steps = [(entry.at, float(entry.reading)) for account in accounts for entry in account.entries]
     save_chart(staircase_chart(steps), path)
-
-
-def _verify(books: Ledger, head: str | None, *, json: bool) -> int:
-    return o.report_verification(books.verify(head), as_json=json)
-
-
-def _export(books: Ledger, output: Path | None) -> None:
-    if output is None:
-        books.export(sys.stdout)
-        return
-    try:
-        with output.open("w", encoding="utf-8") as stream:
-            books.export(stream)
-    except OSError:
-        raise o.unwritable(output) from None

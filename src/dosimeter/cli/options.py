@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -118,6 +119,18 @@ def confirm_written(*paths: Path | None) -> None:
 
 def unwritable(path: Path) -> OptionError:
     return OptionError(f"{path} cannot be written. Choose a folder that exists and may be written to.")
+
+
+def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:
+    """Let ``write`` write to a file; without one, to standard output."""
+    if output is None:
+        write(sys.stdout)
+        return
+    try:
+        with output.open("w", encoding="utf-8") as stream:
+            write(stream)
+    except OSError:
+        raise unwritable(output) from None
 
 
 def report_verification(result: Verification, *, as_json: bool) -> int:

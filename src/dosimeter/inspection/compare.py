@@ -13,10 +13,11 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError, SchemaError
-from dosimeter.influence import count_alike, count_rows_each, find_facts, require_unique, unit_schema
+from dosimeter.influence import count_alike, count_rows_each, find_facts, require_unique
 from dosimeter.inspection.draft import count_if, describe_odd_cells, is_rounded
 from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner
-from dosimeter.schema import Column, JoinTable, Schema
+from dosimeter.problems import Problem, Surface
+from dosimeter.schema import Column, JoinTable, Schema, unit_schema
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree, literal
 
@@ -26,7 +27,12 @@ class Finding:
     """One way in which data and schema disagree. For the controller; counts, never cells."""
 
     column: str | None
-    problem: str
+    stated: Problem
+
+    @property
+    def problem(self) -> str:
+        """Return the problem in the words of a program."""
+        return self.stated.word(Surface.PYTHON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ def _check_joined(engine: Engine, schema: Schema, table: JoinTable, found: _Foun
             _compare_units(engine, unit_schema(table, table.unit, schema), relation, found)
         _count_odd_cells(engine, table.columns, table, found)
     except (DataError, SchemaError) as error:
-        found.findings.append(Finding(None, str(error)))
+        found.findings.append(Finding(None, error.problem))
 
 
 def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinTable | None, found: _Found) -> None:
@@ -120,7 +126,7 @@ def _compare_columns(
             labels.append((column.name, problem))
     row = fetch_rows(engine, exp.select(*items).from_(relation.copy()))[0]
     findings = [
-        Finding(f"{prefix}{name}", f"{problem}: {int(row[f'c{at}']):,}")
+        Finding(f"{prefix}{name}", Problem(f"{problem}: {int(row[f'c{at}']):,}"))
         for at, (name, problem) in enumerate(labels)
         if row[f"c{at}"]
     ]
@@ -164,7 +170,7 @@ def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, fou
 
 def _compare_people(counted: int, declared: int | None) -> Iterator[Finding]:
     if declared is not None and counted > declared:
-        yield Finding(None, f"the data holds {counted:,} individuals and the schema declares {declared:,}")
+        yield Finding(None, Problem(f"the data holds {counted:,} individuals and the schema declares {declared:,}"))
 
 
 def _tests(column: Column) -> list[tuple[str, exp.Expression]]:

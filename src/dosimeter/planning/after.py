@@ -22,6 +22,7 @@ from dosimeter.planning.after_expressions import (
     reads_own_cell,
 )
 from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
+from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, UNION, read_whole_number, unaliased
 from dosimeter.planning.query_plan import After, Group, Output
 from dosimeter.schema import Schema
@@ -186,10 +187,6 @@ def _read_distinct(select: exp.Select) -> bool:
     return distinct is not None
 
 
-def _read_windows(select: exp.Select) -> dict[str, exp.Expression]:
-    return {window.this.name.lower(): window for window in select.args.get("windows") or []}
-
-
 def _unwrapped(tree: exp.Expression) -> exp.Expression:
     found = tree.unnest()
     assert isinstance(found, exp.Expression)
@@ -222,7 +219,6 @@ class MeasuringSelect:
     source: exp.Expression = field(default_factory=lambda: exp.table_(RELEASED))
     scalars: Mapping[str, exp.Expression] = field(default_factory=dict)
     named: dict[str, exp.Expression] = field(default_factory=dict)
-    _windows: Mapping[str, exp.Expression] = field(default_factory=dict)
 
     def write(self, select: exp.Select) -> Relation:
         """Rebuild the SELECT list and every clause that works on groups."""
@@ -235,7 +231,7 @@ class MeasuringSelect:
                 "A window function (OVER) over rows would give a number for every row. Group first: SELECT city, "
                 "COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM … GROUP BY city.",
             )
-        self._windows = _read_windows(select)
+        write_out_windows(select)
         clauses, fields = _Clauses(distinct=_read_distinct(select)), []
         for item in select.expressions:
             each = self._field(item, clauses)
@@ -285,7 +281,7 @@ class MeasuringSelect:
         return found
 
     def _writer(self, *, aliases_first: bool) -> Writer:
-        return Writer(lambda node: self._leaf(node, aliases_first), self.scope.schema, self._windows)
+        return Writer(lambda node: self._leaf(node, aliases_first), self.scope.schema)
 
     def _leaf(self, node: exp.Expression, aliases_first: bool) -> exp.Expression | None:
         named = self._find_named(node)
@@ -396,11 +392,11 @@ class OuterSelect:
             if name not in _CLAUSES and value:
                 raise refusal(select, f"The clause {name.strip('_').upper()} is not supported around a grouped query.")
         clauses = _Clauses(distinct=_read_distinct(select))
-        windows = _read_windows(select)
+        write_out_windows(select)
         using = [key for join in select.args.get("joins") or [] for key in join.args.get("using") or []]
         self.merged = {key.name.lower() for key in using}
         grouped = is_measured(select)
-        writer = Writer(self._leaf, self.schema, windows, aggregates=True)
+        writer = Writer(self._leaf, self.schema, aggregates=True)
         fields = [each for item in select.expressions for each in self._fields(item, writer, clauses)]
         for name in ("where", "having", "qualify"):
             if select.args.get(name) is not None:

@@ -82,8 +82,8 @@ def assemble_answer(
         rows = [row for cell in cells for row in _read_released(blocks[cell.block], [cell], clamp)]
         return Assembled(rows, cells, (NOT_COMPUTED,))
     names = [output.name for output in plan.outputs]
-    rows = [{name: _plain(value) for name, value in zip(names, row, strict=False)} for row in found.rows]
-    return Assembled(rows, tuple(cells[int(row[-1])] for row in found.rows) if plan.after.traced else cells)
+    rows = [{name: _plain(value) for name, value in zip(names, row, strict=False)} for row in found]
+    return Assembled(rows, tuple(cells[int(row[-1])] for row in found) if plan.after.traced else cells)
 
 
 def list_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[Cell, ...]:
@@ -117,7 +117,7 @@ def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow
         found = run_embedded(query, {RELEASED: _released_table(plan, cells, clamp=False)})
     except EmbeddedError:
         return _read_released(plan, cells, clamp=False)
-    return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found.rows]
+    return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found]
 
 
 def _read_directly(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[JsonRow]:

@@ -24,11 +24,6 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
-    if look.calibration == "classic":
-        raise OptionError(
-            "The classic Gaussian calibration is unproven above ε = 1 and never backs a release.",
-            for_controller("Use zcdp."),
-        )
     if look.method != "closed-form":
         raise OptionError("A release uses the closed form.", leave_out("method"))
     plan = plan_query(sql, schema, look.plan_options())

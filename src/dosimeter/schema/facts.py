@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -119,3 +119,16 @@ class Schema:
     def account_name(self) -> str:
         """Return the ledger's account that pays for releases: schemas with the same account share one budget."""
         return self.account or self.table
+
+
+def unit_schema(table: JoinTable, unit: str, declared: Schema) -> Schema:
+    """Return the facts of a private table with this unit, as if it were the first table."""
+    return replace(
+        declared,
+        table=table.name,
+        columns=table.columns,
+        unit=unit,
+        max_rows_per_unit=table.max_rows_per_unit,
+        row_key=table.row_key,
+        tables={name: other for name, other in declared.tables.items() if name != table.name},
+    )

@@ -22,7 +22,6 @@ from dosimeter.sql.declared_values import (
 )
 from dosimeter.sql.embedded import (
     EmbeddedError,
-    Result,
     Table,
     Values,
     compute_embedded,
@@ -97,7 +96,6 @@ __all__ = [
     "EmbeddedError",
     "HalfEven",
     "Log10",
-    "Result",
     "Scope",
     "Table",
     "Type",

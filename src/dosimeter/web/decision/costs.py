@@ -14,7 +14,7 @@ from decimal import Decimal
 from dosimeter.ledger import Books, Policy, Reading
 from dosimeter.postprocess import find_errors_before, rank_errors
 from dosimeter.release import Prepared
-from dosimeter.show import format_epsilon, format_number
+from dosimeter.show import format_epsilon
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
 
 MOST_COUNTED = 50
@@ -92,11 +92,19 @@ def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> i
 
 
 @dataclass(frozen=True, slots=True)
+class BlindError:
+    """The 95 % error of one column. ``in_rows``: whether it counts rows, as that of an order statistic does (E3)."""
+
+    value: float
+    in_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BlindChoice:
     """One candidate as a controller can choose it without looking at the data."""
 
     epsilon: float
-    errors: tuple[str, ...]
+    errors: tuple[BlindError | None, ...]
     after: str
 
 
@@ -114,18 +122,17 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
-                errors=tuple(
-                    f"± {math.ceil(rows[name]):,} rows"
-                    if name in rows
-                    else "–"
-                    if e is None
-                    else f"± {format_number(e)}"
-                    for name, e in zip(names, errors, strict=True)
-                ),
+                errors=tuple(_find_error(rows.get(name), error) for name, error in zip(names, errors, strict=True)),
                 after=write_reading(offer.books.after(epsilon).epsilon),
             )
         )
     return choices
+
+
+def _find_error(in_rows: float | None, error: float | None) -> BlindError | None:
+    if in_rows is not None:
+        return BlindError(math.ceil(in_rows), True)
+    return None if error is None else BlindError(error, False)
 
 
 def explain_missing(offer: Offer) -> str:
