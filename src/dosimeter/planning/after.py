@@ -41,6 +41,7 @@ from dosimeter.sql import (
 )
 
 RELEASED, CELL = "released", "cell"
+OUTER_SELECT = "an outer SELECT"
 MAX_ROWS = 1_000_000
 MAX_AFTER_NODES = 20_000
 _JOINS = ("", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS")
@@ -424,7 +425,7 @@ class OuterSelect:
             fields=tuple(each if traced else replace(each, formula=None, group=None) for each in fields),
             rows=self._count_rows(select, clauses, grouped),
             traced=traced,
-            steps=tuple(dict.fromkeys([*steps, "an outer SELECT"])),
+            steps=tuple(dict.fromkeys([*steps, OUTER_SELECT])),
         )
 
     def _fields(self, item: exp.Expression, writer: Writer, clauses: _Clauses) -> Iterable[Field]:
