@@ -155,6 +155,11 @@ WHERE = [
     "LENGTH(name) > 3 AND LENGTH(name) < 6",
     "STARTS_WITH(name, 'A') OR ENDS_WITH(name, 'a') OR CONTAINS(name, 'ar')",
     "CASE city WHEN 'Bonn' THEN 1 WHEN 'Aix' THEN 2 END = 2",
+    "DATE_ADD(born, INTERVAL 1 MONTH) > seen OR DATE(seen) = born",
+    "QUARTER(born) = 2 OR DAY(seen) = 29 OR DAYOFMONTH(born) = 1 OR WEEKOFYEAR(seen) = 13",
+    "TRY_CAST(city AS INTEGER) IS NULL AND TRY_CAST(fine AS INTEGER) = 0",
+    "DATE_PART('month', born) = 2 OR DATEPART('year', seen) = 2019 OR WEEKDAY(born) = 3 OR ISOYEAR(born) = 2019",
+    "PREFIX(name, 'A') OR SUFFIX(name, 'lines')",
 ]
 
 QUERIES = [
@@ -212,6 +217,13 @@ QUERIES = [
     "SELECT CAST(seen AS DATE), COUNT(DISTINCT UPPER(name)) FROM people GROUP BY CAST(seen AS DATE)",
     "SELECT YEAR(born) * 100 + MONTH(born) AS month, COUNT(*) FROM people GROUP BY month",
     "SELECT fine, COUNT(*) FROM people GROUP BY fine",
+    "SELECT COUNT_IF(age > 5 AND member), APPROX_COUNT_DISTINCT(city), COUNT(DISTINCT age // 3) FROM people",
+    "SELECT VAR_SAMP(pay), STDDEV(age), STDDEV_SAMP(fine), VARIANCE(age) FROM people WHERE name > 'A'",
+    "SELECT city, CORR(age, pay), COVAR_POP(pay, fine) FROM people GROUP BY city",
+    "SELECT COVAR_SAMP(age, fine), REGR_SLOPE(pay, age), REGR_INTERCEPT(SQRT(age), fine) FROM people WHERE member",
+    "SELECT city, member, COUNT(*), SUM(pay) FROM people GROUP BY ROLLUP (city, member)",
+    "SELECT member, age > 5 AS old, AVG(fine), CORR(age, pay) FROM people GROUP BY CUBE (member, old)",
+    "SELECT city, UPPER(LEFT(city, 1)) AS c, COUNT_IF(member) FROM people GROUP BY GROUPING SETS ((city, c), (c), ())",
 ]
 OBSERVED = [
     "SELECT city, COUNT(*), SUM(age) FROM people GROUP BY city",

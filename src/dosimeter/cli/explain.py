@@ -18,8 +18,8 @@ def explain(
     quantiles: o.Quantiles = "ranks",
     json: o.Json = False,
 ) -> int:
-    """What a query would measure, without touching data: Δ, k, groups, grid, or why it is refused."""
-    from dosimeter.cli.printing import print_explanation
+    """What a query would measure, stage by stage, without touching data: Δ, k, groups, errors, or why it is refused."""
+    from dosimeter.cli.explained import print_explanation
     from dosimeter.planning import PlanOptions, explain_plan, plan_query
     from dosimeter.schema import load_schema
 

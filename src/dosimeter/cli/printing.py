@@ -21,7 +21,6 @@ from dosimeter.show.terminal import advise, candidate_table, groups_table, peopl
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.ledger import Account, Incident, ReleasedAnswer
-    from dosimeter.planning import Explanation
     from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
@@ -106,46 +105,6 @@ def print_notes(console: Console, notes: Sequence[str]) -> None:
     for note in notes:
         lines.add_row("·", Text(note), style="dim")
     console.print(lines)
-
-
-def print_explanation(explanation: Explanation) -> None:
-    console = make_console()
-    console.print(Text(explanation.query.strip(), style="bold"))
-    measures, k = explanation.measures, explanation.k
-    console.print(Text(_describe_size(explanation), style="dim"))
-    console.print()
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for title, side in (("measured", "left"), ("kind", "left"), ("Δ", "right"), ("noise grid", "right")):
-        table.add_column(title, justify="right" if side == "right" else "left")
-    for measure in measures:
-        grid = format_number(measure.grid) if measure.grid else "none"
-        table.add_row(Text(measure.measure), measure.kind, format_number(measure.sensitivity), grid)
-    console.print(table)
-    console.print()
-    delta = explanation.sensitivity
-    several = ", every measure divided by its own Δ first" if len(measures) > 1 else ""
-    console.print(
-        f"Δ of the whole answer: {format_number(delta['laplace'])} for Laplace, {format_number(delta['gaussian'])} for "
-        f"Gaussian noise{several}. k = {'known once the data is read' if k is None else f'{k:,}'}."
-    )
-    if explanation.post_processing:
-        console.print(Text(f"After the noise, at no cost: {'; '.join(explanation.post_processing)}."))
-    if explanation.additive:
-        console.print("It can be released at a fixed ε, by find-ε, or by finding and releasing ε.")
-    else:
-        console.print("It can be released at a fixed ε or by find-ε. ε cannot be found and released privately for it:")
-        console.print("one person's rows decide what another person's removal would change.")
-    print_notes(console, explanation.notes)
-
-
-def _describe_size(explanation: Explanation) -> str:
-    each, groups = len(explanation.measures), explanation.groups
-    names = ", ".join(explanation.group_columns)
-    if not names:
-        return f"{each} noisy {'number' if each == 1 else 'numbers'}, over everybody who meets the WHERE."
-    if groups is None:
-        return f"{each} noisy {'number' if each == 1 else 'numbers'} for each group of {names} in the data."
-    return f"{each * groups:,} noisy numbers: {each} for each of the {groups:,} declared groups of {names}."
 
 
 def _print_question(console: Console, found: Risk) -> None:

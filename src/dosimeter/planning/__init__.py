@@ -6,6 +6,7 @@ Takes text and public facts; gives the plan, its explanation and its identity. N
 from dosimeter.planning.after import CELL, RELEASED
 from dosimeter.planning.blocks import name_released
 from dosimeter.planning.explain import Explanation, explain_plan, list_columns, note_singled_out, note_values
+from dosimeter.planning.explained_stages import Stages
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -15,6 +16,7 @@ from dosimeter.planning.joins import (
     name_columns,
     scope_of,
 )
+from dosimeter.planning.less_noise import Advice, Change, LessNoise
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, require_pure
 from dosimeter.planning.parsing import write_plainly
@@ -25,14 +27,18 @@ from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
 __all__ = [
     "CELL",
     "RELEASED",
+    "Advice",
     "After",
+    "Change",
     "Explanation",
     "Group",
+    "LessNoise",
     "Look",
     "Output",
     "PersonStage",
     "PlanOptions",
     "QueryPlan",
+    "Stages",
     "StudyPlan",
     "digest_measured",
     "explain_plan",

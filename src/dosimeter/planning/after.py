@@ -39,6 +39,7 @@ from dosimeter.sql import (
 )
 
 RELEASED, CELL = "released", "cell"
+OUTER_SELECT = "an outer SELECT"
 MAX_ROWS = 1_000_000
 MAX_AFTER_NODES = 20_000
 _JOINS = ("", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS")
@@ -422,7 +423,7 @@ class OuterSelect:
             fields=tuple(each if traced else replace(each, formula=None, group=None) for each in fields),
             rows=self._count_rows(select, clauses, grouped),
             traced=traced,
-            steps=tuple(dict.fromkeys([*steps, *([] if select.meta.get(UNION) else ["an outer SELECT"])])),
+            steps=tuple(dict.fromkeys([*steps, *([] if select.meta.get(UNION) else [OUTER_SELECT])])),
             blocks=self.sources[first].blocks if traced else (),
         )
 

@@ -10,6 +10,8 @@ from sqlglot import exp
 
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import NORMS, Laplace
+from dosimeter.planning.explained_stages import Stages, explain_stages
+from dosimeter.planning.less_noise import LessNoise, find_less_noise
 from dosimeter.planning.person_stage import joined_stages, list_trees
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
@@ -31,7 +33,8 @@ class Explanation:
 
     ``groups`` and ``k`` (noisy numbers in all) are None where the groups are those observed in the data.
     ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
-    privately.
+    privately. ``stages``: what happens to rows, people, numbers and after the noise, and what each costs.
+    ``less_noise``: how to ask for less of it; None where that was not asked for.
     """
 
     query: str
@@ -47,6 +50,8 @@ class Explanation:
     post_processing: tuple[str, ...]
     digest: str
     notes: tuple[str, ...]
+    stages: Stages
+    less_noise: LessNoise | None
 
     def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""
@@ -64,12 +69,14 @@ class Explanation:
             "post_processing": list(self.post_processing),
             "digest": self.digest,
             "notes": list(self.notes),
+            "stages": self.stages.describe(),
+            "less_noise": None if self.less_noise is None else self.less_noise.describe(),
         }
 
 
-def explain_plan(plan: QueryPlan) -> Explanation:
-    """Return what a plan would measure."""
-    keys = [block.group_keys for block in plan.blocks]
+def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
+    """Return what a plan would measure. ``advise``: also plan other questions, to find those with less noise."""
+    keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
     groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
     notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
     notes += _note_noise(plan)
@@ -87,9 +94,11 @@ def explain_plan(plan: QueryPlan) -> Explanation:
         k=plan.k,
         sensitivity={name: plan.sensitivity(norm) for name, norm in NORMS.items()},
         additive=plan.additive,
-        post_processing=tuple(_post_processing(plan)),
+        post_processing=after,
         digest=plan.digest,
         notes=tuple(notes),
+        stages=explain_stages(plan, after),
+        less_noise=find_less_noise(plan) if advise else None,
     )
 
 
