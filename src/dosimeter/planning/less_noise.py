@@ -77,7 +77,7 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
     """Return what would leave less noise on the same numbers, the most helpful of each kind."""
     found: list[Advice] = []
     groups_matter = None
-    if OUTER_SELECT not in plan.after.steps:
+    if OUTER_SELECT not in plan.after.steps and not plan.further:
         select = parse_select(plan.sql)
         found += islice(_try_known_counts(plan, select), 1)
         found += sorted(_try_without(plan, select), key=lambda advice: max(advice.factors.values()))[:1]
@@ -99,11 +99,15 @@ def compare_noise(plan: QueryPlan, other: QueryPlan) -> dict[str, float]:
 
 
 def _scales(plan: QueryPlan) -> dict[tuple[str, str], float]:
-    """Return the noise of each measure at ε = 1, by its kind and label (S5)."""
+    """Return the noise of each measure at ε = 1, by its kind and label (S5); of what is drawn by rank, E3's error."""
     mechanism = Laplace()
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
-    weights = plan.weights(mechanism.norm)
-    return {(each.name, each.label): scale / float(weights[at]) for at, each in enumerate(plan.measures)}
+    scales = {
+        (each.name, each.label): scale / float(weight)
+        for each, weight in zip(plan.all_measures, plan.weights(mechanism.norm), strict=True)
+    }
+    ranks = plan.ranks.values()
+    return scales | {(rank.name, rank.label): rank.rank_error(plan.rank_share(1.0)) for rank in ranks}
 
 
 def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> QueryPlan | None:
