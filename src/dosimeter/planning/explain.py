@@ -71,7 +71,13 @@ def explain_plan(plan: QueryPlan) -> Explanation:
     """Return what a plan would measure."""
     keys = plan.group_keys
     groups = len(keys) if keys is not None else None
-    notes = [*note_person_stage(plan), *note_singled_out(plan), *note_values(plan), *_note_noise(plan)]
+    notes = [
+        *note_person_stage(plan),
+        *note_singled_out(plan),
+        *note_values(plan),
+        *_note_null_groups(plan),
+        *_note_noise(plan),
+    ]
     return Explanation(
         query=plan.sql,
         table=plan.table,
@@ -138,6 +144,13 @@ def list_conditions(plan: QueryPlan) -> list[Any]:
     """Return every tree of the plan in which the analyst may have written a value."""
     arguments = (argument.tree for argument in plan.arguments)
     return [plan.where, *(group.tree for group in plan.groups), *arguments]
+
+
+def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
+    """Yield a sentence for each group of which NULL is a declared value (C8)."""
+    for group in plan.groups:
+        if group.values is not None and None in group.values:
+            yield f"{group.name}: NULL is one of its groups, the last one; rows without a value count there."
 
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:
