@@ -24,13 +24,13 @@ from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.influence.units.queries import joint_units_query, units_query
-from dosimeter.influence.units.trees import is_declared
+from dosimeter.influence.units.trees import equals, is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_cells, estimate_group
-from dosimeter.sql import conjunction, connect, literal, wrap
+from dosimeter.sql import conjunction, connect
 
 MASK = "•••"
 
@@ -215,7 +215,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
     if group < 0:
         return _in_no_declared_group(plan)
     tests: list[exp.Expression] = [exp.Boolean(this=True)]
-    tests += [_equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
+    tests += [equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
     grouped = list(tests)
     for measure in plan.measures:
         if isinstance(measure, ArgumentMeasure):
@@ -224,7 +224,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
 
 
 def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
-    """Return a test of whether a record is in a group that nobody declared (C7): NULL is one of these."""
+    """Return a test of whether a record is in a group that nobody declared (C7): NULL too, unless it is declared."""
     declared = conjunction(is_declared(group.tree, group.values) for group in plan.groups if group.values is not None)
     assert declared is not None, "only declared groups leave somebody out"
     known = exp.Coalesce(this=exp.Paren(this=declared), expressions=[exp.Boolean(this=False)])
@@ -250,12 +250,6 @@ def _see(
         return held_values_query(plan, engine.relation(), tree, conjunction(grouped), alone=alone)
 
     return Seen(int(values[row]), reduced=name != measure.column_name, kept=kept, held=held)
-
-
-def _equals(tree: exp.Expression, value: Any) -> exp.Expression:
-    if value is None:
-        return exp.Is(this=wrap(tree.copy()), expression=exp.Null())
-    return exp.EQ(this=wrap(tree.copy()), expression=wrap(literal(value)))
 
 
 def explain_change(

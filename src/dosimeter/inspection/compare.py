@@ -17,7 +17,7 @@ from dosimeter.influence import count_alike, count_rows_each, find_facts, requir
 from dosimeter.inspection.draft import count_if, describe_odd_cells, is_rounded
 from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.problems import Problem, Surface
-from dosimeter.schema import Column, JoinTable, Schema, unit_schema
+from dosimeter.schema import Column, ColumnType, JoinTable, Schema, unit_schema
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree, literal
 
@@ -87,6 +87,7 @@ def check_schema(engine: Engine, schema: Schema) -> SchemaCheck:
         _compare_units(engine, schema, relation, found)
     found.findings += findings
     _count_odd_cells(engine, schema.columns, None, found)
+    _count_missing(engine, relation, schema, found)
     for table in schema.tables.values():
         _check_joined(engine, schema, table, found)
     return SchemaCheck(tuple(found.findings), tuple(found.remarks), found.odd_cells)
@@ -112,6 +113,24 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
         if count:
             found.odd_cells[f"{prefix}{name}"] = count
             found.remarks.append(Remark(f"{prefix}{name}", describe_odd_cells(columns[name].type, count)))
+
+
+def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, found: _Found) -> None:
+    """Remark on rows that GROUP BY leaves out: NULL in a category or a flag, where NULL is no declared group (C8)."""
+    grouped = (ColumnType.CATEGORY, ColumnType.BOOLEAN)
+    names = [
+        name for name, each in schema.columns.items() if each.type in grouped and not (each.nulls or each.identifying)
+    ]
+    if not names:
+        return
+    missing = [count_if(exp.Is(this=column_tree(name), expression=exp.Null())) for name in names]
+    query = exp.select(*[exp.alias_(tree, f"c{at}") for at, tree in enumerate(missing)]).from_(relation.copy())
+    row = fetch_rows(engine, query)[0]
+    found.remarks += [
+        Remark(name, f"NULL in {int(row[f'c{at}']):,} rows, which GROUP BY leaves out; nulls = true makes NULL a group")
+        for at, name in enumerate(names)
+        if row[f"c{at}"]
+    ]
 
 
 def _compare_columns(

@@ -79,7 +79,7 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
     keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
     groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
     notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
-    notes += _note_noise(plan)
+    notes += [*_note_null_groups(plan), *_note_noise(plan)]
     return Explanation(
         query=plan.sql,
         table=plan.table,
@@ -161,6 +161,13 @@ def list_conditions(plan: QueryPlan) -> list[Any]:
         arguments = (argument.tree for argument in block.arguments)
         found += [block.where, *(group.tree for group in block.groups), *arguments]
     return found
+
+
+def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
+    """Yield a sentence for each group of which NULL is a declared value (C8)."""
+    for group in dict.fromkeys(group for block in plan.blocks for group in block.groups):
+        if group.values is not None and None in group.values:
+            yield f"{group.name}: NULL is one of its groups, the last one; rows without a value count there."
 
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.options import Groups
 from dosimeter.planning.after_expressions import finds_aggregate
-from dosimeter.planning.declared_groups import declared_values
+from dosimeter.planning.declared_groups import group_values
 from dosimeter.planning.parsing import read_whole_number, unaliased
 from dosimeter.planning.query_plan import Group
 from dosimeter.sql import Scope, check_expression, clause_of, expect_only, make_total, refusal
@@ -67,7 +67,7 @@ def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
             known = next((at for at, group in enumerate(groups) if group.tree == tree), None)
             if known is None:
                 known = len(groups)
-                values = declared_values(source, checked, scope.schema) if mode == "declared" else None
+                values = group_values(source, checked, scope.schema) if mode == "declared" else None
                 groups.append(Group(name=_group_name(source, select), tree=tree, values=values, type=checked.type))
             places.append(known)
         kept.append(tuple(dict.fromkeys(places)))

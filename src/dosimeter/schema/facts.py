@@ -26,7 +26,10 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The public facts of one column. Bounds are numbers for numeric columns, dates for date columns."""
+    """The public facts of one column. Bounds are numbers for numeric columns, dates for date columns.
+
+    ``nulls``: whether NULL is one of its declared groups (C8).
+    """
 
     name: str
     type: ColumnType
@@ -34,6 +37,7 @@ class Column:
     values: tuple[str, ...] | None = None
     resolution: Decimal | None = None
     identifying: bool = False
+    nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +110,14 @@ class Schema:
                 None if column.bounds is None else f"{column.bounds[0]} to {column.bounds[1]}",
                 None if column.values is None else ", ".join(column.values),
                 column.resolution,
+                "yes" if column.nulls else None,
                 "yes" if column.identifying else None,
             )
             for column in self.columns.values()
         ]
         facts = f"{self.table}: {people} individuals, unit {self.unit}, at most {self.max_rows_per_unit} rows each."
         state = "Reviewed." if self.reviewed else "Not reviewed: it cannot back a release."
-        columns = ["column", "type", "bounds", "values", "resolution", "identifies people"]
+        columns = ["column", "type", "bounds", "values", "resolution", "NULL is a group", "identifies people"]
         return write_paragraphs([facts, state]) + write_table(columns, rows)
 
     @property

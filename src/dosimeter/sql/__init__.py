@@ -19,6 +19,7 @@ from dosimeter.sql.dates import (
 from dosimeter.sql.declared_values import (
     distinct_values,
     evaluate_row,
+    gives_null,
 )
 from dosimeter.sql.embedded import (
     EmbeddedError,
@@ -122,6 +123,7 @@ __all__ = [
     "expect_only",
     "find_date_part",
     "flatten_connector",
+    "gives_null",
     "is_null",
     "is_row_wise",
     "is_there",

@@ -81,6 +81,7 @@ class PublicColumn(Public):
     bounds: list[str] | None
     values: list[str] | None
     resolution: str | None
+    nulls: bool
 
 
 class PublicDataset(Public):
@@ -209,6 +210,7 @@ def show_column(column: Column) -> PublicColumn:
         bounds=None if column.bounds is None else [str(bound) for bound in column.bounds],
         values=None if column.values is None else list(column.values),
         resolution=None if column.resolution is None else str(column.resolution),
+        nulls=column.nulls,
     )
 
 

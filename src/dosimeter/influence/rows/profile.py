@@ -24,6 +24,7 @@ from dosimeter.influence.rows.queries import (
     count_query,
     input_column,
     name_part,
+    null_column,
     profile_query,
     totals_query,
 )
@@ -152,11 +153,14 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
         return _observed_groups(columns)
     index = np.zeros(table.num_rows, dtype=np.int64)
     known = np.ones(table.num_rows, dtype=np.bool_)
-    for (codes, values), group in zip(columns, plan.groups, strict=True):
+    for at, ((codes, values), group) in enumerate(zip(columns, plan.groups, strict=True)):
         assert group.values is not None
-        positions = {value: at for at, value in enumerate(group.values)}
-        lookup = np.array([positions.get(value, -1) if value is not None else -1 for value in values], dtype=np.int64)
+        positions = {value: place for place, value in enumerate(group.values)}
+        lookup = np.array([positions.get(value, -1) for value in values], dtype=np.int64)
         position = lookup[codes]
+        if null_column(at) in table.column_names:  # elsewhere, what nobody declared was not fetched at all
+            absent = np.array([value is None for value in values], dtype=np.bool_)[codes]
+            position[absent & ~read_booleans(table.column(null_column(at)))] = -1
         known &= position >= 0
         index = index * len(group.values) + position
     return declared, np.where(known, index, -1)

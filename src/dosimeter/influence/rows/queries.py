@@ -15,7 +15,7 @@ from sqlglot import exp
 from dosimeter.influence.units.trees import is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import column_tree, conjunction, connect, wrap
+from dosimeter.sql import column_tree, conjunction, connect, is_null, wrap
 
 PEOPLE = "people"
 INSIDE = "inside"
@@ -45,6 +45,8 @@ def profile_query(
         return query
     keys = [*(key for part in parts for key in part.key_names()), *(attributes or {})]
     final = [_alias(declared.get(key) or column_tree(key), key) for key in keys]
+    nulls = {part.name(name): part.rename(tree) for part in parts for name, tree in _declared_nulls(part.plan).items()}
+    final += [_alias(tree, name) for name, tree in nulls.items()]
     final += [_alias(tree, name) for name, tree in reduced.items()]
     counted = exp.Cast(this=exp.Sum(this=column_tree(PEOPLE)), to=exp.DataType.build("BIGINT"))
     return _select([*final, _alias(counted, PEOPLE)], _as_subquery(query, "ranked"), group=len(final))
@@ -54,6 +56,20 @@ def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
     """Return each group column's value, NULL where nobody declared it: such values are not fetched (N4)."""
     tests = _group_tests(plan)
     return {name: exp.Case(ifs=[exp.If(this=test, true=column_tree(name))]) for name, test in tests.items()}
+
+
+def _declared_nulls(plan: QueryPlan) -> dict[str, exp.Expression]:
+    """Return, for groups that declare NULL, whether a row is NULL itself: undeclared values are fetched as NULL too."""
+    return {
+        null_column(at): is_null(column_tree(f"g{at}"))
+        for at, group in enumerate(plan.groups)
+        if group.values is not None and None in group.values
+    }
+
+
+def null_column(at: int) -> str:
+    """Return the name of the profile column that tells NULL from undeclared values of a group."""
+    return f"null{at}"
 
 
 def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:

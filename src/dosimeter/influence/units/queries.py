@@ -18,6 +18,7 @@ from dosimeter.influence.units.trees import (
     UNIT,
     all_rows,
     count_groups,
+    equals,
     is_declared,
     unit_rows,
 )
@@ -248,7 +249,7 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
     plan = layout.plan
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for group, key in enumerate(plan.group_keys or ()):
-        tests = [exp.EQ(this=exp.column(f"g{at}"), expression=literal(value)) for at, value in enumerate(key)]
+        tests = [equals(exp.column(f"g{at}"), value) for at, value in enumerate(key)]
         inside = connect(tests, exp.And)
         for field in unit_fields(plan):
             trees = _field_trees(layout, field, field.value(inside), group)

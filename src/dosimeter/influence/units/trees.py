@@ -12,7 +12,7 @@ from sqlglot import exp
 from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_there, literal, wrap
+from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_null, is_there, literal, wrap
 
 UNIT = "unit"
 GROUP = "grp"
@@ -60,20 +60,28 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
 
 
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    """Return CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers."""
-    if _are_consecutive(values):
-        inside = exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
-        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(values[0])))
-        return exp.Case(ifs=[exp.If(this=inside, true=as_bigint(exp.Paren(this=shifted)))])
-    return exp.Case(
-        ifs=[
-            exp.If(
-                this=exp.EQ(this=wrap(tree.copy()), expression=literal(value)),
-                true=exp.Literal.number(at),
-            )
-            for at, value in enumerate(values)
-        ]
-    )
+    """Return CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers; NULL is tested last."""
+    known = _without_null(values)
+    if _are_consecutive(known):
+        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(known[0])))
+        branches = [exp.If(this=is_declared(tree, known), true=as_bigint(exp.Paren(this=shifted)))]
+    else:
+        branches = [exp.If(this=equals(tree, value), true=exp.Literal.number(at)) for at, value in enumerate(known)]
+    if len(known) < len(values):
+        branches.append(exp.If(this=equals(tree, None), true=exp.Literal.number(len(known))))
+    return exp.Case(ifs=branches)
+
+
+def equals(tree: exp.Expression, value: Scalar) -> exp.Expression:
+    """Return a test of whether a tree has a value, which may be NULL."""
+    if value is None:
+        return is_null(tree.copy())
+    return exp.EQ(this=wrap(tree.copy()), expression=wrap(literal(value)))
+
+
+def _without_null(values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    """Return the values before NULL, which is declared last (C8)."""
+    return values[:-1] if values[-1:] == (None,) else values
 
 
 def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
@@ -82,9 +90,13 @@ def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
 
 
 def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    if _are_consecutive(values):
-        return exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
-    return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in values])
+    """Return a test of whether a tree has one of the declared values; NULL passes only where it is one of them."""
+    known = _without_null(values)
+    if len(known) < len(values):
+        return exp.Paren(this=exp.Or(this=equals(tree, None), expression=is_declared(tree, known)))
+    if _are_consecutive(known):
+        return exp.Between(this=wrap(tree.copy()), low=literal(known[0]), high=literal(known[-1]))
+    return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in known])
 
 
 def unit_rows(plan: QueryPlan, relation: exp.Expression) -> UnitRows:
