@@ -30,7 +30,7 @@ from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_cells, estimate_group
-from dosimeter.sql import conjunction, connect
+from dosimeter.sql import conjunction, connect, wrap
 
 MASK = "•••"
 
