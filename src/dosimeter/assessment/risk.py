@@ -35,7 +35,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import error_95, needs_values
+from dosimeter.postprocess import Accuracy, foresee_accuracy, needs_values
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -186,9 +186,21 @@ class Risk:
 
     def _candidate(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
         scale = self.noise_scale(rdrs.epsilon)
-        values = self.measured().values if needs_values(self.plan) else None
-        errors = error_95(self.plan, self.mechanism, scale, values)
-        return build_candidate(rdrs, noise_scale=scale, error_95=errors, verdict=verdict)
+        return build_candidate(rdrs, noise_scale=scale, accuracy=self.foresee(rdrs.epsilon), verdict=verdict)
+
+    def foresee(self, epsilon: float, *, clamp: bool = False) -> tuple[Accuracy, ...]:
+        """Return how accurate each number of the answer would be at one ε, over its groups (E1).
+
+        Numbers are read from the profile where it holds them, and from the data where errors depend on them.
+
+        Args:
+            epsilon: the ε whose noise would be drawn.
+            clamp: whether numbers would be put back into their bounds.
+        """
+        known = needs_values(self.plan) or isinstance(self.profile, Profile)
+        measured = self.measured() if known else None
+        values, keys = (None, None) if measured is None else (measured.values, measured.keys)
+        return foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), values, keys, clamp=clamp)
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""

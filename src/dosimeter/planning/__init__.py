@@ -20,6 +20,7 @@ from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
+from dosimeter.planning.selected import selects_rows
 
 __all__ = [
     "CELL",
@@ -48,5 +49,6 @@ __all__ = [
     "plan_query",
     "plan_study",
     "scope_of",
+    "selects_rows",
     "write_plainly",
 ]

@@ -7,88 +7,126 @@ after the noise runs in an embedded engine that holds these numbers and nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
+from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan
+from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_cells
+from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest
 from dosimeter.postprocess.estimates import estimate_group
-from dosimeter.sql import EmbeddedError, Table, Type, Values, run_embedded
+from dosimeter.postprocess.quotients import find_divisors, passes_null_on, withhold_quotients
+from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
 
-if TYPE_CHECKING:
-    from dosimeter.schema import Scalar
-
-Numbers = Sequence[Sequence[Fraction]]
-Keys = Sequence[tuple["Scalar", ...]]
-NOT_COMPUTED = (
-    "What the query does with the released numbers failed on these numbers, so the numbers themselves are the answer."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One row of the released table: a group, or the total of several. ``terms``: how many groups were added up.
-
-    ``left_out``: the groups that a total leaves out; their values in ``key`` are None.
-    """
-
-    key: tuple[Scalar, ...]
-    measured: Sequence[Fraction]
-    terms: int = 1
-    left_out: frozenset[int] = frozenset()
+Told = Sequence[BoolArray | None]
+"""For each aggregate, where it can be told; None where it always can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The rows of an answer. ``cells``: the cell of each row, or of all that rows are made of where they are mixed.
+    """The rows of an answer, and how far off they are (E1); without noise, errors are not known.
 
-    ``about``: what a reader of the rows must know.
+    ``errors``: for each row, aggregate column → 95 % error, None where it has none. ``error_95``: the largest of each
+    aggregate column over the rows. ``failed``: what comes after the noise failed on these numbers, so that the rows
+    are the released table itself. ``untold``: somewhere there were too few people to tell.
     """
 
     rows: list[JsonRow]
-    cells: tuple[Cell, ...]
-    about: tuple[str, ...] = ()
+    errors: tuple[dict[str, float | None], ...] | None = None
+    error_95: tuple[float | None, ...] | None = None
+    failed: bool = False
+    untold: bool = False
 
 
-def assemble_answer(plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False) -> Assembled:
+def assemble_answer(
+    plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False, noise: Noise | None = None
+) -> Assembled:
     """Return the answer: the rows that the query asked for, in its order.
 
-    Where the embedded engine fails on these numbers after all, every group with its aggregates is the answer.
+    With the facts of the noise, a quotient that cannot be told is NULL and every number has its error (E1). Where the
+    embedded engine fails on these numbers after all, every group with its aggregates is the answer.
     """
     cells = list_cells(plan, keys, values)
+    if noise is None:
+        rows, _, failed = _run(plan, cells, (), {}, clamp)
+        return Assembled(rows, failed=failed)
+    known = CellErrors(plan, noise, cells, clamp=clamp)
+    told = [None if each.counted is None else known.told(at) for at, each in enumerate(plan.estimates)]
+    formulas = [output.formula for output in plan.outputs]
+    divisors = {
+        tree.sql(dialect="duckdb"): known.told_formula(tree) for tree in find_divisors([plan.after.query, *formulas])
+    }
+    rows, places, failed = _run(plan, cells, told, divisors, clamp)
+    if failed:
+        return _state_released(plan, noise, cells, rows, clamp)
+    if places is not None:
+        _withhold(plan, rows, places, divisors)
+    shown = [cells[at] for at in places] if places is not None else cells
+    found = ColumnErrors(plan, noise, shown, clamp=clamp).columns
+    if places is None:  # a row may be of any cell
+        largest = {name: find_largest(each) for name, each in found.items()}
+        found = {name: (error,) * len(rows) for name, error in largest.items()}
+    errors = tuple(
+        {name: None if row[name] is None else each[at] for name, each in found.items()} for at, row in enumerate(rows)
+    )
+    columns = [output.name for output in plan.outputs if output.is_aggregate]
+    untold = [*(each for each in told if each is not None), *divisors.values()]
+    return Assembled(
+        rows,
+        errors,
+        tuple(find_largest([row[name] for row in errors]) for name in columns),
+        untold=any(not each.all() for each in untold),
+    )
+
+
+def _run(
+    plan: QueryPlan, cells: Sequence[Cell], told: Told, divisors: Mapping[str, BoolArray], clamp: bool
+) -> tuple[list[JsonRow], list[int] | None, bool]:
+    """Return the rows, the cell of each row where there is one, and whether what comes after failed."""
     if plan.after.query is None:
-        return Assembled(_read_directly(plan, cells, clamp), cells)
+        return _read_directly(plan, cells, told, clamp), list(range(len(cells))), False
+    names = {text: f"d{at}" for at, text in enumerate(divisors)}
+    table = _released_table(plan, cells, told, clamp)
+    table |= {names[text]: Values(Type.BOOLEAN, each.tolist()) for text, each in divisors.items()}
+    query = withhold_quotients(plan.after.query, names.get) if divisors else plan.after.query
     try:
-        found = run_embedded(plan.after.query, {RELEASED: _released_table(plan, cells, clamp)})
+        found = run_embedded(query, {RELEASED: table})
     except EmbeddedError:
-        return Assembled(_read_released(plan, cells, clamp), cells, (NOT_COMPUTED,))
-    names = [output.name for output in plan.outputs]
-    rows = [{name: _plain(value) for name, value in zip(names, row, strict=False)} for row in found.rows]
-    return Assembled(rows, tuple(cells[int(row[-1])] for row in found.rows) if plan.after.traced else cells)
+        return _read_released(plan, cells, told, clamp), None, True
+    columns = [output.name for output in plan.outputs]
+    rows = [{name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in found.rows]
+    return rows, [int(row[-1]) for row in found.rows] if plan.after.traced else None, False
 
 
-def list_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[Cell, ...]:
-    """Return the rows of the released table: every group, or every set of ROLLUP, CUBE and GROUPING SETS (Q3).
+def _withhold(plan: QueryPlan, rows: list[JsonRow], places: list[int], divisors: Mapping[str, BoolArray]) -> None:
+    """Make NULL, in the rows, the quotients of an outer SELECT that cannot be told."""
+    for output in plan.outputs:
+        if output.formula is None or not passes_null_on(output.formula):
+            continue
+        for divisor in find_divisors([output.formula]):
+            told = divisors[divisor.sql(dialect="duckdb")]
+            for row, place in zip(rows, places, strict=True):
+                if not told[place]:
+                    row[output.name] = None
 
-    Totals are sums of the groups' noisy numbers: they agree with these and cost nothing.
-    """
-    if not plan.sets:
-        return tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
-    cells: list[Cell] = []
-    for kept in plan.sets:
-        left_out = frozenset(range(len(plan.groups))) - set(kept)
-        totals: dict[tuple[Scalar, ...], tuple[list[Fraction], int]] = {}
-        for key, measured in zip(keys, values, strict=True):
-            coarse = tuple(None if at in left_out else value for at, value in enumerate(key))
-            total, terms = totals.get(coarse, ([Fraction(0)] * len(measured), 0))
-            totals[coarse] = [a + b for a, b in zip(total, measured, strict=True)], terms + 1
-        cells += [Cell(key, total, terms, left_out) for key, (total, terms) in totals.items()]
-    return tuple(cells)
+
+def _state_released(
+    plan: QueryPlan, noise: Noise, cells: Sequence[Cell], rows: list[JsonRow], clamp: bool
+) -> Assembled:
+    """Return the released table itself as the answer, with the errors of its aggregates."""
+    known = CellErrors(plan, noise, cells, clamp=clamp)
+    labels = [estimate.label for estimate in plan.estimates]
+    found = {label: known.formula(exp.column(f"e{at}")).tolist() for at, label in enumerate(labels)}
+    errors = tuple(
+        {label: each[at] if math.isfinite(each[at]) and row[label] is not None else None for label, each in found.items()}
+        for at, row in enumerate(rows)
+    )
+    return Assembled(rows, errors, tuple(find_largest([row[label] for row in errors]) for label in found), failed=True)
 
 
 def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
@@ -96,47 +134,51 @@ def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow
     cells = tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
     own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
-        return _read_directly(plan, cells, clamp=False)
+        return _read_directly(plan, cells, (), clamp=False)
     shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True)) for name, tree in own.items()]
     query = exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
     try:
-        found = run_embedded(query, {RELEASED: _released_table(plan, cells, clamp=False)})
+        found = run_embedded(query, {RELEASED: _released_table(plan, cells, (), clamp=False)})
     except EmbeddedError:
-        return _read_released(plan, cells, clamp=False)
+        return _read_released(plan, cells, (), clamp=False)
     return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found.rows]
 
 
-def _read_directly(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[JsonRow]:
+def _estimate(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[list[int | float | None]]:
+    """Return the aggregates of every cell; None where they cannot be told."""
+    found: list[list[int | float | None]] = []
+    for place, cell in enumerate(cells):
+        row = estimate_group(plan, cell.measured, clamp=clamp)
+        hidden = [at for at, each in enumerate(told) if each is not None and not each[place]]
+        found.append([None if at in hidden else value for at, value in enumerate(row)])
+    return found
+
+
+def _read_directly(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
     """Return the columns that are a group or an aggregate and nothing else, for every group."""
     rows = []
-    for cell in cells:
-        key, measured = cell.key, cell.measured
-        facts: dict[str, Any] = {
-            f"e{at}": value for at, value in enumerate(estimate_group(plan, measured, clamp=clamp))
-        }
-        facts |= {f"g{at}": value for at, value in enumerate(key)}
-        direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
+    direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
+    for cell, estimates in zip(cells, _estimate(plan, cells, told, clamp), strict=True):
+        facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
+        facts |= {f"g{at}": value for at, value in enumerate(cell.key)}
         rows.append({name: _plain(facts[formula.name]) for name, formula in direct})
     return rows
 
 
-def _read_released(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[JsonRow]:
+def _read_released(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
     """Return every group with all its aggregates, each named as the analyst wrote it."""
     names = [group.name for group in plan.groups]
     labels = [estimate.label for estimate in plan.estimates]
     return [
         {name: _plain(value) for name, value in zip(names, cell.key, strict=True)}
-        | {
-            label: _plain(value)
-            for label, value in zip(labels, estimate_group(plan, cell.measured, clamp=clamp), strict=True)
-        }
-        for cell in cells
+        | {label: _plain(value) for label, value in zip(labels, estimates, strict=True)}
+        for cell, estimates in zip(cells, _estimate(plan, cells, told, clamp), strict=True)
     ]
 
 
-def _released_table(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> Table:
+def _released_table(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> dict[str, Values]:
     """Return the released table: a row per cell with its number, its group's values and its aggregates."""
-    estimates = [estimate_group(plan, cell.measured, clamp=clamp) for cell in cells]
+    estimates = _estimate(plan, cells, told, clamp)
     table = {CELL: Values(Type.INTEGER, range(len(cells)))}
     for at, group in enumerate(plan.groups):
         table[f"g{at}"] = Values(group.type, [cell.key[at] for cell in cells])

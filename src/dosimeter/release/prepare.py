@@ -6,7 +6,7 @@ from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan, plan_query
-from dosimeter.postprocess import assemble_answer, error_95
+from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
@@ -59,7 +59,9 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
     """
     keys = (plan.group_keys or ())[:2]
     empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
-    for epsilon in order.way.rehearsed(candidates):
+    rehearsed = order.way.rehearsed(candidates)
+    for epsilon in rehearsed:
         calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
-        error_95(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon), empty)
-    assemble_answer(plan, keys, empty, clamp=order.clamp)
+    scale = mechanism.scale(plan.sensitivity(mechanism.norm), min(rehearsed))
+    answer = assemble_answer(plan, keys, empty, clamp=order.clamp, noise=Noise.of(plan, mechanism, scale))
+    word_facts(list_facts(plan, answer, clamp=order.clamp, errors=True))

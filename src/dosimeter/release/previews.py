@@ -114,6 +114,8 @@ def describe_released(
         "epsilon": epsilon,
         "epsilon_svt": epsilon_svt,
         "error_95": error_95,
+        "errors": None if error_95 is None else "…",
+        "about": "…",
         "guarantee": "…",
     }
 

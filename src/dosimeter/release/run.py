@@ -30,7 +30,7 @@ from dosimeter.ledger import (
     warn_of_delta,
 )
 from dosimeter.planning import Look
-from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, error_95
+from dosimeter.postprocess import Assembled, Noise, assemble_answer, list_facts, word_facts
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
@@ -179,36 +179,33 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
-    answer, errors = _read_off(prepared, epsilon, noisy.keys, noisy.values)
+    answer = _read_off(prepared, epsilon, noisy.keys, noisy.values)
+    hidden = entry.hides_epsilon
     settled = ledger.settle(
         entry.id,
         status="released",
         answer=answer.rows,
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
-        error_95=None if entry.hides_epsilon else errors,
+        error_95=None if hidden else answer.error_95,
         measured=noisy.values,
-        details=Details(about=answer.about or None),
+        details=Details(errors=None if hidden else answer.errors, about=_explain(prepared, answer, hidden=hidden)),
     )
     return hand_out(settled)
 
 
 def _read_off(
     prepared: Prepared, epsilon: Decimal, keys: Sequence[GroupKey], noisy: Sequence[Sequence[Fraction]]
-) -> tuple[Assembled, tuple[float | None, ...]]:
-    """Post-process noisy numbers: return the answer, clamped if that is asked for, and the error of the rows it has."""
-    plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
+) -> Assembled:
+    """Post-process noisy numbers: return the answer, clamped if that is asked for, with the error of every number."""
+    plan, mechanism = prepared.plan, prepared.mechanism
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
-    answer = assemble_answer(plan, keys, noisy, clamp=clamp)
-    shown = answer.cells
-    errors = error_95(
-        plan,
-        mechanism,
-        scale,
-        [cell.measured for cell in shown],
-        [cell.key for cell in shown],
-        [cell.terms for cell in shown],
-    )
-    return answer, cap_errors(plan, errors) if clamp else errors
+    noise = Noise.of(plan, mechanism, scale)
+    return assemble_answer(plan, keys, noisy, clamp=prepared.order.clamp, noise=noise)
+
+
+def _explain(prepared: Prepared, answer: Assembled, *, hidden: bool) -> tuple[str, ...]:
+    """Return the public facts about an answer, as the ledger keeps them."""
+    return word_facts(list_facts(prepared.plan, answer, clamp=prepared.order.clamp, errors=not hidden))
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
@@ -218,8 +215,15 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
         return answer
     assert prepared.plan.group_keys is not None, "only declared groups are released"
     noisy = [[Fraction(text) for text in row] for row in entry.measured]
-    rows, errors = _read_off(prepared, entry.spent.epsilon, prepared.plan.group_keys, noisy)
-    return replace(answer, answer=rows.rows, error_95=None if entry.hides_epsilon else errors)
+    found = _read_off(prepared, entry.spent.epsilon, prepared.plan.group_keys, noisy)
+    hidden = entry.hides_epsilon
+    return replace(
+        answer,
+        answer=found.rows,
+        error_95=None if hidden else found.error_95,
+        errors=None if hidden else found.errors,
+        about=_explain(prepared, found, hidden=hidden),
+    )
 
 
 def hand_out(entry: Entry) -> Answer:
@@ -233,6 +237,8 @@ def hand_out(entry: Entry) -> Answer:
         epsilon=None if hidden or entry.epsilon is None else float(entry.epsilon),
         epsilon_svt=None if hidden or entry.epsilon_svt is None else float(entry.epsilon_svt),
         error_95=None if hidden else entry.error_95,
+        errors=None if hidden else entry.errors,
+        about=entry.about or (),
         guarantee=entry.guarantee,
         entry=entry.id,
     )

@@ -15,6 +15,7 @@ from dosimeter.json_values import JsonObject, JsonScalar
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.postprocess import Accuracy
 
 # ---------------------------------------------------------------- private: how people move the answer
 
@@ -180,6 +181,7 @@ class Candidate:
     rdr: Spread
     value: float | None = None
     satisfied: bool | None = None
+    accuracy: tuple[Accuracy, ...] = ()
 
     def __repr__(self) -> str:
         return f"Candidate(epsilon={self.epsilon!r}, redacted)"

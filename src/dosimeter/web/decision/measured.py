@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.planning import Output
-from dosimeter.postprocess import assemble_cells, error_95, needs_values
+from dosimeter.postprocess import assemble_cells, list_group_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import (
     Candidate,
@@ -128,7 +128,7 @@ class MeasuredQuery:
         )
         found = find_largest(tested)
         lines = tuple(
-            Candidate(line.epsilon, line.noise_scale, line.error_95, line.rdr, verdict.value, verdict.satisfied)
+            replace(line, value=verdict.value, satisfied=verdict.satisfied)
             for line, (_, verdict) in zip(self.candidates, tested, strict=True)
         )
         return self.risk.conclude(preference, found, lines)
@@ -165,10 +165,8 @@ class MeasuredQuery:
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
-        if not needs_values(risk.plan):
-            return [error_95(risk.plan, risk.mechanism, scale, None)] * min(most, len(self.groups))
-        rows = risk.measured().values[:most]
-        return [error_95(risk.plan, risk.mechanism, scale, [row]) for row in rows]
+        measured = risk.measured()
+        return list_group_errors(risk.plan, risk.mechanism, scale, measured.values[:most], measured.keys[:most])
 
     def posterior(self, charge: float, prior: float) -> float | None:
         """Return the posterior (P3); None unless the mechanism gives pure differential privacy."""
