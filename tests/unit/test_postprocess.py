@@ -52,7 +52,7 @@ def test_averages_and_spreads_come_from_sums(stays: Dataset, ledger: Ledger) -> 
         assert row["v"] == pytest.approx(statistics.pvariance(nights))
         assert row["s"] == pytest.approx(statistics.pstdev(nights))
         assert row["c"] == pytest.approx(statistics.fmean(cost))
-    assert answer[3] == {"ward": "nobody", "a": 4.5, "v": 0.0, "s": 0.0, "c": 50.0}  # the middle of the bounds
+    assert answer[3] == {"ward": "nobody", "a": None, "v": None, "s": None, "c": None}  # too few to tell
 
 
 def test_having_order_and_limit_look_at_noisy_numbers(stays: Dataset, ledger: Ledger) -> None:
@@ -104,10 +104,10 @@ def test_clamping_is_post_processing(stays: Dataset, ledger: Ledger) -> None:
     for _ in range(4):
         for row in ask(stays, ledger, sql, epsilon=0.05, again=True, clamp=True):
             assert row["n"] >= 0
-            assert 0 <= row["a"] <= 9
+            assert row["a"] is None or 0 <= row["a"] <= 9
             assert 0 <= row["m"] <= 100
         for row in ask(stays, ledger, sql, epsilon=0.05, again=True):
-            outside += row["n"] < 0 or not 0 <= row["a"] <= 9 or not 0 <= row["m"] <= 100
+            outside += row["n"] < 0 or not 0 <= row["m"] <= 100
     assert outside > 0
 
 

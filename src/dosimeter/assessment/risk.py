@@ -37,7 +37,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import find_errors_before, needs_numbers, rank_errors
+from dosimeter.postprocess import Accuracy, foresee_accuracy, needs_values, rank_errors
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -201,17 +201,28 @@ class Risk:
 
     def _candidate(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
         scale = self.noise_scale(rdrs.epsilon)
-        values = [each.values for each in self.measured().blocks] if needs_numbers(self.plan) else None
-        errors = find_errors_before(self.plan, self.mechanism, scale, values)
         in_rows = rank_errors(self.plan, rdrs.epsilon)
         columns = [output.name for output in self.plan.outputs if output.is_aggregate]
         return build_candidate(
             rdrs,
             noise_scale=None if len(self.plan.ranks) == len(self.plan.all_measures) else scale,
-            error_95=errors,
+            accuracy=self.foresee(rdrs.epsilon),
             verdict=verdict,
             rank_errors=tuple(in_rows.get(name) for name in columns) if in_rows else (),
         )
+
+    def foresee(self, epsilon: float, *, clamp: bool = False) -> tuple[Accuracy, ...]:
+        """Return how accurate each number of the answer would be at one ε, over its groups (E1).
+
+        Numbers are read from the profile where it holds them, and from the data where errors depend on them.
+
+        Args:
+            epsilon: the ε whose noise would be drawn.
+            clamp: whether numbers would be put back into their bounds.
+        """
+        known = needs_values(self.plan) or isinstance(self.profile, (Profile, JointProfile))
+        numbers = [(each.keys, each.values) for each in self.measured().blocks] if known else None
+        return foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), numbers, clamp=clamp)
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""

@@ -72,6 +72,12 @@ class _AnyGaussian(Mechanism):
     def _sum_error(self, terms: int, probability: float) -> float:
         return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
 
+    def reach(self, probability: float, numbers: int) -> float:
+        """Return the quantile of the root of a sum of squares."""
+        from scipy.special import gammainccinv  # imported late: it takes time
+
+        return math.sqrt(2.0 * float(gammainccinv(0.5 * numbers, probability)))
+
     def _below_median(self, shares: FloatArray) -> FloatArray:
         normal = NormalDist()
         return np.array([normal.inv_cdf(share) for share in shares.tolist()], dtype=np.float64)

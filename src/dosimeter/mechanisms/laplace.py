@@ -52,6 +52,12 @@ class Laplace(Mechanism):
         within = density[0] + 2.0 * np.cumsum(density[1 : count // 2])
         return float(step * (np.searchsorted(within, probability) + 2))
 
+    def reach(self, probability: float, numbers: int) -> float:
+        """Return the quantile of a sum of exponential sizes."""
+        from scipy.special import gammainccinv  # imported late: it takes time
+
+        return float(gammainccinv(numbers, probability))
+
     def _below_median(self, shares: FloatArray) -> FloatArray:
         return np.log(2.0 * shares)
 

@@ -23,6 +23,7 @@ from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
+from dosimeter.planning.selected import selects_rows
 
 __all__ = [
     "CELL",
@@ -57,5 +58,6 @@ __all__ = [
     "plan_study",
     "require_pure",
     "scope_of",
+    "selects_rows",
     "write_plainly",
 ]

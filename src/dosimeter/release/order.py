@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonRow
-from dosimeter.ledger import exact_decimal
+from dosimeter.ledger import Errors, exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.release.ways.base import Way
@@ -52,12 +52,13 @@ class Answer:
     epsilon: float | None = None
     epsilon_svt: float | None = None
     error_95: tuple[float | None, ...] | None = None
+    errors: tuple[Errors, ...] | None = None  # of each row: column → 95 % error, None where it has none (E1)
+    about: tuple[str, ...] = ()  # public facts that a reader of the numbers needs
     guarantee: str | None = None
     entry: str | None = None
     repeated: bool = False
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
     rank_errors: Mapping[str, float | None] | None = None  # of each column that was drawn by rank, in rows (E3)
-    about: tuple[str, ...] = ()  # public facts that a reader of the numbers needs
     notes: tuple[str, ...] = ()  # what the controller should know about an opened account; not for the analyst
 
     def describe(self) -> JsonObject:
@@ -70,8 +71,9 @@ class Answer:
             "epsilon": self.epsilon,
             "epsilon_svt": self.epsilon_svt,
             "error_95": None if self.error_95 is None else list(self.error_95),
+            "errors": None if self.errors is None else [dict(row) for row in self.errors],
             **({} if self.rank_errors is None else {"rank_errors": dict(self.rank_errors)}),
-            **({"about": list(self.about)} if self.about else {}),
+            "about": list(self.about),
             "guarantee": self.guarantee,
         }
 
@@ -91,13 +93,22 @@ class Answer:
             return write_paragraphs(["Denied."])
         columns = list(self.answer[0]) if self.answer else []
         told = [] if self.epsilon is None else [f"ε = {self.epsilon:g}"]
-        if self.error_95 is not None:
-            errors = ", ".join("none" if error is None else f"± {error:.4g}" for error in self.error_95)
-            if len(self.rank_errors or {}) < len(self.error_95):
-                told.append(f"95 % error: {errors}")
-        told += self.about
-        rows = [[row[name] for name in columns] for row in self.answer]
-        return write_table(columns, rows) + write_paragraphs([*told, self.guarantee or ""])
+        if self.errors is not None:
+            told.append("After ±: the 95 % error of each number.")
+        rows = [
+            [_show(row[name], self._find_error(at, name)) for name in columns] for at, row in enumerate(self.answer)
+        ]
+        return write_table(columns, rows) + write_paragraphs([*told, *self.about, self.guarantee or ""])
+
+    def _find_error(self, row: int, column: str) -> float | None:
+        return None if self.errors is None else self.errors[row].get(column)
+
+
+def _show(value: object, error: float | None) -> object:
+    """Return a value with its error, where it has one."""
+    if error is None or not isinstance(value, (int, float)):
+        return value
+    return f"{value:,.10g} ± {error:.3g}"
 
 
 @dataclass(frozen=True, slots=True)

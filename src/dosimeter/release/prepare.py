@@ -6,7 +6,7 @@ from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan, plan_query, require_pure
-from dosimeter.postprocess import assemble_answer, find_errors_before
+from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
@@ -57,8 +57,9 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
     for block in plan.blocks:
         keys = (block.group_keys or ())[:2]
         empty.append((keys, tuple(tuple(measure.empty for measure in block.measures) for _ in keys)))
-    for epsilon in order.way.rehearsed(candidates):
+    rehearsed = order.way.rehearsed(candidates)
+    for epsilon in rehearsed:
         calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
-        scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
-        find_errors_before(plan, mechanism, scale, [numbers for _, numbers in empty])
-    assemble_answer(plan, *empty[0], clamp=order.clamp, further=empty[1:])
+    noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(rehearsed)))
+    answer = assemble_answer(plan, *empty[0], clamp=order.clamp, noise=noise, further=empty[1:])
+    word_facts(list_facts(plan, answer, clamp=order.clamp, errors=True))

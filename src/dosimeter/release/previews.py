@@ -116,8 +116,9 @@ def describe_released(
         "epsilon": epsilon,
         "epsilon_svt": epsilon_svt,
         "error_95": error_95,
+        "errors": None if error_95 is None else "…",
         **({} if rank_errors is None else {"rank_errors": rank_errors}),
-        **({"about": about} if about else {}),
+        "about": about or "…",
         "guarantee": "…",
     }
 

@@ -30,7 +30,7 @@ from dosimeter.ledger import (
     warn_of_delta,
 )
 from dosimeter.planning import Look
-from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, find_errors, rank_errors, tell_ranks
+from dosimeter.postprocess import Assembled, Noise, assemble_answer, list_facts, rank_errors, tell_ranks, word_facts
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
@@ -166,37 +166,37 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
-    answer, errors = _read_off(prepared, epsilon, [(block.keys, block.values) for block in noisy])
+    answer = _read_off(prepared, epsilon, [(block.keys, block.values) for block in noisy])
     settled = ledger.settle(
         entry.id,
         status="released",
         answer=answer.rows,
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
-        error_95=None if entry.hides_epsilon else errors,
+        error_95=None if entry.hides_epsilon else answer.error_95,
         measured=noisy[0].values,
-        details=replace(_detail(prepared, answer, entry, epsilon), further=[block.values for block in noisy[1:]]),
+        details=replace(_detail(prepared, answer, entry), further=[block.values for block in noisy[1:]]),
     )
     return hand_out(settled)
 
 
-def _detail(prepared: Prepared, answer: Assembled, entry: Entry, epsilon: Decimal) -> Details:
-    """Return what a reader of the answer must know; of ranks nothing that would tell of a hidden ε (G2)."""
-    plan, told = prepared.plan, None if entry.hides_epsilon else epsilon
-    about = (*answer.about, *tell_ranks(plan, told))
-    in_rows = rank_errors(plan, told) if plan.ranks and told is not None else None
-    return Details(about=about or None, rank_errors=in_rows or None)
+def _detail(prepared: Prepared, answer: Assembled, entry: Entry) -> Details:
+    """Return what a reader of the answer must know; where ε is hidden, nothing that would tell of it (G2)."""
+    plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
+    facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
+    return Details(
+        errors=None if told is None else answer.errors,
+        about=(*word_facts(facts), *tell_ranks(plan, told)),
+        rank_errors=(rank_errors(plan, told) or None) if told is not None else None,
+    )
 
 
-def _read_off(
-    prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]
-) -> tuple[Assembled, tuple[float | None, ...]]:
-    """Post-process noisy numbers: return the answer, clamped if that is asked for, and the error of the rows it has."""
-    plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
+def _read_off(prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]) -> Assembled:
+    """Post-process noisy numbers: return the answer, clamped if that is asked for, with the error of every number."""
+    plan, mechanism = prepared.plan, prepared.mechanism
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
+    noise = Noise.of(plan, mechanism, scale)
     keys, values = noisy[0]
-    answer = assemble_answer(plan, keys, values, clamp=clamp, further=noisy[1:])
-    errors = find_errors(plan, mechanism, scale, answer.cells)
-    return answer, cap_errors(plan, errors) if clamp else errors
+    return assemble_answer(plan, keys, values, clamp=prepared.order.clamp, noise=noise, further=noisy[1:])
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
@@ -208,8 +208,15 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     for block, texts in zip(prepared.plan.blocks, entry.blocks, strict=True):
         assert block.group_keys is not None, "only declared groups are released"
         noisy.append((block.group_keys, [[Fraction(text) for text in row] for row in texts]))
-    rows, errors = _read_off(prepared, entry.spent.epsilon, noisy)
-    return replace(answer, answer=rows.rows, error_95=None if entry.hides_epsilon else errors)
+    found = _read_off(prepared, entry.spent.epsilon, noisy)
+    details = _detail(prepared, found, entry)
+    return replace(
+        answer,
+        answer=found.rows,
+        error_95=None if entry.hides_epsilon else found.error_95,
+        errors=None if details.errors is None else tuple(details.errors),
+        about=tuple(details.about or ()),
+    )
 
 
 def hand_out(entry: Entry) -> Answer:
@@ -223,8 +230,9 @@ def hand_out(entry: Entry) -> Answer:
         epsilon=None if hidden or entry.epsilon is None else float(entry.epsilon),
         epsilon_svt=None if hidden or entry.epsilon_svt is None else float(entry.epsilon_svt),
         error_95=None if hidden else entry.error_95,
+        errors=None if hidden else entry.errors,
+        about=entry.about or (),
         guarantee=entry.guarantee,
         entry=entry.id,
         rank_errors=None if hidden or entry.rank_errors is None else dict(entry.rank_errors),
-        about=entry.about or (),
     )

@@ -23,6 +23,7 @@ from dosimeter.risk.values import Candidate, RDRs, Sensitivities
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
+    from dosimeter.postprocess import Accuracy
     from dosimeter.risk.preference import Preference, Verdict
 
 _PRECISION = 1e-13
@@ -100,7 +101,7 @@ def build_candidate(
     rdrs: RDRs,
     *,
     noise_scale: float | None,
-    error_95: tuple[float | None, ...],
+    accuracy: tuple[Accuracy, ...],
     verdict: Verdict | None = None,
     rank_errors: tuple[float | None, ...] = (),
 ) -> Candidate:
@@ -108,7 +109,8 @@ def build_candidate(
     return Candidate(
         epsilon=rdrs.epsilon,
         noise_scale=noise_scale,
-        error_95=error_95,
+        error_95=tuple(each.worst for each in accuracy),
+        accuracy=accuracy,
         rdr=summarise_rdr(rdrs),
         value=None if verdict is None else verdict.value,
         satisfied=None if verdict is None else verdict.satisfied,

@@ -15,6 +15,7 @@ from dosimeter.json_values import JsonObject, JsonScalar
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.postprocess import Accuracy
 
 # ---------------------------------------------------------------- private: how people move the answer
 
@@ -187,6 +188,7 @@ class Candidate:
     value: float | None = None
     satisfied: bool | None = None
     rank_errors: tuple[float | None, ...] = ()
+    accuracy: tuple[Accuracy, ...] = ()
 
     @property
     def errors(self) -> tuple[tuple[float | None, bool], ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.ledger import Books, Policy, Reading
-from dosimeter.postprocess import find_errors_before, rank_errors
+from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import Prepared
 from dosimeter.show import format_epsilon
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
@@ -118,7 +118,7 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     choices = []
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
-        errors, rows = find_errors_before(plan, mechanism, scale), rank_errors(plan, epsilon)
+        errors, rows = error_95(plan, mechanism, scale, None), rank_errors(plan, epsilon)
         choices.append(
             BlindChoice(
                 epsilon=epsilon,

@@ -19,7 +19,7 @@ from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.planning import Output
-from dosimeter.postprocess import assemble_cells, error_95, needs_values
+from dosimeter.postprocess import assemble_cells, list_group_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import (
     Candidate,
@@ -153,14 +153,8 @@ class MeasuredQuery:
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
-        found: list[tuple[float | None, ...]] = []
-        for block, measured in zip(risk.plan.blocks, risk.measured().blocks, strict=True):
-            if not needs_values(block):
-                found += [error_95(block, risk.mechanism, scale, None)] * len(measured.keys)
-            else:
-                found += [error_95(block, risk.mechanism, scale, [row]) for row in measured.values[: most - len(found)]]
-            if len(found) >= most:
-                break
+        numbers = [(each.keys, each.values) for each in risk.measured().blocks]
+        found = list_group_errors(risk.plan, risk.mechanism, scale, numbers, most)
         return found[: min(most, len(self.groups))]
 
     def posterior(self, charge: float, prior: float) -> float | None:
