@@ -107,7 +107,10 @@ class _Part:
         )
 
     def table(self, first: int, flags: Mapping[str, str]) -> dict[str, Values]:
-        """Return the table for the embedded engine. ``flags``: of each divisor, the column that says where it is told."""
+        """Return the table for the embedded engine. ``flags``: of each divisor, the column that says where it is told.
+
+        ``first``: the number of its first cell among those of all blocks.
+        """
         table = _released_table(self.plan, self.cells, self.told, self.clamp, first)
         for text, name in flags.items():
             told = self.divisors.get(text)

@@ -45,11 +45,30 @@ def find_divisors(trees: Sequence[exp.Expression | None]) -> tuple[exp.Expressio
 
 
 def _own_divisor(node: exp.Expression) -> exp.Expression | None:
-    """Return the divisor of a quotient, if it reads released numbers of its own cell and nothing else."""
-    divisor = strip_casts(node.expression)
+    """Return the divisor of a quotient, if it reads released numbers of one cell and nothing else."""
+    stripped = strip_casts(node.expression)
+    divisor = _read_scalar(stripped) if isinstance(stripped, exp.Subquery) else stripped
+    if divisor is None:
+        return None
     columns = list(divisor.find_all(exp.Column))
     own = all(is_released(column) for column in columns) and divisor.find(*_OTHER_CELLS) is None
     return divisor if own and list_estimates(divisor) else None
+
+
+def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
+    """Return what a subquery of one row gives, in terms of the released table that it reads."""
+    select, name = tree.this, None
+    while isinstance(select, exp.Select):
+        found = [item for item in select.expressions if name is None or item.alias_or_name == name]
+        if len(found) != 1 or select.args.get("joins"):
+            return None
+        item, source = found[0].unalias(), select.args["from_"].this
+        if not isinstance(source, exp.Subquery):
+            return item
+        if not isinstance(item, exp.Column):
+            return None
+        select, name = source.this, item.name
+    return None
 
 
 def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None]) -> exp.Expression:
@@ -58,9 +77,11 @@ def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None])
     for node in list(written.find_all(*_QUOTIENTS)):
         divisor = _own_divisor(node)
         flag = None if divisor is None else name(divisor.sql(dialect="duckdb"))
-        if flag is not None:
-            told = exp.If(this=exp.column(flag), true=node.expression.copy())
-            node.set("expression", exp.Case(ifs=[told]))
+        if divisor is None or flag is None:
+            continue
+        scalar = isinstance(strip_casts(node.expression), exp.Subquery)
+        place = divisor if scalar else node.expression  # what a subquery gives is made NULL where its table is read
+        place.replace(exp.Case(ifs=[exp.If(this=exp.column(flag), true=place.copy())]))
     return written
 
 
