@@ -20,7 +20,7 @@ from dosimeter.show.terminal import advise, candidate_table, groups_table, peopl
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Incident, ReleasedAnswer
+    from dosimeter.ledger import Entry, Incident, ReleasedAnswer, Standing
     from dosimeter.planning import Explanation
     from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
