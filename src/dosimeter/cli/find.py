@@ -13,7 +13,7 @@ from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Account
+    from dosimeter.ledger import Standing
     from dosimeter.risk import Choice
 
 
@@ -62,7 +62,7 @@ def find(
     )
     with opened as dataset:
 
-        def work(meter: Meter) -> tuple[Risk, Choice, Account | None]:
+        def work(meter: Meter) -> tuple[Risk, Choice, Standing | None]:
             assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
             return assessed, assessed.find(preference, available=looks.leave_remaining(account, assessed)), account

@@ -20,7 +20,7 @@ from dosimeter.show.terminal import advise, candidate_table, groups_table, peopl
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Account, Incident, ReleasedAnswer
+    from dosimeter.ledger import Entry, Incident, ReleasedAnswer, Standing
     from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
@@ -286,11 +286,12 @@ def print_stops(incidents: Sequence[Incident]) -> None:
         console.print(Text(f"No release is answered until a controller clears it: {clear}"))
 
 
-def print_ledger(accounts: Sequence[Account]) -> None:
+def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry]]], *, earlier: bool = False) -> None:
+    """Print accounts, each with some of its entries, the oldest first. ``earlier``: these are not its latest."""
     console = make_console()
     if not accounts:
         console.print("The ledger has no account yet.")
-    for account in accounts:
+    for account, entries in accounts:
         reading = "∞" if account.reading.infinite else f"{account.reading.epsilon:f}"
         console.print(
             Text(f"{account.dataset}: reading ε = {reading}, δ = {float(account.reading.delta):.3g}", style="bold")
@@ -312,16 +313,23 @@ def print_ledger(accounts: Sequence[Account]) -> None:
             ("reading", "right"),
         ):
             table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
-        noted = [name for name in ("analyst", "purpose") if any(getattr(e.request, name) for e in account.entries)]
+        noted = [name for name in ("analyst", "purpose") if any(getattr(e.request, name) for e in entries)]
         for name in (*noted, "query"):
             table.add_column(name, overflow="fold")
-        for entry in account.entries:
+        for entry in entries:
             after = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
             texts = [Text(getattr(entry.request, name) or "") for name in noted]
             table.add_row(
                 entry.at, entry.id, entry.status, f"{entry.charge:f}", after, *texts, Text(entry.query.strip())
             )
         console.print(table)
-        left = [entry for entry in account.entries if entry.status == "reserved"]
-        if left:
-            console.print(f"{len(left)} reserved and never settled: a release was interrupted. They count in full.")
+        if entries and len(entries) < account.entry_count:
+            which = "before that" if earlier else f"the latest of {account.entry_count:,}"
+            console.print(
+                f"These are {len(entries):,} entries, {which}. Earlier ones: --dataset {shlex.quote(account.dataset)} "
+                f"--before {entries[0].id}; all of them: --json."
+            )
+        if account.unsettled:
+            console.print(
+                f"{account.unsettled} reserved and never settled: a release was interrupted. They count in full."
+            )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -28,13 +29,16 @@ from dosimeter.ledger.lookups import (
     find_open,
     find_reference,
     is_near,
+    list_continuations,
     list_entries,
+    list_readings,
 )
 from dosimeter.ledger.pages import Pages, Writer, refusing_bad_records
 from dosimeter.ledger.records import GENESIS, BadRecord, check_text, derive_entry_id, follow_chain
 from dosimeter.ledger.replay import DatasetReplay, name_view
 from dosimeter.ledger.values import (
     Account,
+    Continuation,
     Identification,
     Reservation,
     Standing,
@@ -166,6 +170,21 @@ class Ledger:
         with self._using() as transaction:
             return find_reference(transaction, dataset, reference)
 
+    def continuations(self, dataset: str) -> tuple[Continuation, ...]:
+        """Return who said when that an account goes on with other data or another schema, the oldest first."""
+        with self._using() as transaction:
+            Pages.read(transaction)
+            return list_continuations(transaction, dataset)
+
+    def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
+        """Return how an account came to its reading: number of entries, time and reading, now and at earlier states."""
+        with self._using() as transaction:
+            page = Pages.read(transaction).of(dataset)
+            if page.standing is None or not page.standing.entry_count:
+                return ()
+            earlier = list_readings(transaction, dataset, most)
+            return *earlier, (page.standing.entry_count, self._now(), page.standing.reading.epsilon)
+
     def check_holder(
         self,
         dataset: str,
@@ -266,6 +285,14 @@ class Ledger:
             reason = "no record has the head that was asked for: the tail was cut off, or it is another ledger's"
             return Verification(False, count, pages.head, (count + 1, reason))
         return Verification(True, count, pages.head)
+
+    def require_intact(self) -> Verification:
+        """Verify, and refuse a ledger that was altered."""
+        found = self.verify()
+        if found.first_bad is not None:
+            with refusing_bad_records():
+                raise BadRecord(*found.first_bad)
+        return found
 
     def reserve(self, dataset: str, decide: Callable[[Standing | None], Reservation]) -> Entry:
         """Read the account, decide, and charge: one transaction, in which nobody else can write.

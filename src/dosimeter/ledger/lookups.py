@@ -8,11 +8,14 @@ charged: too much, never too little.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dosimeter.ledger.entries import Entry
 from dosimeter.ledger.pages import MOST_FOLLOWING, Pages, refusing_bad_records
 from dosimeter.ledger.records import Record, read_alone, read_payload
+from dosimeter.ledger.replay import DatasetReplay
+from dosimeter.ledger.values import Continuation
 
 if TYPE_CHECKING:
     from dosimeter.ledger.store import Transaction
@@ -82,6 +85,31 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
     page = Pages.read(transaction, before=numbers[-1][0]).of(dataset)
     found = (page.find_entry(entry_id) for _, entry_id in numbers)
     return tuple(entry for entry in found if entry is not None)
+
+
+def list_continuations(transaction: Transaction, dataset: str) -> tuple[Continuation, ...]:
+    """Return who said when that the account goes on, the oldest first. Only these records themselves are looked at."""
+    found = _list_records(transaction, dataset, "continue", None)
+    return tuple(Continuation.from_payload(read_payload(record), record.at) for record in found)
+
+
+def list_readings(transaction: Transaction, dataset: str, most: int) -> Iterator[tuple[int, str, Decimal]]:
+    """Yield number of entries, time and reading at some of the states of an account, the oldest first.
+
+    Only the states themselves are looked at: whoever follows the chain works them out again.
+    """
+    for record in _list_records(transaction, dataset, "state", most):
+        with refusing_bad_records():
+            standing = DatasetReplay.read_state(record).standing
+        if standing is not None and standing.entry_count:
+            yield standing.entry_count, record.at, standing.reading.epsilon
+
+
+def _list_records(transaction: Transaction, dataset: str, kind: str, most: int | None) -> Iterator[Record]:
+    numbers = [number for number, _ in transaction.numbers(dataset, kind)][::-1]
+    step = 1 if most is None else max(1, -(-len(numbers) // most))
+    for number in numbers[::step]:
+        yield from _read([row for row in [transaction.row(number)] if row is not None])
 
 
 def _follow_to(transaction: Transaction, record: Record) -> Entry | None:

@@ -98,7 +98,7 @@ class DatasetReplay:
         self._incidents: list[Incident] = []
 
     @classmethod
-    def read_state(cls, record: Record, older: Older) -> DatasetReplay:
+    def read_state(cls, record: Record, older: Older | None = None) -> DatasetReplay:
         """Return the replay that a state leaves off at. Raise BadRecord where it is no state."""
         page, payload = cls(record.dataset, older), read_payload(record)
         try:
@@ -302,6 +302,7 @@ class DatasetReplay:
             "identities": frozenset(self._identities),
             "overlaps": self.overlaps,
             "entry_count": self._count,
+            "unsettled": len(self._unsettled),
         }
 
     @property

@@ -222,7 +222,8 @@ class Standing:
     ``schema_digest`` and ``source_digest`` are the latest that were agreed to, ``agreed`` every pair that ever was, the
     latest last.
     ``identified``: the pairs whose stored data are on record, ``identities`` which data these are. ``overlaps``: other
-    accounts that turned out to be of the same data, when accounts of version 0.1.0 were identified.
+    accounts that turned out to be of the same data, when accounts of version 0.1.0 were identified. ``unsettled``: how
+    many entries are reserved, and have no outcome.
     """
 
     dataset: str
@@ -241,6 +242,7 @@ class Standing:
     identities: frozenset[str] = frozenset()
     overlaps: tuple[str, ...] = ()
     entry_count: int = 0
+    unsettled: int = 0
 
     def check_terms(
         self,
