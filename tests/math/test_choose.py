@@ -330,7 +330,7 @@ def test_each_note_comes_with_its_own_case_only():
     phrases = {
         "indicator": "Indicator: ",
         "continuous": "continuous Gaussian",
-        "alike": "Everybody has the same PIS",
+        "alike": "Everybody moves the answer equally far",
         "spread": SAME_LEVEL,
         "count": "k/(k + ε)",
         "caution": CAUTION,

@@ -81,7 +81,8 @@ class SelectionProblem:
             raise DataError("There are fewer slots than declared individuals.")
         if not ((self.values >= 0.0) & (self.values <= self.sensitivity * (1.0 + _ROUNDING))).all():
             raise DataError(
-                "A per-instance sensitivity is not in [0, Δ]. Check bounds and max_rows_per_unit in the schema."
+                "Somebody moves the answer by more than its sensitivity. Check bounds and max_rows_per_unit in the "
+                "schema."
             )
 
     @property
