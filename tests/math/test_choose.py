@@ -337,7 +337,7 @@ def test_each_note_comes_with_its_own_case_only():
         "independent": "does not depend on ε",
         "raw": "VAR_POP(normalized_rdr)",
         "level": "noise raises the level",
-        "zero": "falls on people with PIS 0",
+        "zero": "falls on people who do not move the answer",
         "empty": "matches nobody",
         "every": "Every ε meets",
         "none": "No candidate meets",

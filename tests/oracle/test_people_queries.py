@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dosimeter.arrays import FloatArray
 from dosimeter.influence import measure_influence
 from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.units.profile import UnitProfile
@@ -30,7 +30,7 @@ EXAMPLES = settings().max_examples
 SEEDS = st.integers(0, 2**32)
 
 
-def weigh(measured: Measured, weights: Sequence[float]) -> list[float]:
+def weigh(measured: Measured, weights: FloatArray) -> list[float]:
     """Return the exact vector that gets noise, each number in the units of the norm."""
     return [float(value) * weight for group in measured.values for value, weight in zip(group, weights, strict=True)]
 

@@ -154,9 +154,9 @@ class PersonLevels:
             node.replace(mark)
 
     def settle(self, select: exp.Select) -> None:
-        """Make a flag of each mark of ``set_aside``, and keep the rows that a ROW_NUMBER chooses.
+        """Replace what ``set_aside`` took out by columns that tell whether the row's individual is in the other query.
 
-        To be called once the level stands over a table or a stage.
+        Then leave out the rows that a condition on ROW_NUMBER leaves out. The level must stand over a table or a stage.
         """
         marks = [node for node in select.find_all(exp.Anonymous) if node.meta.get(_MARK)]
         if marks:
