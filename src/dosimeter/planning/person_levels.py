@@ -245,6 +245,7 @@ class PersonLevels:
     def lower(self, select: exp.Select) -> exp.Select:
         """Return one level with its aggregates and windows as columns of a stage; other levels unchanged."""
         write_out_windows(select)
+        select.set("windows", None)
         windows = any(node.parent_select is select for node in select.find_all(exp.Window))
         grouped = bool(select.args.get("group") or select.args.get("having") or select.args.get("distinct"))
         if not windows and not grouped and not select.args.get("qualify"):
