@@ -29,6 +29,7 @@ help:
 demo: $(RUNTIME)
 	@$(BIN)/dosimeter demo
 
+test test-long: export PYTHONDONTWRITEBYTECODE := # the tests start many processes, which share what is compiled
 test: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -40,8 +40,8 @@ ROWS_OF_ONE = (
     "{owner}. Here every row counts as another individual; if one person can have several rows, draft a schema "
     "(dosimeter schema), which will name whom to protect."
 )
-HAND_MADE = "The sensitivity was given by hand (S7): for study only, it never backs a release."
-OBSERVED = "Groups are those observed in the data (C8): for study only, which groups exist is private."
+HAND_MADE = "The sensitivity was given by hand: for study only, it never backs a release."
+OBSERVED = "Groups are those observed in the data: for study only, which groups exist is private."
 
 
 class Dataset:

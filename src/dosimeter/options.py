@@ -75,7 +75,7 @@ OPTIONS: Mapping[str, Declared] = {
     "groups": _declare("Declared groups, or observed ones (study only).", choices=get_args(Groups)),
     "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
     "sensitivity": _declare(
-        "A Δ given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
+        "A sensitivity given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
     ),
     "min_rows": _declare("A public lower bound on the rows an AVG matches.", metavar="R", kind=int, range=_WHOLE),
     "quantiles": _declare(
@@ -88,7 +88,7 @@ OPTIONS: Mapping[str, Declared] = {
     "reveal": _declare("Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", kind=bool),
     # How the ε of a release is set.
     "epsilon": _declare("Release at this fixed ε.", metavar="E", kind=float, range=_POSITIVE),
-    "prefer": _declare("Find ε from a preference (algorithm 1); ε stays hidden.", metavar="P"),
+    "prefer": _declare("Find ε from a preference; ε stays hidden.", metavar="P"),
     "svt": _declare("Find and release ε: the budget of the noisy test.", metavar="EPS", kind=float, range=_POSITIVE),
     "variance": _declare(
         "With ", Option("svt"), ": the threshold on the normalised RDR's variance.", metavar="TAU", kind=float,
@@ -99,7 +99,7 @@ OPTIONS: Mapping[str, Declared] = {
     ),
     # The terms of a new account.
     "policy": _declare("How a new account may be spent.", metavar="paper|budget:E"),
-    "delta_total": _declare("A new account's δ_g; default min(100/n², 1/n).", metavar="D", kind=float),
+    "delta_total": _declare("A new account's δ in all; default min(100/n², 1/n).", metavar="D", kind=float),
     "max_epsilon": _declare("A new account's cap on the ε of one query.", metavar="E", kind=float),
     # What else is said about a release.
     "analyst": _declare("Who asks, for the record.", metavar="NAME"),

@@ -60,7 +60,7 @@ def test_promises_say_what_is_true() -> None:
     found = promise_found(Decimal("0.3"), Decimal("1.0"), Decimal(10), Laplace(), viewed=False)
     assert "1.3-differentially private" in found
     assert "beforehand the bound was 11" in found
-    for part in ("threshold", "ε_svt", "candidates", "mechanism", "decision to answer"):
+    for part in ("threshold", "budget of the test", "candidates", "mechanism", "decision to answer"):
         assert part in found
     assert "not differentially private at the chosen ε" in promise_chosen()
     assert "nor at any candidate" in promise_chosen()

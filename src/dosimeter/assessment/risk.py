@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dosimeter.assessment.reading import DataReader
+from dosimeter.assessment.data_reader import DataReader
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.influence import (
     AnyProfile,

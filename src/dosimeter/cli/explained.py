@@ -78,7 +78,7 @@ def _print_measured(console: Console, explanation: Explanation) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for title in ("measured", "kind"):
         table.add_column(title)
-    for title in ("Δ", "noise grid", "share of ε", *(f"± at ε = {format_epsilon(each)}" for each in stages.epsilons)):
+    for title in ("sensitivity", "noise grid", "share of ε", *(f"± at ε = {format_epsilon(each)}" for each in stages.epsilons)):
         table.add_column(title, justify="right")
     for measure, number in zip(explanation.measures, stages.measured, strict=True):
         grid = format_number(measure.grid) if measure.grid else "none"
@@ -97,17 +97,19 @@ def _print_measured(console: Console, explanation: Explanation) -> None:
 
 
 def _print_whole(console: Console, explanation: Explanation) -> None:
-    delta, k = explanation.sensitivity, explanation.k
-    several = ", every measure divided by its own Δ first" if len(explanation.measures) > 1 else ""
+    delta = explanation.sensitivity
+    several = ", every measure divided by its own first" if len(explanation.measures) > 1 else ""
     console.print(
-        f"Δ of the whole answer: {format_number(delta['laplace'])} for Laplace, {format_number(delta['gaussian'])} for "
-        f"Gaussian noise{several}. k = {'known once the data is read' if k is None else f'{k:,}'}."
+        f"Sensitivity of the whole answer: {format_number(delta['laplace'])} for Laplace, "
+        f"{format_number(delta['gaussian'])} for Gaussian noise{several}."
     )
     console.print("± is the 95 % error of Laplace noise. What is computed from several numbers depends on these, too.")
     if explanation.additive:
-        console.print("It can be released at a fixed ε, by find-ε, or by finding and releasing ε.")
+        console.print(
+            "It can be released at a fixed ε, at one found from a preference, or at one found by a noisy test."
+        )
     else:
-        console.print("It can be released at a fixed ε or by find-ε. ε cannot be found and released privately for it:")
+        console.print("It can be released at a fixed ε or at one found from a preference, and not by a noisy test:")
         console.print("one person's rows decide what another person's removal would change.")
 
 

@@ -42,7 +42,7 @@ def find(
     null: o.Null = None,
     json: o.Json = False,
 ) -> int:
-    """The largest ε that meets the preference (find-ε-from-RDR), without releasing anything."""
+    """Find the largest ε that meets the preference. Releases nothing."""
     from dosimeter.dataset import Dataset
     from dosimeter.planning import Look
     from dosimeter.risk import parse_preference

@@ -114,8 +114,8 @@ def _print_question(console: Console, found: Risk) -> None:
         noise += f" ({found.mechanism.calibration}, δ = {found.mechanism.delta:.3g})"
     facts = (
         f"{found.n:,} individuals",
-        f"k = {found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
-        f"sensitivity Δ = {format_number(found.sensitivity)}",
+        f"{found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
+        f"sensitivity {format_number(found.sensitivity)}",
         noise,
         f"RDR by the {found.indicator} indicator",
         "for the controller only",
@@ -194,7 +194,7 @@ def print_dry_run(run: DryRun) -> None:
 
 def _print_outcomes(console: Console, found: Outcomes) -> None:
     table = Table(box=None, pad_edge=False)
-    for name in ("ε", "probability", "variance", "meets τ", "reading after"):
+    for name in ("ε", "probability", "variance", "meets the threshold", "reading after"):
         table.add_column(name, justify="right")
     shown = [line for line in found.candidates if line.probability >= 5e-4]
     for line in shown:
@@ -209,15 +209,18 @@ def _print_outcomes(console: Console, found: Outcomes) -> None:
     hidden = len(found.candidates) - len(shown)
     if hidden:
         console.print(Text(f"({hidden} candidates below 0.05 % are not shown)", style="dim"))
-    console.print(f"Denied with probability {format_percent(found.denial)}; a denial also costs ε_svt.")
+    console.print(f"Denied with probability {format_percent(found.denial)}; a denial costs the test all the same.")
     console.print(
         f"The released ε violates the preference with probability {format_percent(found.violation)} "
         f"({found.way.method} selection)."
     )
     alpha = found.accuracy
-    console.print(f"α at β = {alpha.beta:g}: {alpha.exact_alpha:.3g} (the paper's: {alpha.paper_alpha:.3g}).")
+    console.print(
+        f"With a chance of {format_percent(1.0 - alpha.beta)} every comparison of the test is right within "
+        f"{alpha.exact_alpha:.3g} (by the paper's formula: {alpha.paper_alpha:.3g})."
+    )
     if alpha.warning:
-        console.print("τ is below α: the noise of the test is larger than the threshold for some candidates.")
+        console.print("The threshold is below that: for some candidates the noise of the test is larger.")
 
 
 def _print_cost(console: Console, cost: Cost | None) -> None:
@@ -235,7 +238,8 @@ def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))
     facts = (
-        f"{found.n:,} individuals · k = {found.k} · ε = {format_epsilon(found.epsilon)} · after release {found.entry}"
+        f"{found.n:,} individuals · noisy numbers: {found.k:,} · ε = {format_epsilon(found.epsilon)} · after release "
+        f"{found.entry}"
     )
     console.print(Text(f"{facts} · controller only", style="dim"))
     console.print()

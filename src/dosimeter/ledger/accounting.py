@@ -86,8 +86,8 @@ def warn_of_delta(delta_total: Decimal) -> str | None:
     if delta_total < LARGE_DELTA:
         return None
     return (
-        f"δ_g = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance of "
-        f"{float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one, or use "
+        f"The account's δ = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance "
+        f"of {float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one, or use "
         "Laplace noise, which needs none."
     )
 

@@ -379,10 +379,10 @@ def _name_way(algorithm: Algorithm) -> tuple[Piece, ...]:
         case "fixed":
             return "a fixed ε", Hint("(", Option("epsilon"), ")", surfaces=ASKING)
         case "find":
-            return "find, algorithm 1", Hint("(", Option("prefer"), ")", surfaces=ASKING)
+            return "an ε found from a preference", Hint("(", Option("prefer"), ")", surfaces=ASKING)
         case "find-and-release":
             asked = Hint("(", Option("svt"), " with ", Option("variance"), ")", surfaces=ASKING)
-            return "find-and-release, the noisy test", asked
+            return "an ε found by the noisy test", asked
 
 
 def _name_term(option: str, agreed: Policy | Decimal | None) -> tuple[Piece, ...]:

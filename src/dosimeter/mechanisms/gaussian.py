@@ -182,7 +182,7 @@ class ClassicGaussian(_AnyGaussian):
 
     calibration: ClassVar[Calibration] = "classic"
     caution: ClassVar[str] = (
-        "The classic Gaussian calibration is proven for ε up to 1 only (M2), and above it gives too little noise: for "
+        "The classic Gaussian calibration is proven for ε up to 1 only, and above it gives too little noise: for "  # M2
         "reproducing the paper, it never backs a release."
     )
 

@@ -10,7 +10,7 @@ from dosimeter.sql import clause_of, refusal
 
 
 def write_out_windows(select: exp.Select) -> None:
-    """Replace OVER name, and OVER (name ORDER BY …), by what the WINDOW clause says, and remove that clause."""
+    """Replace OVER name, and OVER (name ORDER BY …), by what the WINDOW clause says."""
     known: dict[str, exp.Window] = {}
     for window in select.args.get("windows") or []:
         _write_out(window, known)
@@ -19,7 +19,6 @@ def write_out_windows(select: exp.Select) -> None:
     for node in list(select.find_all(exp.Window)):
         if node.parent_select is select and not any(node is window for window in declared):
             _write_out(node, known)
-    select.set("windows", None)
 
 
 def _write_out(node: exp.Window, known: Mapping[str, exp.Window]) -> None:

@@ -154,9 +154,9 @@ class PersonLevels:
             node.replace(mark)
 
     def settle(self, select: exp.Select) -> None:
-        """Make a flag of each mark of ``set_aside``, and keep the rows that a ROW_NUMBER chooses.
+        """Replace what ``set_aside`` took out by columns that tell whether the row's individual is in the other query.
 
-        To be called once the level stands over a table or a stage.
+        Then leave out the rows that a condition on ROW_NUMBER leaves out. The level must stand over a table or a stage.
         """
         marks = [node for node in select.find_all(exp.Anonymous) if node.meta.get(_MARK)]
         if marks:
@@ -245,6 +245,7 @@ class PersonLevels:
     def lower(self, select: exp.Select) -> exp.Select:
         """Return one level with its aggregates and windows as columns of a stage; other levels unchanged."""
         write_out_windows(select)
+        select.set("windows", None)
         windows = any(node.parent_select is select for node in select.find_all(exp.Window))
         grouped = bool(select.args.get("group") or select.args.get("having") or select.args.get("distinct"))
         if not windows and not grouped and not select.args.get("qualify"):

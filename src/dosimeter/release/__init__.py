@@ -24,7 +24,7 @@ from dosimeter.release.selection import (
 from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.found import Found
-from dosimeter.release.ways.reading import read_way
+from dosimeter.release.ways.read_way import read_way
 from dosimeter.release.ways.selected import Outcomes, Selected
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, Selection
 from dosimeter.planning import Look
 from dosimeter.release.order import ReleaseOrder, Terms
-from dosimeter.release.ways.reading import read_way
+from dosimeter.release.ways.read_way import read_way
 from dosimeter.risk import PreferenceFunction
 
 

@@ -79,7 +79,7 @@ def word_obstacle(obstacle: Obstacle) -> str:
     match obstacle.rule:
         case "delta":
             return (
-                f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
+                f"{reading.delta:g} of the account's δ = {reading.delta_total:g} is spent; this needs "
                 f"{obstacle.charge.delta:g} more."
             )
         case "cap":

@@ -23,8 +23,8 @@ def promise_found(
     return (
         f"Ex-post, this answer and its ε are {_level(epsilon + epsilon_svt, mechanism)}-differentially private "
         f"(ε = {epsilon:f} for the numbers, {epsilon_svt:f} for finding ε); beforehand the bound was "
-        f"{_level(largest + epsilon_svt, mechanism)}. It holds if the threshold, ε_svt, the candidates, the mechanism "
-        f"and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
+        f"{_level(largest + epsilon_svt, mechanism)}. It holds if the threshold, the budget of the test, the "
+        f"candidates, the mechanism and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
     )
 
 

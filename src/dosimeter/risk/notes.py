@@ -93,25 +93,27 @@ _INDICATORS = {
 }
 _INCAUTIONS = {
     Incaution.ALWAYS: "under Gaussian noise",
-    Incaution.EVERYBODY_MOVES: "where everybody has a PIS above 0",
+    Incaution.EVERYBODY_MOVES: "where everybody moves the answer",
     Incaution.COARSE_GRID: "where the noise is small against the steps of the answer",
 }
 _CONTINUOUS = (
     "The exact indicator is that of continuous Gaussian noise; some of the noise here is small against its grid."
 )
 _ALL_ALIKE = (
-    "Everybody has the same PIS (all are in the query, or nobody is), so everybody has the same RDR at every ε. "
-    "Equally exposed is not safe: RDR cannot help to choose ε here."
+    "Everybody moves the answer equally far (all are in the query, or nobody is), so everybody has the same RDR at "
+    "every ε. Equally exposed is not safe: RDR cannot help to choose ε here."
 )
 _SAME_SPREAD = (
     "Under Laplace noise, with the bound, the range and the variance of the raw RDR are the same at every ε. "
     "What shrinks is the spread relative to the level: look at the ratio."
 )
 _RANKED = (
-    "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and the PIS (R12); an own "
+    "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and the PIS; an own "
     "guarantee does not follow from the PIS: it is close to ε for everybody whom the query reads."
 )
-_COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
+_COUNT_RATIO = (
+    "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε) for k noisy numbers, whatever the data."
+)
 _NO_DEPENDENCE = (
     "Under Laplace noise, with the bound, this preference does not depend on ε: noise adds the same number to "
     "everybody's RDR. Use a ratio, or normalized_rdr."
@@ -154,7 +156,7 @@ def _note_own(
         return
     scale = mechanism.scale(sensitivity, largest)
     own = own_epsilon(np.array([influence]), mechanism, sensitivity=sensitivity, scale=scale, epsilon=largest)
-    yield f"Look at what ε guarantees each person (P1): at ε = {largest:g} it is ε = {own[0]:.4g} for everybody."
+    yield f"Look at what ε guarantees each person: at ε = {largest:g} it is ε = {own[0]:.4g} for everybody."
 
 
 def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
@@ -175,7 +177,7 @@ def _note_groups(preference: Preference, sensitivities: Sensitivities) -> Iterat
     for aggregate in preference.aggregates:
         if aggregate.fraction and _falls_on_zero(aggregate, sensitivities):
             yield (
-                f"{preference.write_aggregate(aggregate)} falls on people with PIS 0, whom the query does not touch. "
+                f"{preference.write_aggregate(aggregate)} falls on people who do not move the answer at all. "
                 "By itself it constrains nothing."
             )
 

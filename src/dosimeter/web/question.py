@@ -117,7 +117,7 @@ def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> Answe
             about = f"ε = {format_epsilon(epsilon)}, and the 95 % error of each number."
         case Selected():
             about = (
-                f"The ε that the test finds, ε_svt = {format_epsilon(way.svt)}, and the 95 % error. "
+                f"The ε that the test finds, the cost of the test, {format_epsilon(way.svt)}, and the 95 % error. "
                 f"If it finds {format_epsilon(epsilon)}:"
             )
         case _:

@@ -38,7 +38,7 @@ def describe_policy(policy: str) -> str:
 
 ALGORITHMS = {
     "fixed": "ε fixed beforehand",
-    "find": "ε found by a preference (algorithm 1)",
+    "find": "ε found from a preference",
     "find-and-release": "ε found by a noisy test, and released",
 }
 

@@ -369,39 +369,39 @@ def _absolute_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -
     own, shown = format_number(measured.own_guarantee(at)), format_epsilon(at)
     found = offer.algorithm == "find"
     sentences = [
-        f"Own guarantee (P1): had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
-        "the most exposed person. Algorithm 1 itself guarantees no ε."
+        f"Own guarantee: had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
+        "the most exposed person. Found from the data, ε itself is no guarantee."
         if found
-        else f"Own guarantee (P1): for the most exposed person this answer is as private as ε = {own}; for everybody "
+        else f"Own guarantee: for the most exposed person this answer is as private as ε = {own}; for everybody "
         f"it is at most ε = {shown}."
     ]
     if testing:
         sentences = [
-            f"At worst the test finds ε = {shown}; with ε_svt = {format_epsilon(float(books.epsilon_svt))} for the "
+            f"At worst the test finds ε = {shown}; with {format_epsilon(float(books.epsilon_svt))} for the "
             f"test everybody is then guaranteed ε = {format_number(charge, 6)}. The sentences below are for that "
             "case, wherever the slider stands.",
-            f"Own guarantee (P1): for the most exposed person the numbers are as private as ε = {own}; the test adds "
+            f"Own guarantee: for the most exposed person the numbers are as private as ε = {own}; the test adds "
             f"{format_epsilon(float(books.epsilon_svt))}.",
         ]
     if not measured.risk.mechanism.pure:
         return [
             *sentences,
-            "Posterior odds and Lee–Clifton's bound are for pure differential privacy: not for Gaussian noise.",
+            "Posterior odds and Lee and Clifton's bound are for pure differential privacy: not for Gaussian noise.",
         ]
     if found:
-        sentences.append("Posterior odds (P3) do not apply: with algorithm 1 the noise itself depends on the data.")
+        sentences.append("Posterior odds do not apply: ε is found from the data, so the noise itself depends on them.")
     else:
         after = measured.posterior(charge, PRIOR)
         sentences.append(
-            f"Posterior odds (P3): who thought a statement about a person {format_percent(PRIOR)} likely can be "
+            f"Posterior odds: who thought a statement about a person {format_percent(PRIOR)} likely can be "
             f"brought to {format_percent(after or 0.0)} at most."
         )
     picked = measured.identification(at)
     exact = "" if measured.difference[1] else ", by a cautious estimate"
     exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
     sentences.append(
-        f"Lee–Clifton (P2): an attacker who knows everybody's records but not who is in picks out the right one of "
-        f"{measured.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
+        f"Identification (Lee and Clifton): an attacker who knows everybody's records but not who is in picks out "
+        f"the right one of {measured.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
     )
     return sentences
 
