@@ -83,7 +83,8 @@ def _print_measured(console: Console, explanation: Explanation) -> None:
     for measure, number in zip(explanation.measures, stages.measured, strict=True):
         grid = format_number(measure.grid) if measure.grid else "none"
         share = "all" if number.share == 1.0 else f"1/{round(1 / number.share)}"
-        errors = [format_number(error) for error in number.errors["laplace"]]
+        unit = " rows" if number.in_rows else ""
+        errors = [format_number(error) + unit for error in number.errors["laplace"]]
         table.add_row(Text(measure.measure), measure.kind, format_number(measure.sensitivity), grid, share, *errors)
     console.print(table)
     totals = [asked for asked in stages.asked if asked.total_errors is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import prod
@@ -53,13 +53,15 @@ class PeopleStage:
 class NoisyNumber:
     """One noisy number per group. ``share``: the share of ε that it gets, the same for each (S5).
 
-    ``errors``: the 95 % error by mechanism, at each of ``EXAMPLES``.
+    ``errors``: the 95 % error by mechanism, at each of ``EXAMPLES``. ``in_rows``: it counts rows, as that of what is
+    drawn by rank does (E3).
     """
 
     measure: str
     sensitivity: Mapping[str, float]
     share: float
     errors: Mapping[str, tuple[float, ...]]
+    in_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +105,12 @@ class Stages:
 def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
     """Return the stages of a plan. ``after``: what happens to the released numbers."""
     mechanisms = _list_mechanisms(plan)
-    errors = [_find_errors(plan, at, mechanisms, 1) for at in range(len(plan.measures))]
+    numbers, ranks = range(len(plan.all_measures)), plan.ranks
     return Stages(
         rows=RowsStage(
             plan.table,
             tuple(join.table.name for join in plan.joins),
-            plan.where is not None,
+            any(block.where is not None for block in plan.blocks),
             plan.schema.max_rows_per_unit,
         ),
         people=_explain_people(plan),
@@ -116,13 +118,18 @@ def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
             NoisyNumber(
                 measure.label,
                 {mechanism.name: measure.sensitivity(mechanism.norm) for mechanism in mechanisms},
-                float(Fraction(1, len(plan.measures))),
-                errors[at],
+                float(Fraction(1, plan.shares)),
+                _find_errors(plan, at, mechanisms, 1),
+                at in ranks,
             )
-            for at, measure in enumerate(plan.measures)
+            for at, measure in enumerate(plan.all_measures)
         ),
-        asked=tuple(_explain_asked(plan, estimate, mechanisms) for estimate in plan.estimates),
-        after=(*after, *([TOTALS] if plan.sets else [])),
+        asked=tuple(
+            _explain_asked(plan, block, own, estimate, mechanisms)
+            for block, own in zip(plan.blocks, plan.split(numbers), strict=True)
+            for estimate in block.estimates
+        ),
+        after=(*after, *([TOTALS] if any(block.sets for block in plan.blocks) else [])),
     )
 
 
@@ -161,11 +168,14 @@ def _read_bounds(bounds: tuple[object, object] | None) -> tuple[float, float] | 
         return None
 
 
-def _explain_asked(plan: QueryPlan, estimate: Estimate, mechanisms: list[Mechanism]) -> AskedNumber:
-    alone, terms = estimate.alone, _count_terms(plan)
+def _explain_asked(
+    plan: QueryPlan, block: QueryPlan, numbers: Sequence[int], estimate: Estimate, mechanisms: list[Mechanism]
+) -> AskedNumber:
+    """Return what is asked for in one block. ``numbers``: those of its measures among the measures of all blocks."""
+    alone, terms = None if estimate.alone is None else numbers[estimate.alone], _count_terms(block)
     return AskedNumber(
         aggregate=estimate.label,
-        measures=tuple(plan.measures[at].label for at in estimate.measures),
+        measures=tuple(block.measures[at].label for at in estimate.measures),
         errors=None if alone is None else _find_errors(plan, alone, mechanisms, 1),
         terms=terms,
         total_errors=None if alone is None or terms == 1 else _find_errors(plan, alone, mechanisms, terms),
@@ -181,14 +191,21 @@ def _count_terms(plan: QueryPlan) -> int:
 def _find_errors(
     plan: QueryPlan, measure: int, mechanisms: list[Mechanism], terms: int
 ) -> dict[str, tuple[float, ...]]:
-    """Return the 95 % error of one measure by mechanism: the noise of its share, on its grid (M1, S5)."""
-    found = {}
+    """Return the 95 % error of one measure by mechanism: the noise of its share, on its grid (M1, S5).
+
+    What is drawn by rank spends a pure ε, and its error counts rows (E3).
+    """
+    ranks, found = plan.ranks, {}
+    if measure in ranks:
+        pure = [mechanism.name for mechanism in mechanisms if mechanism.pure]
+        errors = tuple(ranks[measure].rank_error(plan.rank_share(epsilon)) for epsilon in EXAMPLES)
+        return dict.fromkeys(pure, errors)
     for mechanism in mechanisms:
-        errors = []
+        own_errors = []
         for epsilon in EXAMPLES:
             scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
             own = scale / float(plan.weights(mechanism.norm)[measure])
-            grid = float(plan.measures[measure].grid) or own * 1e-6
-            errors.append(mechanism.error_of_sum(own, grid, terms))
-        found[mechanism.name] = tuple(errors)
+            grid = float(plan.all_measures[measure].grid) or own * 1e-6
+            own_errors.append(mechanism.error_of_sum(own, grid, terms))
+        found[mechanism.name] = tuple(own_errors)
     return found
