@@ -1,4 +1,4 @@
-"""Join the blocks of one query into a plan: SELECTs that measure the same rows or people (Q3, S5). Knows no data."""
+"""Join the blocks of one query into a plan: SELECTs that measure the same rows or people (Q5). Knows no data."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def _collect_measures(draft: Draft) -> None:
 
 
 def _measure_sets_apart(draft: Draft) -> None:
-    """Measure each set of ROLLUP, CUBE and GROUPING SETS by itself where something does not add up (Q3)."""
+    """Measure each set of ROLLUP, CUBE and GROUPING SETS by itself where something does not add up (Q5)."""
     grouping = draft.grouping
     if not grouping.sets or all(measure.additive for measure in draft.collected.measures):
         return

@@ -78,7 +78,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One more SELECT that measures the rows of a plan: its own WHERE, groups and measures (Q3)."""
+    """One more SELECT that measures the rows of a plan: its own WHERE, groups and measures (Q5)."""
 
     where: exp.Expression | None
     groups: tuple[Group, ...]
@@ -120,7 +120,7 @@ class QueryPlan:
     declared_schema: Schema | None = None
     """The facts of the table itself, where a person stage gives the rows other ones."""
     further: tuple[Block, ...] = ()
-    """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q3)."""
+    """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
     is_part: bool = False
     """Whether this is one block of several, taken by itself: its measures are scaled as all of them are (S5)."""
 

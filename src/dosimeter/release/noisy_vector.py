@@ -83,12 +83,6 @@ def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
     return cells - 1 if mechanism.norm == 1 else math.isqrt(cells - 1) + 1  # ⌈√c⌉
 
 
-def add_noise_to_all(plan: QueryPlan, exact: Sequence[Numbers], noise: Sequence[Calibrated]) -> tuple[NoisyVector, ...]:
-    """Add to each block's numbers the noise of its own measures."""
-    parts = zip(plan.blocks, exact, plan.split(noise), strict=True)
-    return tuple(add_noise_to(block, *numbers, own) for block, numbers, own in parts)
-
-
 def add_noise_to(
     plan: QueryPlan, keys: Sequence[GroupKey], values: Sequence[Sequence[Fraction]], noise: Sequence[Calibrated]
 ) -> NoisyVector:

@@ -39,7 +39,7 @@ from dosimeter.release.account_terms import (
     require_running,
     write_request,
 )
-from dosimeter.release.noisy_vector import Numbers, add_noise_to_all, calibrate_plan
+from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.ways.base import Grant
@@ -175,7 +175,8 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
-        noisy = add_noise_to_all(prepared.plan, [(each.keys, each.values) for each in measured.blocks], noise)
+        parts = zip(prepared.plan.blocks, measured.blocks, prepared.plan.split(noise), strict=True)
+        noisy = [add_noise_to(block, exact.keys, exact.values, own) for block, exact, own in parts]
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
