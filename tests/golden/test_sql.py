@@ -229,7 +229,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people)", "read off other people's rows"),
     ("SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM people)", 'unit = "row"'),
     ("SELECT COUNT(*) FROM people WHERE age IN (SELECT age FROM people)", 'unit = "row"'),
-    ("SELECT (SELECT age FROM people)", "no aggregate"),
+    ("SELECT (SELECT age FROM people)", "neither an aggregate nor in the GROUP BY"),
     ("SELECT COUNT(*), (SELECT 1) FROM people", "gives rows where one number stands"),
     ("SELECT COUNT(*) FROM people UNION ALL SELECT age FROM people", "UNION ALL joins grouped queries"),
     ("SELECT COUNT(*) FROM people UNION ALL BY NAME SELECT COUNT(*) FROM people", "not supported"),

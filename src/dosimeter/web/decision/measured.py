@@ -18,7 +18,8 @@ import numpy as np
 from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
-from dosimeter.planning import Output
+from dosimeter.influence import Measured
+from dosimeter.planning import Output, QueryPlan
 from dosimeter.postprocess import assemble_cells, error_95, needs_values
 from dosimeter.release import Prepared
 from dosimeter.risk import (
@@ -166,7 +167,7 @@ class MeasuredQuery:
         """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
         found: list[tuple[float | None, ...]] = []
-        for block, measured in zip(risk.plan.blocks, risk.measured().blocks, strict=True):
+        for block, measured in _list_shown(risk):
             if not needs_values(block):
                 found += [error_95(block, risk.mechanism, scale, None)] * len(measured.keys)
             else:
@@ -231,14 +232,18 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
     """Return the exact numbers per column of the answer, for relative errors, and per group. Never released."""
-    measured = risk.measured()
-    parts = zip(risk.plan.blocks, measured.blocks, strict=True)
-    rows = [row for block, numbers in parts for row in assemble_cells(block, numbers.keys, numbers.values)]
+    rows = [row for block, numbers in _list_shown(risk) for row in assemble_cells(block, numbers.keys, numbers.values)]
     names = [output.name for output in plan_outputs(risk)]
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
     return exact, tuple(rows) if any(block.groups for block in risk.plan.blocks) else ()
+
+
+def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
+    """Return the blocks whose groups are rows of the answer, with their exact numbers; the only block in any case."""
+    parts = list(zip(risk.plan.blocks, risk.measured().blocks, strict=True))
+    return parts if len(parts) == 1 else [parts[at] for at in risk.plan.after.rows_of]
 
 
 def plan_outputs(risk: Risk) -> list[Output]:
