@@ -252,6 +252,31 @@ def test_questions_about_people_agree(visits_in: Callable[[str], Dataset], engin
     compare(visits_in(engine).risk(sql), visits_in("duckdb").risk(sql))
 
 
+BLOCKS = [
+    "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward UNION ALL SELECT 'urgent', COUNT(*) FROM visits WHERE urgent",
+    "SELECT ward, SUM(cost) / (SELECT SUM(cost) FROM visits WHERE x > 0) FROM visits WHERE x > 3 GROUP BY ward",
+    "SELECT ward, MEDIAN(cost), COUNT(DISTINCT x), COUNT(DISTINCT pid) FROM visits GROUP BY ROLLUP (ward)",
+    "SELECT ward, urgent, MAX(x) FROM visits WHERE cost > 0 GROUP BY CUBE (ward, urgent)",
+    "SELECT x, COUNT(*), AVG(cost) FROM visits GROUP BY x UNION ALL SELECT 0, COUNT(x), AVG(x) FROM visits WHERE x > 2",
+    "SELECT region, COUNT(*), (SELECT SUM(beds) FROM visits JOIN clinics USING (clinic_id)) FROM visits JOIN clinics "
+    "USING (clinic_id) WHERE urgent GROUP BY region",
+    "WITH p AS (SELECT pid, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY pid) SELECT n, SUM(c) FROM p GROUP BY n "
+    "UNION ALL SELECT -1, MEDIAN(c) FROM p WHERE n > 1",
+    "SELECT (SELECT COUNT(*) FROM visits WHERE day < DATE '2024-03-01'), (SELECT COUNT(DISTINCT ward) FROM visits)",
+]
+
+
+@pytest.mark.parametrize(("engine", "sql"), on_both(BLOCKS, often=[0, 2, 6]))
+def test_several_selects_agree(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
+    found, expected = visits_in(engine).risk(sql), visits_in("duckdb").risk(sql)
+    compare(found, expected)
+    assert [(group.group, group.people) for group in found.by("ward")] == [
+        (group.group, group.people) for group in expected.by("ward")
+    ]
+    seen, meant = (risk.list_people(3, reveal=True) for risk in (found, expected))
+    assert [(person.why, person.columns) for person in seen] == [(person.why, person.columns) for person in meant]
+
+
 @pytest.mark.parametrize("engine", ["postgres", "spark"])
 def test_bounded_mean_agrees(visits_in: Callable[[str], Dataset], engine: str) -> None:
     sql = "SELECT ward, AVG(cost) FROM visits GROUP BY ward"

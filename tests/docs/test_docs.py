@@ -500,7 +500,7 @@ def test_every_answer_carries_its_sentence(how: dict[str, Any], says: str, hidde
         ("a JOIN only to tables", "SELECT COUNT(*) FROM clinic JOIN clinic AS other ON TRUE"),
         ("subquery", "SELECT COUNT(*) FROM (SELECT age FROM clinic GROUP BY age)"),
         ("WITH", "WITH c AS (SELECT DISTINCT age FROM clinic) SELECT COUNT(*) FROM c"),
-        ("UNION", "SELECT COUNT(*) FROM clinic UNION SELECT COUNT(*) FROM clinic"),
+        ("EXCEPT", "SELECT COUNT(*) FROM clinic EXCEPT SELECT COUNT(*) FROM clinic"),
         ("window function", "SELECT COUNT(*) OVER () FROM clinic"),
         ("by name", "SELECT STRING_AGG(name) FROM clinic"),
     ],

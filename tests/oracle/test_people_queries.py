@@ -23,7 +23,7 @@ from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.sql import column_tree
 from tests.oracle.exact_answers import measure_alone
-from tests.oracle.person_queries import SLOTS, Tables, draw_query, draw_tables
+from tests.oracle.person_queries import SLOTS, WARDS, Tables, draw_query, draw_tables
 from tests.oracle.unit_oracle import Vector, assert_same_people, expand, kept_rows, size_of
 
 EXAMPLES = settings().max_examples
@@ -41,7 +41,8 @@ def test_the_exact_answer_is_duckdbs_own(table: int, query: int) -> None:
     tables, asked = draw_tables(table), draw_query(query)
     with tables.open() as dataset:
         risk = dataset.risk(asked.sql)
-        found = dict(zip(risk.profile.keys, risk.measured().values, strict=True)) if risk.profile else {}
+        measured = risk.measured()
+    found = dict(zip(measured.keys, measured.values, strict=True))
     judged = {tuple(row[: asked.groups]): row[asked.groups :] for row in tables.ask_duckdb(asked.plain)}
     for key, values in found.items():
         theirs = judged.get(key, (0,) * len(values))
@@ -115,3 +116,16 @@ def test_rows_and_sensitivity_after_the_person_stage(sql: str, rows: int, profil
         assert risk.plan.schema.max_rows_per_unit == rows
         assert isinstance(risk.profile, profile)
         assert math.isclose(risk.sensitivity, delta)
+
+
+@given(table=SEEDS)
+@settings(max_examples=EXAMPLES // 4)
+def test_individuals_are_counted_beside_a_median_too(table: int) -> None:
+    """The rest of the vector comes from a profile that counts rows."""
+    tables = draw_tables(table)
+    with tables.open() as dataset:
+        measured = dataset.risk("SELECT ward, COUNT(DISTINCT pid), MEDIAN(x) FROM visits GROUP BY ward").measured()
+    judged = dict(tables.ask_duckdb("SELECT ward, COUNT(DISTINCT pid) FROM visits GROUP BY ward"))
+    assert {key: int(row[0]) for key, row in zip(measured.keys, measured.values, strict=True)} == {
+        (ward,): judged.get(ward, 0) for ward in WARDS
+    }

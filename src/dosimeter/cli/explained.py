@@ -78,7 +78,12 @@ def _print_measured(console: Console, explanation: Explanation) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for title in ("measured", "kind"):
         table.add_column(title)
-    for title in ("sensitivity", "noise grid", "share of ε", *(f"± at ε = {format_epsilon(each)}" for each in stages.epsilons)):
+    for title in (
+        "sensitivity",
+        "noise grid",
+        "share of ε",
+        *(f"± at ε = {format_epsilon(each)}" for each in stages.epsilons),
+    ):
         table.add_column(title, justify="right")
     for measure, number in zip(explanation.measures, stages.measured, strict=True):
         grid = format_number(measure.grid) if measure.grid else "none"

@@ -1,4 +1,4 @@
-"""The profile of a plan with several blocks: everybody once, with what they contribute to each (Q3, C9). Private."""
+"""The profile of a plan with several blocks: everybody once, with what they contribute to each (Q5, C9). Private."""
 
 from __future__ import annotations
 

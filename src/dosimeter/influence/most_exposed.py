@@ -22,8 +22,9 @@ from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.joint_profile import JointProfile
 from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
+from dosimeter.influence.units.joint_queries import joint_units_query
 from dosimeter.influence.units.profile import UnitProfile
-from dosimeter.influence.units.queries import joint_units_query, units_query
+from dosimeter.influence.units.queries import units_query
 from dosimeter.influence.units.trees import equals, is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen

@@ -125,8 +125,8 @@ class CountIndividuals(ArgumentMeasure, Total):
         """Count the individuals."""
         return exp.Count(this=exp.Distinct(expressions=[self.argument.tree.copy()]))
 
-    def _value(self, values: IntArray, people: IntArray) -> Fraction:
-        return Fraction(int(people.sum()))  # one row each
+    def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
+        return self.total()  # the profile counts rows, and an individual may have several
 
     def native(self) -> Native:
         """Return COUNT(DISTINCT unit)."""

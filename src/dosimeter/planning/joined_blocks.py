@@ -1,4 +1,4 @@
-"""Join the blocks of one query into a plan: SELECTs that measure the same rows or people (Q3, S5). Knows no data."""
+"""Join the blocks of one query into a plan: SELECTs that measure the same rows or people (Q5). Knows no data."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dosimeter.sql import refusal
 MAX_NUMBERS = 50_000
 
 
-def join_blocks(blocks: Sequence[QueryPlan], query: exp.Expression) -> QueryPlan:
-    """Return the plan of several blocks, or refuse what does not read the same rows."""
+def join_blocks(blocks: Sequence[QueryPlan], clauses: Sequence[exp.Expression]) -> QueryPlan:
+    """Return the plan of several blocks, or refuse what reads other rows. ``clauses``: how each is written."""
     first = blocks[0]
     if first.hand_sensitivity is not None:
         raise OptionError(
@@ -24,8 +24,8 @@ def join_blocks(blocks: Sequence[QueryPlan], query: exp.Expression) -> QueryPlan
         )
     if not first.declared:
         raise OptionError("Observed groups reproduce the paper, which has one SELECT. Use declared groups.")
-    for block in blocks[1:]:
-        _require_same_rows(first, block, query)
+    for block, clause in zip(blocks, clauses, strict=True):
+        _require_same_rows(first, block, clause)
     require_few([(len(block.group_keys or ()), len(block.measures)) for block in blocks])
     used = {name for block in blocks for name in block.columns}
     return replace(
@@ -39,17 +39,17 @@ def join_blocks(blocks: Sequence[QueryPlan], query: exp.Expression) -> QueryPlan
     )
 
 
-def _require_same_rows(first: QueryPlan, block: QueryPlan, query: exp.Expression) -> None:
+def _require_same_rows(first: QueryPlan, block: QueryPlan, clause: exp.Expression) -> None:
     """Refuse blocks over other rows: nobody could say what one individual moves in all of them together."""
     if (first.table, first.joins) != (block.table, block.joins):
         raise refusal(
-            query,
+            clause,
             "The SELECTs of this query read different tables. Write the same FROM and JOIN in each, with the same "
             "names, or ask each SELECT as a query of its own.",
         )
     if (first.person, first.schema) != (block.person, block.schema):
         raise refusal(
-            query,
+            clause,
             "Some SELECTs of this query compute something of each individual first (GROUP BY the unit, OVER, IN, "
             "EXISTS), others do not or do it differently. Read the same subquery in each (WITH people AS (…) SELECT … "
             "FROM people UNION ALL SELECT … FROM people), or ask each SELECT as a query of its own.",

@@ -87,13 +87,14 @@ def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> 
 class _Planner:
     """Plan one query from the inside out. ``blocks``: the SELECTs that measure, once they were met, by their numbers.
 
-    ``measured``: each as it was met, with what it becomes after the noise.
+    ``clauses``: how each is written. ``measured``: each as it was met, with what it becomes after the noise.
     """
 
     sql: str
     declared: Schema
     options: PlanOptions
     blocks: dict[int, QueryPlan] = field(default_factory=dict)
+    clauses: dict[int, exp.Select] = field(default_factory=dict)
     measured: list[tuple[exp.Select, exp.Select, Relation]] = field(default_factory=list)
     taken: int = 0
 
@@ -107,7 +108,7 @@ class _Planner:
         outer = parsed.sql(dialect="duckdb", comments=False)
         digests = blocks[0].digest if len(blocks) == 1 else [block.digest for block in blocks]
         digest = hashlib.sha256(json.dumps([digests, outer]).encode()).hexdigest()
-        plan = blocks[0] if len(blocks) == 1 else join_blocks(blocks, parsed)
+        plan = blocks[0] if len(blocks) == 1 else join_blocks(blocks, [self.clauses[at] for at in sorted(self.blocks)])
         return _complete(replace(plan, outputs=relation.outputs(), after=relation.after(), digest=digest))
 
     def _relation(self, query: Scoped, *, nested: bool) -> Relation:
@@ -134,7 +135,9 @@ class _Planner:
         draft = Draft(self.sql, self.declared, self.options, select.copy(), select, number, values, self.take_number)
         for step in PASSES:
             step(draft)
-        self.blocks |= draft.finish()
+        found = draft.finish()
+        self.blocks |= found
+        self.clauses |= dict.fromkeys(found, query.select)
         self.measured.append((query.select, select, draft.relation))
         return draft.relation
 
@@ -300,7 +303,7 @@ def _collect_measures(draft: Draft) -> None:
 
 
 def _measure_sets_apart(draft: Draft) -> None:
-    """Measure each set of ROLLUP, CUBE and GROUPING SETS by itself where something does not add up (Q3)."""
+    """Measure each set of ROLLUP, CUBE and GROUPING SETS by itself where something does not add up (Q5)."""
     grouping = draft.grouping
     if not grouping.sets or all(measure.additive for measure in draft.collected.measures):
         return

@@ -80,7 +80,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One more SELECT that measures the rows of a plan: its own WHERE, groups and measures (Q3)."""
+    """One more SELECT that measures the rows of a plan: its own WHERE, groups and measures (Q5)."""
 
     where: exp.Expression | None
     groups: tuple[Group, ...]
@@ -122,7 +122,7 @@ class QueryPlan:
     declared_schema: Schema | None = None
     """The facts of the table itself, where a person stage gives the rows other ones."""
     further: tuple[Block, ...] = ()
-    """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q3)."""
+    """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
     part_of: int | None = None
     """Where this is one block of several, taken by itself: how many measures all of them have (S5)."""
 

@@ -132,13 +132,21 @@ def error_95(
 
 
 def list_group_errors(
-    plan: QueryPlan, mechanism: Mechanism, scale: float, numbers: Sequence[tuple[Keys, Numbers]], most: int
+    plan: QueryPlan,
+    mechanism: Mechanism,
+    scale: float,
+    numbers: Sequence[tuple[Keys, Numbers]],
+    most: int,
+    shown: Sequence[int] | None = None,
 ) -> list[tuple[float | None, ...]]:
-    """Return the 95 % errors of every aggregate column, for each of the first ``most`` groups by itself."""
+    """Return the 95 % errors of every aggregate column, for each of the first ``most`` groups by itself.
+
+    ``shown``: the blocks whose groups are meant; by default all.
+    """
     found: list[tuple[float | None, ...]] = []
     noise = Noise.of(plan, mechanism, scale).split(plan)
-    for block, own, (keys, values) in zip(plan.blocks, noise, numbers, strict=True):
-        left = most - len(found)
+    for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
+        left = most - len(found) if shown is None or at in shown else 0
         cells = [Cell(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
         found += _list_errors(block, own, cells)
     return found

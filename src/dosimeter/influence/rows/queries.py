@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.influence.units.trees import is_declared
+from dosimeter.influence.units.trees import find_common_where, is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import column_tree, conjunction, connect, is_null, wrap
+from dosimeter.sql import column_tree, conjunction, is_null, wrap
 
 PEOPLE = "people"
 INSIDE = "inside"
@@ -196,17 +196,6 @@ class _Part:
 def name_part(blocks: Sequence[QueryPlan], at: int) -> str:
     """Return how the names of a block's columns begin: with nothing where there is one block."""
     return f"{at}_" if len(blocks) > 1 else ""
-
-
-def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
-    """Return the condition that a row of some block meets, from their WHERE clauses; None if some block has none."""
-    conditions: list[exp.Expression] = []
-    for block in blocks:
-        if block.where is None:
-            return None
-        if block.where not in conditions:
-            conditions.append(block.where)
-    return conditions[0] if len(conditions) == 1 else connect([wrap(each.copy()) for each in conditions], exp.Or)
 
 
 def _histogram(

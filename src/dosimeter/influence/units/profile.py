@@ -18,6 +18,7 @@ from dosimeter.engines import Engine
 from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.profile import share_epsilon
+from dosimeter.influence.units.joint_queries import is_wide, joint_profile_query, list_columns, prefix
 from dosimeter.influence.units.queries import (
     ENTRIES,
     MOST_COLUMNS,
@@ -26,9 +27,7 @@ from dosimeter.influence.units.queries import (
     Layout,
     find_countable,
     find_near,
-    joint_profile_query,
     lay_out,
-    list_texts,
     undeclared_query,
     unit_fields,
     unit_profile_query,
@@ -138,12 +137,18 @@ def measure_unit_profiles(
     relation = engine.relation()
     table = engine.fetch(joint_profile_query(plan, relation, attributes, everybody))
     people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
-    identities = table.select(list_texts(plan))
+    names = [list_columns(plan, at) for at in range(len(plan.blocks))]
+    identities = table.select([name for own in names for name in own])
     shared = {name: _attribute(table.column(name), name) for name in (attributes or {})}
     found = []
-    for block, name in zip(plan.blocks, list_texts(plan), strict=True):
-        texts = table.column(name)
-        owners, group, columns = _split_entries(block, texts)
+    for at, (block, own) in enumerate(zip(plan.blocks, names, strict=True)):
+        layout = Layout(block, is_wide(plan), {})
+        part = table.select(own).rename_columns([name.removeprefix(prefix(at)) for name in own])
+        inside = np.asarray(part.column(0).is_valid().to_numpy(), dtype=np.bool_)
+        if layout.wide:
+            owners, group, columns, _ = _gather_entries(layout, part, inside)
+        else:
+            owners, group, columns = _split_entries(block, part.column(ENTRIES))
         lists = {field.name for field in unit_fields(block) if isinstance(field, NearValues)}
         listed = {field: _read_lists(column) for field, column in columns.items() if field in lists}
         whole = {field: _read_numbers(column) for field, column in columns.items() if field not in lists}
@@ -151,10 +156,10 @@ def measure_unit_profiles(
         assert keys is not None, "observed groups are refused where individuals have several rows"
         found.append(
             UnitProfile(
-                layout=Layout(block, False, {}),
+                layout=layout,
                 keys=keys,
                 people=people,
-                inside=np.asarray(texts.is_valid().to_numpy(), dtype=np.bool_),
+                inside=inside,
                 starts=_find_starts(owners, len(people)),
                 group=group,
                 fields=whole | {field: codes for field, (codes, _) in listed.items()},

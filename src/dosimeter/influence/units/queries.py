@@ -41,7 +41,6 @@ from dosimeter.sql import (
 PEOPLE = "people"
 ENTRIES = "entries"
 UNDECLARED = "undeclared"
-BLOCK = "block"
 MOST_COLUMNS = 64  # in one row for all groups; with more, a text is faster
 
 Near = Mapping[str, tuple[tuple[int, ...], ...]]  # for each field v…: the values around its quantile, in each group
@@ -121,64 +120,16 @@ def unit_profile_query(
     names = layout.identity_columns()
     source = per_unit.subquery("per_unit")
     if attributes is not None:
-        source = _with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
+        source = with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
         names += attributes
-    return _count_alike(source, names)
+    return count_alike(source, names)
 
 
-def _count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
+def count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
+    """Write how many individuals have the same in these columns."""
     keys = [exp.column(name) for name in names]
     query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source)
     return query.group_by(*[key.copy() for key in keys])
-
-
-def joint_profile_query(
-    plan: QueryPlan,
-    relation: exp.Expression,
-    attributes: Mapping[str, exp.Expression] | None = None,
-    everybody: exp.Expression | None = None,
-) -> exp.Select:
-    """Return the same for a plan of several blocks: one text per block says all that an individual contributes to it.
-
-    Whoever is in no row of a block has NULL in its text.
-    """
-    names = list_texts(plan)
-    per_unit = _texts_beside(plan, relation)
-    source = per_unit.subquery("per_unit")
-    if attributes is not None:
-        source = _with_attributes(plan, everybody or relation, per_unit, names, attributes)
-    return _count_alike(source, [*names, *(attributes or {})])
-
-
-def list_texts(plan: QueryPlan) -> list[str]:
-    """Return the columns that hold the entries of each block."""
-    return [f"{ENTRIES}_{at}" for at in range(len(plan.blocks))]
-
-
-def joint_units_query(
-    plan: QueryPlan, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
-) -> exp.Select:
-    """Return the query for some of the individuals who contribute exactly this to all blocks."""
-    return _find_units(_texts_beside(plan, relation), identity, limit)
-
-
-def _texts_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """Return the query for one row per individual, with the text of each block in a column of its own."""
-    texts: exp.Query | None = None
-    for at, block in enumerate(plan.blocks):
-        numbered = exp.select(exp.column(UNIT), alias(exp.Literal.number(at), BLOCK), exp.column(ENTRIES))
-        found = numbered.from_(_as_texts(Layout(block, False, {}), relation).subquery(f"block_{at}"))
-        texts = found if texts is None else exp.Union(this=texts, expression=found, distinct=False)
-    assert texts is not None
-    columns: list[exp.Expression] = [exp.column(UNIT)]
-    for at, name in enumerate(list_texts(plan)):
-        here = exp.EQ(this=exp.column(BLOCK), expression=exp.Literal.number(at))
-        columns.append(alias(exp.Max(this=exp.Case(ifs=[exp.If(this=here, true=exp.column(ENTRIES))])), name))
-    return exp.select(*columns).from_(exp.Subquery(this=texts, alias=_table_alias("texts"))).group_by(exp.column(UNIT))
-
-
-def _table_alias(name: str) -> exp.TableAlias:
-    return exp.TableAlias(this=exp.to_identifier(name))
 
 
 def units_query(
@@ -188,10 +139,11 @@ def units_query(
 
     Only for a controller who reveals them.
     """
-    return _find_units(_per_unit(layout, relation), identity, limit)
+    return find_units(_per_unit(layout, relation), identity, limit)
 
 
-def _find_units(per_unit: exp.Select, identity: Mapping[str, int | str | None], limit: int) -> exp.Select:
+def find_units(per_unit: exp.Select, identity: Mapping[str, int | str | None], limit: int) -> exp.Select:
+    """Write the query for some of the individuals who have exactly this in their row."""
     tests: list[exp.Expression] = [
         exp.Is(this=exp.column(name), expression=exp.Null())
         if value is None
@@ -221,10 +173,10 @@ def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
         return _per_entry(layout, relation)
     if layout.wide:
         return _all_groups_beside(layout, relation)
-    return _as_texts(layout, relation)
+    return as_texts(layout, relation)
 
 
-def _as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
+def as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
     """Return the query for one text per individual, with all their entries; without groups it is of group 0."""
     grouped = bool(layout.plan.groups)
     joined: exp.Expression = as_text(exp.column(GROUP)) if grouped else exp.Literal.string("0")
@@ -349,7 +301,7 @@ def undeclared_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | 
 # ---------------------------------------------------------------- attributes of individuals
 
 
-def _with_attributes(
+def with_attributes(
     plan: QueryPlan,
     relation: exp.Expression,
     per_unit: exp.Select,

@@ -6,13 +6,14 @@ Never opens a connection.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_null, is_there, literal, wrap
+from dosimeter.sql import alias, as_bigint, column_tree, conjunction, connect, is_null, is_there, literal, wrap
 
 UNIT = "unit"
 GROUP = "grp"
@@ -42,6 +43,17 @@ def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression)
     arguments = [alias(argument.column(), f"a{at}") for at, argument in enumerate(plan.arguments)]
     query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(relation.copy())
     return query if plan.where is None else query.where(plan.where.copy())
+
+
+def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
+    """Return the condition that a row of some block meets, from their WHERE clauses; None if some block has none."""
+    conditions: list[exp.Expression] = []
+    for block in blocks:
+        if block.where is None:
+            return None
+        if block.where not in conditions:
+            conditions.append(block.where)
+    return conditions[0] if len(conditions) == 1 else connect([wrap(each.copy()) for each in conditions], exp.Or)
 
 
 def group_number(groups: tuple[Group, ...]) -> exp.Expression:

@@ -18,7 +18,8 @@ import numpy as np
 from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
-from dosimeter.planning import Output
+from dosimeter.influence import Measured
+from dosimeter.planning import Output, QueryPlan
 from dosimeter.postprocess import assemble_cells, list_group_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import (
@@ -153,8 +154,9 @@ class MeasuredQuery:
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
+        shown = None if not risk.plan.further else risk.plan.after.rows_of
         numbers = [(each.keys, each.values) for each in risk.measured().blocks]
-        found = list_group_errors(risk.plan, risk.mechanism, scale, numbers, most)
+        found = list_group_errors(risk.plan, risk.mechanism, scale, numbers, most, shown)
         return found[: min(most, len(self.groups))]
 
     def posterior(self, charge: float, prior: float) -> float | None:
@@ -213,14 +215,18 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
     """Return the exact numbers per column of the answer, for relative errors, and per group. Never released."""
-    measured = risk.measured()
-    parts = zip(risk.plan.blocks, measured.blocks, strict=True)
-    rows = [row for block, numbers in parts for row in assemble_cells(block, numbers.keys, numbers.values)]
+    rows = [row for block, numbers in _list_shown(risk) for row in assemble_cells(block, numbers.keys, numbers.values)]
     names = [output.name for output in plan_outputs(risk)]
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
     return exact, tuple(rows) if any(block.groups for block in risk.plan.blocks) else ()
+
+
+def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
+    """Return the blocks whose groups are rows of the answer, with their exact numbers; the only block in any case."""
+    parts = list(zip(risk.plan.blocks, risk.measured().blocks, strict=True))
+    return parts if len(parts) == 1 else [parts[at] for at in risk.plan.after.rows_of]
 
 
 def plan_outputs(risk: Risk) -> list[Output]:
