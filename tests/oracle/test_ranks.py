@@ -89,7 +89,9 @@ def expected(
 
 def everybody(risk: Risk) -> list[float]:
     found = risk.rdr(EPSILON)
-    return [value for value, count in zip(found.values.tolist(), found.counts.tolist(), strict=True) for _ in range(count)]
+    return [
+        value for value, count in zip(found.values.tolist(), found.counts.tolist(), strict=True) for _ in range(count)
+    ]
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -134,14 +136,17 @@ def test_sums_and_ranks_share_one_epsilon() -> None:
     share = EPSILON / 2
     drawn = chances([v for _, _, v in rows if v is not None], Fraction(1, 2), 1, share)
     middle = float(quantile([v for _, _, v in rows if v is not None], Fraction(1, 2)))
-    level = sum(p * abs(c - middle) for c, p in enumerate(drawn)) / UPPER + 1.0 / share  # COUNT: b = Δ/ε_j in units of Δ
+    level = (
+        sum(p * abs(c - middle) for c, p in enumerate(drawn)) / UPPER + 1.0 / share
+    )  # COUNT: b = Δ/ε_j in units of Δ
     with open_table(rows, 1) as dataset:
         risk = dataset.risk("SELECT COUNT(*), MEDIAN(v) FROM t")
         found = risk.rdr(EPSILON)
         assert found.values.min() == pytest.approx(level)  # of an empty slot
         line = risk.candidate(EPSILON)
         assert line.noise_scale == pytest.approx(2 / EPSILON)
-        assert line.error_95[0] is not None and line.error_95[1] is None
+        assert line.error_95[0] is not None
+        assert line.error_95[1] is None
         assert risk.absolute(EPSILON).own_epsilon == pytest.approx(EPSILON)
         assert risk.absolute(EPSILON).identification is None
 
