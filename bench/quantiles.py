@@ -166,8 +166,8 @@ def main() -> None:
     if chosen.rows:
         cost = result["cost"] = measure_cost(chosen.rows, chosen.runs)
         print(
-            f"MEDIAN by group at {cost['rows']:,} rows: {cost['measured'] / cost['plain']:.2f} × the plain query to release, "
-            f"{cost['risk'] / cost['plain']:.2f} × for risk and find."
+            f"MEDIAN by group at {cost['rows']:,} rows: {cost['measured'] / cost['plain']:.2f} × the plain query to "
+            f"release, {cost['risk'] / cost['plain']:.2f} × for risk and find."
         )
     chosen.output.parent.mkdir(parents=True, exist_ok=True)
     chosen.output.write_text(json.dumps(result, indent=1), encoding="utf-8")
