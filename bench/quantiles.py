@@ -83,7 +83,7 @@ def load_diffprivlib() -> Draw | str:
     try:
         from diffprivlib.tools import quantile
     except ImportError as error:
-        return f"diffprivlib is not installed ({error.name})"
+        return f"diffprivlib cannot be loaded ({error.name})"
 
     def draw(values: np.ndarray, upper: int, fraction: float, epsilon: float) -> float:
         return float(quantile(values.astype(float), fraction, epsilon=epsilon, bounds=(0.0, float(upper))))

@@ -155,7 +155,7 @@ def test_recompute_gives_the_same_risk() -> None:
     rows: list[Row] = [(str(at), GROUPS[at % 2], (at * 7) % 6) for at in range(9)]
     sql = "SELECT g, MEDIAN(v), MAX(v) FROM t GROUP BY g"
     with open_table(rows, 1) as dataset:
-        closed, again = (dataset.risk(sql, method=method) for method in ("closed-form", "recompute"))  # type: ignore[arg-type]
+        closed, again = (dataset.risk(sql, method=method) for method in ("closed-form", "recompute"))
         assert sorted(everybody(closed)) == pytest.approx(sorted(everybody(again)), rel=1e-9)
 
 

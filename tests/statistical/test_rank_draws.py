@@ -42,7 +42,7 @@ def test_draws_fit_their_chances(fraction: Fraction) -> None:
     seen = Counter(select_lowest([scores] * DRAWS, selection))
     wanted = DRAWS * rank.chances(counts, 1.5)
     often = wanted >= 10
-    observed = [seen[at] for at in np.flatnonzero(often)]
+    observed = [seen[at] for at in np.flatnonzero(often).tolist()]
     rare, expected_rare = DRAWS - sum(observed), float(wanted[~often].sum())
     expected = wanted[often].tolist()
     if expected_rare >= 5:

@@ -40,9 +40,9 @@ def test_an_answer_tells_its_ranks_and_lies_within_its_bounds(stays: Dataset, le
         }
     )
     rows = math.ceil(4 * math.log(candidates) / share)
-    assert f"MIN(nights) is the value that about {rows} rows lie at or below." in document["about"]
-    assert f"MAX(nights) is the value that about {rows} rows lie at or above." in document["about"]
-    assert "MEDIAN(nights): within about 27 people of the middle (with 95 %)." in document["about"]
+    assert f"MIN(nights) is the value that about {rows} rows lie at or below." in answer.about
+    assert f"MAX(nights) is the value that about {rows} rows lie at or above." in answer.about
+    assert "MEDIAN(nights): within about 27 people of the middle (with 95 %)." in answer.about
     for row in rows_of(answer):
         assert all(0 <= value <= 9 and value == int(value) for value in row.values())
     assert "within about 27 people" in answer._repr_html_()

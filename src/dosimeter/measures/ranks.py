@@ -61,7 +61,7 @@ class Rank(OrderStatistic):
     ``rows``: the most rows of one individual. A score counts in b-ths of a row: ``parts`` is b.
     """
 
-    name: ClassVar[str] = "rank"
+    name: ClassVar[str] = "quantile"
 
     rows: int
     step: int
