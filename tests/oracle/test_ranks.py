@@ -182,3 +182,18 @@ def test_ranks_find_an_epsilon_and_refuse_what_they_cannot() -> None:
             dataset.risk("SELECT QUANTILE_CONT(v, 0.1234567) FROM t")
         with Ledger.open(":memory:") as ledger, pytest.raises(QueryError):
             dataset.release("SELECT MEDIAN(v) FROM t", svt=1.0, variance=1e-3, ledger=ledger, policy="budget:9")
+
+
+def test_one_query_for_each_argument_measures_what_one_for_all_does() -> None:
+    from dosimeter.influence import measure_exactly
+
+    rows: list[Row] = [(str(at), GROUPS[at % 2], [None, 0, 2, 5][at % 4]) for at in range(15)]
+    sql = "SELECT g, MEDIAN(v), COUNT(*), MAX(2 * v - 3), SUM(v), COUNT(DISTINCT v), MIN(v) FROM t GROUP BY g"
+    with open_table(rows, 1) as dataset:
+        risk = dataset.risk(sql)
+        apart = measure_exactly(risk.plan, dataset.engine, None)
+        assert apart.keys == risk.measured().keys
+        assert apart.values == risk.measured().values
+        for at, rank in risk.plan.ranks.items():
+            for one, other in zip(apart.columns[at], risk.measured().columns[at], strict=True):
+                assert rank.count(one).tolist() == rank.count(other).tolist()
