@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dosimeter.measures import Entries
 from dosimeter.mechanisms import expected_distances, selection_probabilities
 from dosimeter.release.noise import calibrate_selection
 from tests.math.rank_tables import (
@@ -111,12 +112,11 @@ def test_nobody_is_guaranteed_more_than_holds(fraction: Fraction) -> None:
 
 
 def test_the_shares_of_individuals_with_many_rows_add_up_over_groups() -> None:
-    from dosimeter.measures import Entries
-
     rank = make_rank(Fraction(1, 2), CANDIDATES - 1, rows=4, groups=3)
-    field = rank.unit_fields()[1]
-    entries = Entries(np.array([0, 1]), np.array([1, 1]), {field.name: np.array([3, 1])}, {})
-    assert rank.unit_shares(entries).tolist() == [0.75, 0.25]
+    (field,) = rank.unit_fields()
+    lists = {field.name: (((1, 2), (3, 1)), ((0, 1),), ())}
+    entries = Entries(np.array([0, 1, 2]), np.array([1, 1, 1]), {field.name: np.array([0, 1, 2])}, lists)
+    assert rank.unit_shares(entries).tolist() == [0.75, 0.25, 0.0]
 
 
 # ---------------------------------------------------------------- scores and chances

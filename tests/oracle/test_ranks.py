@@ -118,6 +118,10 @@ def test_rdr_is_that_of_really_leaving_everybody_out(
     bounds, exacts = expected(rows, fractions, most, grouped=grouped)
     with open_table(rows, most) as dataset:
         slots = dataset.schema.individuals or 0
+        own = dataset.risk(sql).absolute(EPSILON).own_epsilon
+        largest = max(sum(row[0] == who and row[2] is not None for row in rows) for who in people)
+        assert own <= EPSILON * largest / most * (1 + 1e-12)
+        assert most == 1 or own == pytest.approx(EPSILON * largest / most)
         for indicator, wanted in (("bound", bounds), ("exact", exacts)):
             found = sorted(everybody(dataset.risk(sql, indicator=indicator)))  # type: ignore[arg-type]
             level = sorted(found)[0]
