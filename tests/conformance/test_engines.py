@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +26,7 @@ from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import parse_schema
 
 ROWS = 240
+BIG = 2**53 + 1
 pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
 
 WHERE = [
@@ -184,6 +187,8 @@ QUERIES = [
     "SELECT MIN(age), MAX(age) FROM people",
     "SELECT MIN(pay), MEDIAN(pay), MAX(pay), QUANTILE_CONT(pay, 0.9) FROM people",
     "SELECT MEDIAN(fine) FROM people WHERE name LIKE '%a%'",
+    "SELECT MEDIAN(big) FROM people",
+    "SELECT city, member, QUANTILE_DISC(pay, 0.3), MAX(big) FROM people GROUP BY city, member",
     "SELECT city, COUNT(*) FROM people GROUP BY city",
     "SELECT city, member, SUM(pay), COUNT(age) FROM people WHERE name > 'A' GROUP BY city, member",
     "SELECT city, MEDIAN(pay), COUNT(DISTINCT name) FROM people GROUP BY city",
@@ -228,6 +233,10 @@ QUERIES = [
     "people WHERE age > 40 UNION ALL SELECT 'new', COUNT(*), SUM(fine) FROM people WHERE pay > 0 GROUP BY member",
     "SELECT city, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM people WHERE member) FROM people WHERE age < 30 GROUP BY 1",
     "SELECT city, member, MEDIAN(pay), COUNT(DISTINCT age) FROM people WHERE age > 1 GROUP BY CUBE (city, member)",
+]
+NOISY = [
+    "SELECT MIN(pay), MEDIAN(pay), MAX(pay), QUANTILE_CONT(pay, 0.9) FROM people",
+    "SELECT city, MEDIAN(pay), COUNT(DISTINCT name) FROM people GROUP BY city",
 ]
 OBSERVED = [
     "SELECT city, COUNT(*), SUM(age) FROM people GROUP BY city",
@@ -289,6 +298,36 @@ def test_contributions_and_totals_agree(dataset: Dataset, reference: Dataset, ta
         assert dataset.engine.rows_fetched - before <= 2 * moved  # the profile, and the exact totals of its groups
         if len(found.plan.measures) == 1 and not found.plan.groups:
             assert moved <= len(count_vectors(found.contributions)) + 1  # NULL and 0 are two, and move nothing
+
+
+@pytest.mark.parametrize("sql", NOISY)
+def test_order_statistics_with_noise_agree(dataset: Dataset, reference: Dataset, sql: str) -> None:
+    compare(dataset, reference, sql, quantiles="noise")
+
+
+@pytest.mark.parametrize(
+    ("column", "step", "low", "high"), [("age", 1, -5, 90), ("pay", 0.05, -1000, 2000), ("big", None, -BIG, BIG)]
+)
+def test_counts_per_candidate_are_those_of_python(
+    dataset: Dataset, table: pa.Table, column: str, step: float | None, low: int, high: int
+) -> None:
+    """M4: values clamped, put on the grid, and rounded to the nearest candidate: by Python's own numbers."""
+    plan = plan_query(f"SELECT city, MEDIAN({column}) FROM people GROUP BY city", dataset.schema)
+    measured = measure_answer(plan, dataset.engine)
+    rank = plan.ranks[0]
+    cells = len(measured.keys)
+    assert rank.candidate_count <= min(2**16, 2**20 // cells)
+    candidates = [int(each) * rank.unit for each in rank.candidates]
+    assert (candidates[0], candidates[-1]) == (low, high)
+    for (city,), found in zip(measured.keys, measured.columns[0], strict=True):
+        counts: Counter[Fraction] = Counter()
+        for row in table.select(["city", column]).to_pylist():
+            if row["city"] == city and row[column] is not None:
+                value = row[column] if step is None else math.floor(row[column] / step + 0.5) * rank.unit
+                clamped = min(max(Fraction(value), Fraction(low)), Fraction(high))
+                counts[min(candidates, key=lambda each: (abs(each - clamped), -each))] += 1
+        own = dict(zip(candidates, rank.count(found).tolist(), strict=True))
+        assert {value: count for value, count in own.items() if count} == counts
 
 
 @pytest.mark.parametrize("sql", OBSERVED)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dosimeter.measures import Entries
 from dosimeter.mechanisms import expected_distances, selection_probabilities
 from dosimeter.release.noise import calibrate_selection
 from tests.math.rank_tables import (
@@ -111,12 +112,11 @@ def test_nobody_is_guaranteed_more_than_holds(fraction: Fraction) -> None:
 
 
 def test_the_shares_of_individuals_with_many_rows_add_up_over_groups() -> None:
-    from dosimeter.measures import Entries
-
     rank = make_rank(Fraction(1, 2), CANDIDATES - 1, rows=4, groups=3)
-    field = rank.unit_fields()[1]
-    entries = Entries(np.array([0, 1]), np.array([1, 1]), {field.name: np.array([3, 1])}, {})
-    assert rank.unit_shares(entries).tolist() == [0.75, 0.25]
+    (field,) = rank.unit_fields()
+    lists = {field.name: (((1, 2), (3, 1)), ((0, 1),), ())}
+    entries = Entries(np.array([0, 1, 2]), np.array([1, 1, 1]), {field.name: np.array([0, 1, 2])}, lists)
+    assert rank.unit_shares(entries).tolist() == [0.75, 0.25, 0.0]
 
 
 # ---------------------------------------------------------------- scores and chances
@@ -140,12 +140,12 @@ def test_chances_are_those_of_permute_and_flip(scores: list[int], scale: float) 
     assert found == pytest.approx(flip(scores, 1.0 / scale), rel=1e-9, abs=1e-18)
 
 
-@pytest.mark.parametrize(("scale", "size"), [(1.0, 3), (50.0, 400), (1e4, 400), (30.0, 65_536), (1e9, 65_536)])
+@pytest.mark.parametrize(("scale", "size"), [(1.0, 3), (50.0, 400), (1e4, 400), (1e9, 4_096)])
 def test_chances_of_many_candidates(scale: float, size: int) -> None:
     """By the polynomial Π(1 − u·p_j) on a fine grid of its own, logarithmic in u, by the trapezoidal rule."""
     scores = np.abs(np.arange(size) - size // 3) // 2
     likely = np.exp(-(scores - scores.min()) / scale)
-    grid = np.linspace(-45.0, 0.0, 4_001)[:-1]
+    grid = np.linspace(-45.0, 0.0, 1_001)[:-1]
     distinct, times = np.unique(likely, return_counts=True)
     logs = np.array([np.log1p(-math.exp(z) * distinct) @ times for z in grid])
     at = [0, size // 3, size - 1]

@@ -118,6 +118,10 @@ def test_rdr_is_that_of_really_leaving_everybody_out(
     bounds, exacts = expected(rows, fractions, most, grouped=grouped)
     with open_table(rows, most) as dataset:
         slots = dataset.schema.individuals or 0
+        own = dataset.risk(sql).absolute(EPSILON).own_epsilon
+        largest = max(sum(row[0] == who and row[2] is not None for row in rows) for who in people)
+        assert own <= EPSILON * largest / most * (1 + 1e-12)
+        assert most == 1 or own == pytest.approx(EPSILON * largest / most)
         for indicator, wanted in (("bound", bounds), ("exact", exacts)):
             found = sorted(everybody(dataset.risk(sql, indicator=indicator)))  # type: ignore[arg-type]
             level = sorted(found)[0]
@@ -145,7 +149,8 @@ def test_sums_and_ranks_share_one_epsilon() -> None:
         assert found.values.min() == pytest.approx(level)  # of an empty slot
         line = risk.candidate(EPSILON)
         assert line.noise_scale == pytest.approx(2 / EPSILON)
-        assert line.error_95[0] is not None and line.error_95[1] is None
+        assert line.error_95[0] is not None
+        assert line.error_95[1] is None
         assert risk.absolute(EPSILON).own_epsilon == pytest.approx(EPSILON)
         assert risk.absolute(EPSILON).identification is None
 
@@ -154,7 +159,7 @@ def test_recompute_gives_the_same_risk() -> None:
     rows: list[Row] = [(str(at), GROUPS[at % 2], (at * 7) % 6) for at in range(9)]
     sql = "SELECT g, MEDIAN(v), MAX(v) FROM t GROUP BY g"
     with open_table(rows, 1) as dataset:
-        closed, again = (dataset.risk(sql, method=method) for method in ("closed-form", "recompute"))  # type: ignore[arg-type]
+        closed, again = (dataset.risk(sql, method=method) for method in ("closed-form", "recompute"))
         assert sorted(everybody(closed)) == pytest.approx(sorted(everybody(again)), rel=1e-9)
 
 
@@ -181,3 +186,18 @@ def test_ranks_find_an_epsilon_and_refuse_what_they_cannot() -> None:
             dataset.risk("SELECT QUANTILE_CONT(v, 0.1234567) FROM t")
         with Ledger.open(":memory:") as ledger, pytest.raises(QueryError):
             dataset.release("SELECT MEDIAN(v) FROM t", svt=1.0, variance=1e-3, ledger=ledger, policy="budget:9")
+
+
+def test_one_query_for_each_argument_measures_what_one_for_all_does() -> None:
+    from dosimeter.influence import measure_exactly
+
+    rows: list[Row] = [(str(at), GROUPS[at % 2], [None, 0, 2, 5][at % 4]) for at in range(15)]
+    sql = "SELECT g, MEDIAN(v), COUNT(*), MAX(2 * v - 3), SUM(v), COUNT(DISTINCT v), MIN(v) FROM t GROUP BY g"
+    with open_table(rows, 1) as dataset:
+        risk = dataset.risk(sql)
+        apart = measure_exactly(risk.plan, dataset.engine, None)
+        assert apart.keys == risk.measured().keys
+        assert apart.values == risk.measured().values
+        for at, rank in risk.plan.ranks.items():
+            for one, other in zip(apart.columns[at], risk.measured().columns[at], strict=True):
+                assert rank.count(one).tolist() == rank.count(other).tolist()

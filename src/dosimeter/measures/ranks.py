@@ -21,7 +21,7 @@ from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import GroupColumn, Measure
 from dosimeter.measures.noise_grid import Facts
 from dosimeter.measures.quantiles import OrderStatistic
-from dosimeter.measures.units import Entries, UnitField, count_present
+from dosimeter.measures.units import Entries
 from dosimeter.mechanisms import expected_distances, score_error, selection_probabilities, selection_scale
 
 MOST_CANDIDATES = 2**16
@@ -61,7 +61,7 @@ class Rank(OrderStatistic):
     ``rows``: the most rows of one individual. A score counts in b-ths of a row: ``parts`` is b.
     """
 
-    name: ClassVar[str] = "rank"
+    name: ClassVar[str] = "quantile"
 
     rows: int
     step: int
@@ -204,12 +204,14 @@ class Rank(OrderStatistic):
         return most
 
     def unit_shares(self, entries: Entries) -> FloatArray:
-        """Return the bound rows/m on the share of somebody with so many rows in a group."""
-        return np.minimum(entries.numbers(count_present(self.position)) / self.rows, 1.0)
+        """Return the bound rows/m on the share of somebody with so many rows in a group.
 
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the fields of the individual's values around the quantile, and of how many there are."""
-        return (self._near_values(), count_present(self.position))
+        Every value of theirs is in the list of those around the quantile, clamped to it.
+        """
+        field = self._near_values()
+        rows = np.array([sum(often for _, often in own) for own in entries.values[field.name]], dtype=np.float64)
+        shares: FloatArray = np.minimum(rows / self.rows, 1.0)[entries.whole(field)]
+        return shares
 
     # ------------------------------------------------------------ in words
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -79,7 +80,7 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
     keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
     groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
     notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
-    notes += [*_note_null_groups(plan), *_note_noise(plan)]
+    notes += [*_note_null_groups(plan), *_note_noise(plan), *dict.fromkeys(_note_ranks(plan))]
     return Explanation(
         query=plan.sql,
         table=plan.table,
@@ -185,6 +186,18 @@ def _note_noise(plan: QueryPlan) -> Iterator[str]:
                 f"{estimate.label}: at ε = 1 the noise (95 % error ± {error:,.4g}) is larger than the whole range of "
                 f"its bounds ({width:,.4g}). It takes an ε well above {error / width:.2g} to learn anything from it."
             )
+
+
+def _note_ranks(plan: QueryPlan) -> Iterator[str]:
+    """Yield a sentence for each number that is drawn by rank: from how many values, and how well at ε = 1 (M4, E3)."""
+    share = plan.rank_share(1.0)
+    for rank in plan.ranks.values():
+        target = rank.describe_target(share)
+        meant = "" if target is None else f" {target}"
+        yield (
+            f"{rank.label} is drawn by rank from {rank.candidate_count:,} values within its bounds. At ε = 1 its rank "
+            f"is within about {math.ceil(rank.rank_error(share)):,} rows of the one sought (with 95 %).{meant}"
+        )
 
 
 def _post_processing(plan: QueryPlan) -> list[str]:

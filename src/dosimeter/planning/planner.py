@@ -72,7 +72,7 @@ class PlanOptions:
     @property
     def by_ranks(self) -> bool:
         """Return whether order statistics are drawn by rank (M4). With a sensitivity given by hand they get noise."""
-        return self.quantiles == "ranks" and self.sensitivity is None
+        return self.quantiles != "noise" and self.sensitivity is None
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:

@@ -110,12 +110,13 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedSelection:
-    """A selection among candidates, certified. ``scale`` is in scores.
+    """A selection among candidates, certified. ``scale`` and ``sensitivity`` (Δ_s) are in scores.
 
     ``certified`` is the ε of all its cells together, by OpenDP's own map; ``share`` is the ε it may spend.
     """
 
     scale: float
+    sensitivity: int
     certified: float
     share: float
 
@@ -134,7 +135,7 @@ def calibrate_selection(
     start = Fraction(2 * shift * rows) / share
     _check_scale(start)
     scale = _enlarge_until(lambda scale: rows * Fraction(_map_selection(scale, shift)) <= share, float(start))
-    return CalibratedSelection(scale, rows * _map_selection(scale, shift), float(share))
+    return CalibratedSelection(scale, rows * shift, rows * _map_selection(scale, shift), float(share))
 
 
 def select_lowest(scores: Sequence[Sequence[int]], calibrated: CalibratedSelection) -> list[int]:

@@ -14,7 +14,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dosimeter.errors import OptionError
-from dosimeter.influence import Measured
 from dosimeter.measures import GroupColumn, Measure, Rank
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
@@ -103,14 +102,6 @@ def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
     if cells <= 1 or measure.is_on_grid:
         return 0
     return cells - 1 if mechanism.norm == 1 else math.isqrt(cells - 1) + 1  # ⌈√c⌉
-
-
-def add_noise_to_all(
-    plan: QueryPlan, exact: Measured, noise: Sequence[Calibrated | CalibratedSelection]
-) -> tuple[NoisyVector, ...]:
-    """Draw the measures of each block, each in its own way."""
-    parts = zip(plan.blocks, exact.blocks, plan.split(noise), strict=True)
-    return tuple(add_noise_to(block, each.keys, each.values, own, each.columns) for block, each, own in parts)
 
 
 def add_noise_to(

@@ -162,7 +162,8 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
-        noisy = add_noise_to_all(prepared.plan, measured, noise)
+        parts = zip(prepared.plan.blocks, measured.blocks, prepared.plan.split(noise), strict=True)
+        noisy = [add_noise_to(block, exact.keys, exact.values, own, exact.columns) for block, exact, own in parts]
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None

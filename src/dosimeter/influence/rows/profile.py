@@ -270,6 +270,8 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
     query = answer_query(plan, engine.relation()) if profile is None else None
     if query is not None:
         return _read_totals(plan, engine.fetch(query))
+    if profile is None and plan.ranks and len(plan.arguments) > 1:
+        return _measure_apart(plan, engine)
     profile = profile if profile is not None else measure_profile(plan, engine)
     empty = [measure.empty for measure in plan.measures]
     values = [list(empty) for _ in profile.keys]
@@ -292,6 +294,24 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
         _add_totals(plan, engine, profile.keys, untold, values)
     counted = {at: tuple(found) for at, found in columns.items()}
     return Measured(profile.keys, tuple(tuple(row) for row in values), counted)
+
+
+def _measure_apart(plan: QueryPlan, engine: Engine) -> Measured:
+    """Return the exact vector by a query for each argument: counts of values side by side would be far more rows."""
+    parts: dict[int, list[int]] = {}
+    for at, measure in enumerate(plan.measures):
+        parts.setdefault(measure.position if isinstance(measure, ArgumentMeasure) else -1, []).append(at)
+    found: dict[int, tuple[Measured, int]] = {}
+    for position, places in parts.items():
+        arguments = () if position < 0 else (plan.arguments[position],)
+        measures = [plan.measures[at] for at in places]
+        moved = tuple(replace(each, position=0) if isinstance(each, ArgumentMeasure) else each for each in measures)
+        measured = measure_answer(replace(plan, arguments=arguments, measures=moved), engine)
+        found |= {at: (measured, column) for column, at in enumerate(places)}
+    keys = found[0][0].keys
+    columns = range(len(plan.measures))
+    values = tuple(tuple(found[at][0].values[row][found[at][1]] for at in columns) for row in range(len(keys)))
+    return Measured(keys, values, {at: found[at][0].columns[found[at][1]] for at in plan.ranks})
 
 
 def _add_totals(
