@@ -17,7 +17,7 @@ from scipy.stats import binom
 from dosimeter.mechanisms import Laplace, Mechanism
 from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.postprocess import Noise, assemble_answer
-from dosimeter.schema import Schema, parse_schema
+from dosimeter.schema import Schema, read_schema
 
 ALPHA = 1e-4
 """How often a right coverage of 95 % may fail each test."""
@@ -32,7 +32,7 @@ COLUMNS: dict[str, Any] = {
 def schema_of(groups: int) -> Schema:
     """Return a schema with a column g of so many groups."""
     columns = COLUMNS | {"g": {"type": "integer", "bounds": [1, groups]}}
-    return parse_schema({"table": "t", "individuals": 10**6, "reviewed": True, "columns": columns})
+    return read_schema({"table": "t", "individuals": 10**6, "reviewed": True, "columns": columns})
 
 
 @dataclass(frozen=True)

@@ -113,9 +113,7 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     assert (none_left.answer, none_left.error_95) == ([], (None,))
 
 
-def test_a_clamped_error_is_at_most_its_range(
-    stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """AVG is in its range of 9 whatever is asked for; COUNT and SUM have none; MAX has 9, a variance 4.5², …."""
     sql = (
         "SELECT COUNT(*), SUM(nights), AVG(nights), MAX(nights), VAR_POP(nights), STDDEV_POP(nights), 2 * AVG(nights) "

@@ -68,7 +68,11 @@ def foresee_accuracy(
     """
     noise = Noise.of(plan, mechanism, scale)
     columns = [output for output in plan.outputs if output.is_aggregate]
-    cells = _list_public(plan) if values is None else list_cells(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
+    cells = (
+        _list_public(plan)
+        if values is None
+        else list_cells(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
+    )
     known = CellErrors(plan, noise, cells, clamp=clamp)
     found = []
     for output in columns:

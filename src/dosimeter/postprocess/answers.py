@@ -32,13 +32,15 @@ class Assembled:
     """The rows of an answer, and how far off they are (E1); without noise, errors are not known.
 
     ``errors``: for each row, aggregate column → 95 % error, None where it has none. ``error_95``: the largest of each
-    aggregate column over the rows. ``failed``: what comes after the noise failed on these numbers, so that the rows
-    are the released table itself. ``untold``: somewhere there were too few people to tell.
+    aggregate column over the rows. ``cells``: the cell of each row, or all of them where rows are mixed. ``failed``:
+    what comes after the noise failed on these numbers, so that the rows are the released table itself. ``untold``:
+    somewhere there were too few people to tell.
     """
 
     rows: list[JsonRow]
     errors: tuple[dict[str, float | None], ...] | None = None
     error_95: tuple[float | None, ...] | None = None
+    cells: tuple[Cell, ...] = ()
     failed: bool = False
     untold: bool = False
 
@@ -53,8 +55,8 @@ def assemble_answer(
     """
     cells = list_cells(plan, keys, values)
     if noise is None:
-        rows, _, failed = _run(plan, cells, (), {}, clamp)
-        return Assembled(rows, failed=failed)
+        rows, places, failed = _run(plan, cells, (), {}, clamp)
+        return Assembled(rows, cells=cells if places is None else tuple(cells[at] for at in places), failed=failed)
     known = CellErrors(plan, noise, cells, clamp=clamp)
     told = [None if each.counted is None else known.told(at) for at, each in enumerate(plan.estimates)]
     formulas = [output.formula for output in plan.outputs]
@@ -66,7 +68,7 @@ def assemble_answer(
         return _state_released(plan, noise, cells, rows, clamp)
     if places is not None:
         _withhold(plan, rows, places, divisors)
-    shown = [cells[at] for at in places] if places is not None else cells
+    shown = cells if places is None else tuple(cells[at] for at in places)
     found = ColumnErrors(plan, noise, shown, clamp=clamp).columns
     if places is None:  # a row may be of any cell
         largest = {name: find_largest(each) for name, each in found.items()}
@@ -80,6 +82,7 @@ def assemble_answer(
         rows,
         errors,
         tuple(find_largest([row[name] for row in errors]) for name in columns),
+        shown,
         untold=any(not each.all() for each in untold),
     )
 
@@ -123,7 +126,10 @@ def _state_released(
     labels = [estimate.label for estimate in plan.estimates]
     found = {label: known.formula(exp.column(f"e{at}")).tolist() for at, label in enumerate(labels)}
     errors = tuple(
-        {label: each[at] if math.isfinite(each[at]) and row[label] is not None else None for label, each in found.items()}
+        {
+            label: each[at] if math.isfinite(each[at]) and row[label] is not None else None
+            for label, each in found.items()
+        }
         for at, row in enumerate(rows)
     )
     return Assembled(rows, errors, tuple(find_largest([row[label] for row in errors]) for label in found), failed=True)

@@ -181,7 +181,9 @@ class CellErrors:
         errors = propagate(sources, compute, tail)
         with np.errstate(invalid="ignore"):
             return np.nan_to_num(
-                estimate.spread(compute(sources.values, slice(None)), errors, clamp=self._clamp), nan=np.inf, posinf=np.inf
+                estimate.spread(compute(sources.values, slice(None)), errors, clamp=self._clamp),
+                nan=np.inf,
+                posinf=np.inf,
             )
 
     def _arithmetic(self, tree: exp.Expression, tail: float) -> FloatArray:

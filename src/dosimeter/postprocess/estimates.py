@@ -14,4 +14,3 @@ from dosimeter.planning import QueryPlan
 def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool = False) -> list[int | float]:
     """Return the aggregates of one group, as the analyst wrote them, from its measured numbers."""
     return [each.value([measured[at] for at in each.measures], clamp=clamp) for each in plan.estimates]
-

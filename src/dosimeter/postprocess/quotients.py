@@ -21,7 +21,9 @@ def is_released(node: exp.Expression) -> bool:
 
 def list_estimates(tree: exp.Expression) -> list[int]:
     """Return the numbers of the aggregates that a tree reads, ascending."""
-    return sorted({int(node.name[1:]) for node in tree.find_all(exp.Column) if is_released(node) and node.name[0] == "e"})
+    return sorted(
+        {int(node.name[1:]) for node in tree.find_all(exp.Column) if is_released(node) and node.name[0] == "e"}
+    )
 
 
 def strip_casts(tree: exp.Expression) -> exp.Expression:
@@ -42,7 +44,7 @@ def find_divisors(trees: Sequence[exp.Expression | None]) -> tuple[exp.Expressio
     return tuple(found.values())
 
 
-def _own_divisor(node: exp.Expression) -> exp.Expression | None:
+def _own_divisor(node: exp.Binary) -> exp.Expression | None:
     """Return the divisor of a quotient, if it reads released numbers of its own cell and nothing else."""
     divisor = strip_casts(node.expression)
     columns = list(divisor.find_all(exp.Column))

@@ -104,6 +104,8 @@ class PublicAnswer(Public):
     epsilon: float | None
     epsilon_svt: float | None
     error_95: list[float | None] | None
+    errors: list[dict[str, float | None]] | None = None
+    about: list[str] = []
     guarantee: str
 
 
@@ -230,5 +232,7 @@ def show_answer(entry: Entry) -> PublicAnswer | None:
         epsilon=answer.epsilon,
         epsilon_svt=answer.epsilon_svt,
         error_95=None if answer.error_95 is None else list(answer.error_95),
+        errors=None if answer.errors is None else [dict(row) for row in answer.errors],
+        about=list(answer.about),
         guarantee=answer.guarantee or "",
     )
