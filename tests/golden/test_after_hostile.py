@@ -14,6 +14,7 @@ from sqlglot import exp
 from dosimeter import Dataset, Ledger, QueryError
 from dosimeter.planning import plan_query
 from dosimeter.postprocess import answers
+from dosimeter.postprocess.about import NOT_COMPUTED
 from dosimeter.sql import EmbeddedError, Type, Values, embedded, run_embedded
 from tests.golden.golden_people import SCHEMA
 from tests.unit.release_stays import ROWS, account_of, make_table, schema_of
@@ -159,4 +160,7 @@ def test_numbers_that_fail_after_all_give_the_grouped_table(tmp_path: Any, monke
         entry = account_of(ledger).entries[0]
     assert answer.answer is not None
     assert list(answer.answer[0]) == [plan.groups[0].name, "COUNT(*)"]
-    assert entry.about == (answers.NOT_COMPUTED,)
+    assert entry.about is not None
+    assert entry.about[-1] == NOT_COMPUTED
+    assert answer.errors is not None
+    assert all(row == {"COUNT(*)": answer.error_95[0]} for row in answer.errors)  # type: ignore[index]

@@ -71,6 +71,7 @@ from dosimeter.risk import (
     write_notes,
 )
 from dosimeter.schema import ColumnType
+from dosimeter.show import note_accuracy
 from dosimeter.sql import check_condition, column_tree, note_unlisted
 
 if TYPE_CHECKING:
@@ -282,12 +283,13 @@ class Risk:
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self._limit(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
+        accuracy = [note for line in lines if line.epsilon == found.epsilon for note in note_accuracy(line)]
         return Choice(
             preference=preference.text,
             epsilon=found.epsilon,
             limit=limit.value,
             candidates=lines,
-            notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes))),
+            notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes, *accuracy))),
             empty_filters=find_empty_filters(preference, classes, found),
         )
 

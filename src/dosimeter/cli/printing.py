@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.show import format_epsilon, format_number, format_percent
+from dosimeter.show import format_epsilon, format_measured, format_number, format_percent, note_accuracy
 from dosimeter.show.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dosimeter.ledger import Entry, Incident, ReleasedAnswer, Standing
     from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
+
+MOST_NOTED = 3  # candidates whose accuracy by group is written out
 
 
 def make_console() -> Console:
@@ -70,7 +72,8 @@ def print_risk(
         console.print(groups_table(by_group, by=by, epsilon=found.candidates[0]))
     console.print()
     console.print(say(advise(lines, indicator=found.indicator, smallest=found.smallest_group())))
-    print_notes(console, found.risk_notes())
+    accuracy = [note for line in lines for note in note_accuracy(line)] if len(lines) <= MOST_NOTED else []
+    print_notes(console, [*found.risk_notes(), *accuracy])
 
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading: float | None = None) -> None:
@@ -140,10 +143,11 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     rows = answer.answer or []
     table = Table(box=None, pad_edge=False)
     for name in rows[0] if rows else []:
-        numeric = all(isinstance(row[name], (int, float)) and not isinstance(row[name], bool) for row in rows)
+        numeric = all(row[name] is None or _is_number(row[name]) for row in rows)
         table.add_column(Text(str(name)), justify="right" if numeric else "left")
-    for row in rows:
-        table.add_row(*[Text(_show_cell(value)) for value in row.values()])
+    for at, row in enumerate(rows):
+        errors = {} if answer.errors is None else answer.errors[at]
+        table.add_row(*[Text(format_measured(value, errors.get(name))) for name, value in row.items()])
     console.print(table if rows else "No group is left after HAVING and LIMIT.")
     console.print()
     if answer.epsilon is not None:
@@ -153,19 +157,16 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
         if len(columns) == len(found_errors) > 1:
             pairs = zip(columns, found_errors, strict=True)
             found_errors = [f"{name} {error}" for name, error in pairs if name not in ranked]
-        error = f" 95 % error: {', '.join(found_errors)}." if rows and len(ranked) < len(columns) else ""
+        worst = " in the worst row" if len(rows) > 1 else ""
+        error = f" 95 % error: {', '.join(found_errors)}{worst}." if rows and len(ranked) < len(columns) else ""
         console.print(f"ε = {format_epsilon(answer.epsilon)}{found}.{error}")
-    for sentence in answer.about:
-        console.print(Text(sentence))
+    for fact in answer.about:
+        console.print(Text(fact))
     console.print(Text(answer.guarantee or "", style="dim"))
 
 
-def _show_cell(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, float):
-        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def print_dry_run(run: DryRun) -> None:
@@ -275,9 +276,12 @@ def print_answers(answers: Sequence[ReleasedAnswer]) -> None:
         rows = answer.rows
         for name in rows[0] if rows else []:
             table.add_column(Text(str(name)))
-        for row in rows:
-            table.add_row(*[Text(_show_cell(value)) for value in row.values()])
+        for at, row in enumerate(rows):
+            errors = {} if answer.errors is None else answer.errors[at]
+            table.add_row(*[Text(format_measured(value, errors.get(name))) for name, value in row.items()])
         console.print(table if rows else "No group is left after HAVING and LIMIT.")
+        for fact in answer.about:
+            console.print(Text(fact, style="dim"))
         console.print()
 
 

@@ -298,6 +298,8 @@ class Entry:
             epsilon=None if hidden or self.epsilon is None else float(self.epsilon),
             epsilon_svt=None if hidden or self.epsilon_svt is None else float(self.epsilon_svt),
             error_95=None if hidden else self.error_95,
+            errors=None if hidden else self.errors,
+            about=self.about or (),
             guarantee=self.guarantee,
         )
 
@@ -316,6 +318,8 @@ class ReleasedAnswer:
     epsilon: float | None
     epsilon_svt: float | None
     error_95: tuple[float | None, ...] | None
+    errors: tuple[Errors, ...] | None
+    about: tuple[str, ...]
     guarantee: str | None
 
     def describe(self) -> JsonObject:
@@ -327,6 +331,8 @@ class ReleasedAnswer:
             "epsilon": self.epsilon,
             "epsilon_svt": self.epsilon_svt,
             "error_95": None if self.error_95 is None else list(self.error_95),
+            "errors": None if self.errors is None else [dict(row) for row in self.errors],
+            "about": list(self.about),
             "guarantee": self.guarantee,
         }
 

@@ -65,7 +65,7 @@ class Estimate(ABC):
         return np.clip(smooth, *self.limits(clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far the aggregate can be off where ``smooth`` can be off by so much: the truth is in range (E1)."""
+        """Return how far the aggregate can be off where ``smooth`` can: the truth is in range (E1)."""
         low, high = self.limits(clamp=clamp)
         inside = np.clip(smooth, low, high)
         return np.minimum(error, np.maximum(inside - low, high - inside))
@@ -281,4 +281,5 @@ def _spread_root(squares: FloatArray, error: FloatArray, limits: tuple[float, fl
     inside = np.clip(squares, *limits)
     up = np.sqrt(np.minimum(inside + error, limits[1])) - np.sqrt(inside)
     down = np.sqrt(inside) - np.sqrt(np.maximum(inside - error, 0.0))
-    return np.maximum(up, down)
+    longer: FloatArray = np.maximum(up, down)
+    return longer

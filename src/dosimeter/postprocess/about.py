@@ -99,7 +99,7 @@ def word_facts(facts: Facts) -> tuple[str, ...]:
         if each.step is not None:
             found.append(f"{each.label}: values are rounded to multiples of {_write(each.step)}.")
     if facts.grouped:
-        found.append("Every declared group is listed; rows of no declared group are in none of them.")
+        found.append("Groups are the declared ones: rows of any other are in none of them.")
     if facts.totals:
         found.append(
             "Totals add up the noisy numbers of their groups: they agree with these, and their errors are larger. They "
@@ -116,8 +116,7 @@ def word_facts(facts: Facts) -> tuple[str, ...]:
             f"The query chooses rows by noisy numbers, so the errors hold for all {facts.selected:,} numbers at once: "
             "those shown are within them with 95 %."
         )
-    for name in facts.without_error:
-        found.append(f"{name} has no error: it is computed from several groups.")
+    found += [f"{name} has no error: it is computed from several groups." for name in facts.without_error]
     if facts.failed:
         found.append(NOT_COMPUTED)
     return tuple(found)

@@ -32,13 +32,15 @@ class Assembled:
     """The rows of an answer, and how far off they are (E1); without noise, errors are not known.
 
     ``errors``: for each row, aggregate column → 95 % error, None where it has none. ``error_95``: the largest of each
-    aggregate column over the rows. ``failed``: what comes after the noise failed on these numbers, so that the rows
-    are the released table itself. ``untold``: somewhere there were too few people to tell.
+    aggregate column over the rows. ``cells``: the cell of each row, or all of them where rows are mixed. ``failed``:
+    what comes after the noise failed on these numbers, so that the rows are the released table itself. ``untold``:
+    somewhere there were too few people to tell.
     """
 
     rows: list[JsonRow]
     errors: tuple[dict[str, float | None], ...] | None = None
     error_95: tuple[float | None, ...] | None = None
+    cells: tuple[Cell, ...] = ()
     failed: bool = False
     untold: bool = False
 
@@ -61,8 +63,8 @@ def assemble_answer(
         plan.blocks, list_blocks(plan, [(keys, values), *further]), strict=True
     )]  # fmt: skip
     if noise is None:
-        rows, _, failed = _run(plan, parts)
-        return Assembled(rows, failed=failed)
+        rows, places, failed = _run(plan, parts)
+        return Assembled(rows, cells=_list_shown(parts, places), failed=failed)
     for part, own in zip(parts, noise.split(plan), strict=True):
         part.withhold(plan, own)
     rows, places, failed = _run(plan, parts)
@@ -74,6 +76,7 @@ def assemble_answer(
         rows,
         errors,
         tuple(find_largest([row[name] for row in errors]) for name in columns),
+        _list_shown(parts, places),
         untold=any(part.hides() for part in parts),
     )
 
@@ -165,6 +168,13 @@ def _withheld(
             if not all(part.divisors[text][place] for text in texts if text in part.divisors):
                 row[output.name] = None
     return rows, places, False
+
+
+def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None) -> tuple[Cell, ...]:
+    """Return the cell of each row, or all of them where rows are mixed."""
+    if places is None:
+        return tuple(cell for part in parts for cell in part.cells)
+    return tuple(parts[block].cells[at] for block, at in places)
 
 
 def _find_errors(

@@ -22,10 +22,10 @@ Compute = Callable[[Sequence[FloatArray], slice], FloatArray]
 
 _MARGIN = 0.96  # of the probability to be further off: for the finite number of directions
 _MOST_POINTS = 400_000
-_LEAST_DIRECTIONS, _MOST_DIRECTIONS = 12, 64
+_LEAST_DIRECTIONS, _MOST_DIRECTIONS = 12, 48
 _SIZES, _COARSE_SIZES = 16, 64
 _COARSE = 4.0  # noise of fewer grid steps moves numbers by visible steps
-_HALVINGS = 40
+_HALVINGS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,6 @@ def spread_directions(mechanism: Mechanism, half: int, numbers: int) -> FloatArr
     shares = (0.5 + np.arange(1, half + 1)[:, None] * steps) % 1.0
     noise = mechanism.quantiles(shares)
     norms = np.abs(noise).sum(axis=1) if mechanism.norm == 1 else np.sqrt(np.square(noise).sum(axis=1))
-    found = np.concatenate([noise, -noise]) / np.concatenate([norms, norms])[:, None]
+    found: FloatArray = np.concatenate([noise, -noise]) / np.concatenate([norms, norms])[:, None]
     found.setflags(write=False)
     return found

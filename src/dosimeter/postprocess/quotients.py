@@ -44,7 +44,7 @@ def find_divisors(trees: Sequence[exp.Expression | None]) -> tuple[exp.Expressio
     return tuple(found.values())
 
 
-def _own_divisor(node: exp.Expression) -> exp.Expression | None:
+def _own_divisor(node: exp.Binary) -> exp.Expression | None:
     """Return the divisor of a quotient, if it reads released numbers of one cell and nothing else."""
     stripped = strip_casts(node.expression)
     divisor = _read_scalar(stripped) if isinstance(stripped, exp.Subquery) else stripped
@@ -62,7 +62,8 @@ def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
         found = [item for item in select.expressions if name is None or item.alias_or_name == name]
         if len(found) != 1 or select.args.get("joins"):
             return None
-        item, source = found[0].unalias(), select.args["from_"].this
+        item: exp.Expression = found[0].unalias()
+        source = select.args["from_"].this
         if not isinstance(source, exp.Subquery):
             return item
         if not isinstance(item, exp.Column):

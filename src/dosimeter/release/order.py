@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dosimeter.html import write_paragraphs, write_table
@@ -13,9 +14,12 @@ from dosimeter.ledger import Errors, exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.release.ways.base import Way
+from dosimeter.show import format_measured
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dosimeter.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,20 @@ class Answer:
 
         return None if self.answer is None else pa.Table.from_pylist(self.answer)
 
+    def save(self, path: str | Path, *, ledger: Ledger) -> None:
+        """Write the table as .csv or .parquet, and beside it a .json with what a reader of the table needs.
+
+        Args:
+            path: the table's file; the other one has the same name and ends in .json.
+            ledger: the ledger that holds the answer.
+
+        Raises:
+            OptionError: the answer was denied, or the files cannot be written. The ledger still holds the answer.
+        """
+        from dosimeter.release.files import save_answer
+
+        save_answer(self, ledger, Path(path))
+
     def __repr__(self) -> str:
         return f"Answer(status={self.status!r})"
 
@@ -96,19 +114,13 @@ class Answer:
         if self.errors is not None:
             told.append("After ±: the 95 % error of each number.")
         rows = [
-            [_show(row[name], self._find_error(at, name)) for name in columns] for at, row in enumerate(self.answer)
+            [format_measured(row[name], self._find_error(at, name)) for name in columns]
+            for at, row in enumerate(self.answer)
         ]
         return write_table(columns, rows) + write_paragraphs([*told, *self.about, self.guarantee or ""])
 
     def _find_error(self, row: int, column: str) -> float | None:
         return None if self.errors is None else self.errors[row].get(column)
-
-
-def _show(value: object, error: float | None) -> object:
-    """Return a value with its error, where it has one."""
-    if error is None or not isinstance(value, (int, float)):
-        return value
-    return f"{value:,.10g} ± {error:.3g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from dosimeter.release.account_terms import (
     require_running,
     write_request,
 )
-from dosimeter.release.noisy_vector import Numbers, calibrate_plan
+from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.ways.base import Grant

@@ -10,11 +10,13 @@ from dosimeter.show.candidates import (
     TextTable,
     candidate_rows,
     format_errors,
+    note_accuracy,
     order_candidates,
 )
 from dosimeter.show.numbers import (
     count_decimals,
     format_epsilon,
+    format_measured,
     format_multiple,
     format_number,
     format_people,
@@ -33,12 +35,14 @@ __all__ = [
     "even_axis",
     "format_epsilon",
     "format_errors",
+    "format_measured",
     "format_multiple",
     "format_number",
     "format_people",
     "format_percent",
     "format_range",
     "format_times",
+    "note_accuracy",
     "order_candidates",
     "ratio_axis",
 ]

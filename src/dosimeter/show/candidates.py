@@ -41,6 +41,30 @@ def format_scale(candidate: Candidate) -> str:
     return "–" if candidate.noise_scale is None else format_number(candidate.noise_scale)
 
 
+def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
+    """Write what the largest error does not tell: the typical group's, and groups that cannot be told (E1)."""
+    found = []
+    for each in candidate.accuracy:
+        if each.groups is None:
+            continue
+        parts = []
+        if each.groups > 1 and each.typical is not None and each.worst is not None:
+            relative = "" if each.relative is None else f" ({format_number(100.0 * each.relative, 2)} % of the number)"
+            parts.append(
+                f"in a typical group ± {format_number(each.typical)}{relative}, "
+                f"in the worst ± {format_number(each.worst)}"
+            )
+        if each.too_few:
+            groups = f"{each.too_few:,} of {each.groups:,} groups have" if each.groups > 1 else "there are"
+            parts.append(f"{groups} too few people to tell")
+        if each.beyond:
+            where = f"in {each.beyond:,} of {each.groups:,} groups " if each.groups > 1 else ""
+            parts.append(f"{where}the error exceeds the number itself")
+        if parts:
+            found.append(f"At ε = {format_epsilon(candidate.epsilon)}, {each.column}: {'; '.join(parts)}.")
+    return tuple(found)
+
+
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
     """Return the numbers behind a range chart, as text."""
     ordered = order_candidates(candidates)

@@ -24,6 +24,7 @@ from dosimeter.show import (
     format_people,
     format_percent,
     format_times,
+    note_accuracy,
     order_candidates,
 )
 from dosimeter.show.charts import PAGE, Spec, bin_rows, find_range_axis, histogram_spec, range_spec
@@ -78,6 +79,7 @@ class DecisionView:
     valuetext: str
     refusal: Refusal | None
     accuracy: tuple[AccuracyRow, ...]
+    accuracy_notes: tuple[str, ...]
     columns: tuple[str, ...]
     alone: bool  # one number per column, so that the page can say in which range it will lie
     groups: tuple[tuple[GroupCell, ...], ...]
@@ -127,6 +129,7 @@ def build_view(
         valuetext=_write_valuetext(measured.candidate(selected), offer),
         refusal=offer.refuse(selected),
         accuracy=tuple(_accuracy_rows(measured, choice, selected, offer)),
+        accuracy_notes=note_accuracy(measured.candidate(selected)),
         columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
         alone=not measured.risk.plan.groups,
         groups=tuple(_group_rows(measured, selected)),
@@ -314,7 +317,7 @@ def _accuracy_cell(error: float | None, in_rows: bool, values: Sequence[float]) 
     The error is relative to the exact number, or to the median of several. What is drawn by rank is off by rows (E3).
     """
     if error is None:
-        return AccuracyCell("unbounded", "", "–")
+        return AccuracyCell("none", "", "–")
     if in_rows:
         return AccuracyCell(f"± {math.ceil(error):,} rows", "", "–")
     shown = f"± {format_number(error)}"
@@ -340,9 +343,10 @@ def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[Group
                 cells.append(GroupCell(value, None))
                 continue
             error = next(left)
-            known = error is not None and isinstance(value, (int, float))
-            unknown = "by rank" if output.name in ranked else "unbounded"
-            cells.append(GroupCell(value, _write_range(float(value), error or 0.0) if known else unknown))
+            if error is not None and isinstance(value, (int, float)):
+                cells.append(GroupCell(value, _write_range(float(value), error)))
+            else:
+                cells.append(GroupCell(value, "by rank" if output.name in ranked else "too few people to tell"))
         yield tuple(cells)
 
 
