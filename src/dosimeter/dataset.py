@@ -197,6 +197,7 @@ class Dataset:
         method: Method = "closed-form",
         sensitivity: float | None = None,
         min_rows: int | None = None,
+        group_delta: float | None = None,
         progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
     ) -> Risk:
@@ -209,17 +210,21 @@ class Dataset:
             calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper.
             indicator: the RDR as the paper's ``"bound"``, or its ``"exact"`` expectation.
             candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
-            groups: ``"declared"`` groups, or those ``"observed"`` in the data, for study.
+            groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
+                ``"observed"``, for study.
             method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.
             sensitivity: a Δ given by hand, for study.
             min_rows: a public lower bound on the rows that an AVG matches.
+            group_delta: with thresholded groups, the δ with which somebody may show up alone.
             progress: called with (done, all) while records are left out one by one.
             mentioned: without a schema: text whose column names are drafted too, such as a preference.
 
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
+        look = Look(
+            mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows, group_delta
+        )
         return self.assess(sql, look, progress=progress, mentioned=mentioned)
 
     def assess(
@@ -341,13 +346,21 @@ class Dataset:
 
     # ------------------------------------------------------------ the schema
 
-    def explain(self, sql: str, *, groups: Groups = "declared", min_rows: int | None = None) -> Explanation:
+    def explain(
+        self,
+        sql: str,
+        *,
+        groups: Groups = "declared",
+        min_rows: int | None = None,
+        group_delta: float | None = None,
+    ) -> Explanation:
         """Return what a query would measure, from the schema alone: nothing of the data is read.
 
         Args:
             sql: the analyst's query.
-            groups: declared groups, or those observed in the data (for study).
+            groups: declared groups; thresholded ones; or those observed in the data (for study).
             min_rows: a public lower bound on the rows that an AVG matches.
+            group_delta: with thresholded groups, the δ with which somebody may show up alone.
 
         Raises:
             QueryError: the query cannot be answered; the message names the clause.
@@ -359,7 +372,8 @@ class Dataset:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
-        return explain_plan(plan_query(sql, self.schema, PlanOptions(groups=groups, min_rows=min_rows)))
+        options = PlanOptions(groups=groups, min_rows=min_rows, group_delta=group_delta)
+        return explain_plan(plan_query(sql, self.schema, options))
 
     def draft_schema(self) -> Schema:
         """Return a schema drafted from the data, for the controller to go through and ``save``.
@@ -449,7 +463,7 @@ def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
     """Yield what makes this a study, so that it cannot back a release."""
     if plan.hand_sensitivity is not None:
         yield HAND_MADE
-    if plan.groups and not plan.declared:
+    if plan.groups and not plan.declared and plan.threshold is None:
         yield OBSERVED
     if mechanism.caution is not None:
         yield mechanism.caution

@@ -15,6 +15,7 @@ def explain(
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")],
     groups: o.Groups = "declared",
     min_rows: o.MinRows = None,
+    group_delta: o.GroupDelta = None,
     json: o.Json = False,
 ) -> int:
     """What a query would measure, without touching data: Δ, k, groups, grid, or why it is refused."""
@@ -22,7 +23,8 @@ def explain(
     from dosimeter.planning import PlanOptions, explain_plan, plan_query
     from dosimeter.schema import load_schema
 
-    plan = plan_query(o.read_sql(sql), load_schema(schema), PlanOptions(groups=groups, min_rows=min_rows))
+    options = PlanOptions(groups=groups, min_rows=min_rows, group_delta=group_delta)
+    plan = plan_query(o.read_sql(sql), load_schema(schema), options)
     explanation = explain_plan(plan)
     if json:
         o.print_json(explanation.describe())

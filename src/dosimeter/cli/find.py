@@ -34,6 +34,7 @@ def find(
     method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -53,7 +54,7 @@ def find(
     check_picture(plot)
     look = Look(
         mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows,
+        groups, method, sensitivity, min_rows, group_delta,
     )  # fmt: skip
     query = o.read_sql(sql)
     opened = Dataset.open(

@@ -51,6 +51,7 @@ def release(
     method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -67,7 +68,7 @@ def release(
 
     look = Look(
         mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows,
+        groups, method, sensitivity, min_rows, group_delta,
     )  # fmt: skip
     order = ReleaseOrder(
         read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection),

@@ -53,6 +53,7 @@ def risk(
     method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -78,7 +79,7 @@ def risk(
     check_picture(plot)
     look = Look(
         mechanism, delta, calibration, indicator, epsilon or candidates,
-        groups, method, sensitivity, min_rows,
+        groups, method, sensitivity, min_rows, group_delta,
     )  # fmt: skip
     shown_columns = o.split_list(columns)
     query = o.read_sql(sql)

@@ -122,6 +122,19 @@ class Mechanism(ABC):
     def _error(self, steps: float, probability: float) -> float:
         """Return the error in grid steps, for noise of this many steps."""
 
+    # ------------------------------------------------------------ noise on whole numbers (H1)
+
+    @abstractmethod
+    def find_excess(self, scale: float, probability: Fraction) -> int:
+        """Return the least whole t ≥ 0 that integer noise of this scale reaches with at most this probability.
+
+        Where the exact tail is out of reach, a bound on it serves: t is then too large, never too small.
+        """
+
+    @abstractmethod
+    def reach(self, scale: float, steps: FloatArray) -> FloatArray:
+        """Return the probability with which integer noise of this scale is at least so many steps; not for promises."""
+
     def points(self, scale: float, count: int) -> FloatArray:
         """Return equally likely points of the continuous noise: its inverse distribution function at (i + ½)/count."""
         check_scale(scale)

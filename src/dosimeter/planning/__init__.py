@@ -19,7 +19,7 @@ from dosimeter.planning.options import Look
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
+from dosimeter.planning.query_plan import After, Group, Output, QueryPlan, Threshold
 
 __all__ = [
     "CELL",
@@ -33,6 +33,7 @@ __all__ = [
     "PlanOptions",
     "QueryPlan",
     "StudyPlan",
+    "Threshold",
     "digest_measured",
     "explain_plan",
     "find_column",

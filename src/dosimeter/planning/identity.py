@@ -42,7 +42,7 @@ def digest_measured(plan: QueryPlan) -> str:
             _write(_TRUE if plan.where is None else _normal(_written_out(plan.where, made))),
             sorted({_write(_normal(_written_out(group.tree, made))) for group in plan.groups}),
             sorted({_write(_form_measure(measure, made)) for measure in plan.measures}),
-            [plan.declared, plan.hand_sensitivity],
+            [plan.declared, plan.hand_sensitivity, *([] if plan.threshold is None else ["thresholded"])],
             *([] if plan.person is None else [_form_stage(plan.person)]),
         ]
     except RecursionError:

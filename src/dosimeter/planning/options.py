@@ -33,13 +33,19 @@ class Look:
     method: Method = "closed-form"
     sensitivity: float | None = None
     min_rows: int | None = None
+    group_delta: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("mechanism", "calibration", "indicator", "groups", "method"):
             check_option(name, getattr(self, name))
 
     def plan_options(self) -> PlanOptions:
-        return PlanOptions(groups=self.groups, min_rows=self.min_rows, sensitivity=self.sensitivity)
+        return PlanOptions(
+            groups=self.groups,
+            min_rows=self.min_rows,
+            sensitivity=self.sensitivity,
+            group_delta=self.group_delta,
+        )
 
     def build_mechanism(self, n: int) -> Mechanism:
         pure = make_pure(self.mechanism)

@@ -25,12 +25,13 @@ from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, r
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
 from dosimeter.planning.person_stage import PersonStage
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.query_plan import QueryPlan, Threshold
 from dosimeter.planning.singling_out import find_singled_out
 from dosimeter.planning.stages import Scoped, Stage, find_stage, list_sources, list_subqueries, read_scope
 from dosimeter.planning.subqueries import inline_subqueries
+from dosimeter.planning.thresholding import add_threshold, check_thresholding, limit_observed
 from dosimeter.schema import Schema, digest_schema
-from dosimeter.sql import Scope, check_condition, refusal
+from dosimeter.sql import Scope, check_condition, conjunction, is_there, refusal
 
 MAX_NUMBERS = 50_000
 _AFTER = ("qualify", "offset", "distinct", "windows")
@@ -43,10 +44,12 @@ class PlanOptions:
     groups: Groups = "declared"
     min_rows: int | None = None
     sensitivity: float | None = None
+    group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("groups", "min_rows", "sensitivity"):
+        for name in ("groups", "min_rows", "sensitivity", "group_delta"):
             check_option(name, getattr(self, name))
+        check_thresholding(self.groups, self.group_delta, self.min_rows, self.sensitivity)
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
@@ -123,6 +126,7 @@ class Draft:
     aggregates: Aggregates = field(init=False)
     relation: Relation = field(init=False)
     collected: Collected = field(init=False)
+    threshold: Threshold | None = None
 
     def finish(self) -> QueryPlan:
         """Return the plan, with the columns that it tests and that identify people."""
@@ -148,6 +152,7 @@ class Draft:
             sets=self.grouping.sets,
             person=self.person,
             declared_schema=None if self.person is None else self.declared,
+            threshold=self.threshold,
         )
         singled_out = {**self.people.singled_out, **dict(find_singled_out(self.select, scope, list_identifying(plan)))}
         return _complete(replace(plan, singled_out=tuple(singled_out.items())))
@@ -190,21 +195,32 @@ def _read_where(draft: Draft) -> None:
 def _read_groups(draft: Draft) -> None:
     scope, options = draft.sources.scope, draft.options
     draft.grouping = plan_groups(draft.select, scope, options.groups)
+    groups = draft.grouping.cells
+    if options.groups == "thresholded":
+        groups = limit_observed(draft.grouping.groups, draft.sources.schema)
+        kept = [is_there(tree) for tree in draft.grouping.without_null]
+        draft.where = conjunction([*([] if draft.where is None else [draft.where]), *kept])
     draft.aggregates = Aggregates(
         schema=draft.sources.schema,
         scope=scope,
         min_rows=options.min_rows,
         by_hand=options.sensitivity is not None,
-        groups=draft.grouping.cells,
+        groups=groups,
     )
 
 
 def _write_over_released(draft: Draft) -> None:
-    grouping = draft.grouping
-    released = MeasuringSelect(
-        draft.sources.scope, grouping.groups, draft.aggregates, grouping.rows, bool(grouping.sets)
-    )
+    grouping, schema = draft.grouping, draft.sources.schema
+    thresholded = draft.options.groups == "thresholded"
+    rows = (schema.individuals or 1) * schema.max_rows_per_unit if thresholded else grouping.rows
+    released = MeasuringSelect(draft.sources.scope, grouping.groups, draft.aggregates, rows, bool(grouping.sets))
     draft.relation = released.write(draft.select)
+
+
+def _count_people(draft: Draft) -> None:
+    """Measure the individuals of every group, where their noisy number decides whether it is shown (H1)."""
+    if draft.options.group_delta is not None:
+        draft.threshold = add_threshold(draft.aggregates, draft.options.group_delta)
 
 
 def _collect_measures(draft: Draft) -> None:
@@ -227,6 +243,7 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     _read_where,
     _read_groups,
     _write_over_released,  # every aggregate, in whatever clause, becomes measures and an estimate
+    _count_people,
     _collect_measures,  # only now is it known what every aggregate reads
 )
 """The passes over the SELECT that measures, in order."""
@@ -268,5 +285,6 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> st
         "groups": options.groups,
         "min_rows": options.min_rows,
         "sensitivity": options.sensitivity,
+        **({} if options.group_delta is None else {"group_delta": options.group_delta}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -71,6 +71,19 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """Which groups of the data an answer shows: those whose noisy number of individuals is large enough (H1).
+
+    ``people``: the measure that counts a group's individuals. ``delta``: the chance with which an individual may show
+    up in a group of their own. ``most``: in how many groups one individual can be, ℓ₀.
+    """
+
+    people: int
+    delta: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """The plan of a query: all that follows from SQL and schema alone. Its trees are rebuilt by the planner."""
 
@@ -97,6 +110,8 @@ class QueryPlan:
     """What is computed from each individual's own rows first; the plan's rows and schema are what it gives (Q2)."""
     declared_schema: Schema | None = None
     """The facts of the table itself, where a person stage gives the rows other ones."""
+    threshold: Threshold | None = None
+    """Where nobody declared the groups: which of the observed ones are shown (H1)."""
 
     @property
     def table_schema(self) -> Schema:

@@ -5,7 +5,7 @@ embedded engine that holds these numbers alone.
 """
 
 from dosimeter.postprocess.answers import Assembled, Cell, assemble_answer, assemble_cells
-from dosimeter.postprocess.errors import cap_errors, error_95, needs_values
+from dosimeter.postprocess.errors import cap_errors, error_95, measure_scales, needs_values
 from dosimeter.postprocess.estimates import estimate_group
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "cap_errors",
     "error_95",
     "estimate_group",
+    "measure_scales",
     "needs_values",
 ]

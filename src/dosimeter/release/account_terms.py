@@ -158,6 +158,7 @@ def write_request(prepared: Prepared, source: str) -> Request:
             "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
             "min_rows": prepared.look.min_rows,
             "clamp": order.clamp,
+            **({} if prepared.look.group_delta is None else {"group_delta": prepared.look.group_delta}),
             **recorded.settings,
             **{name: value for name in ("reference", "approved_by") if (value := getattr(order, name)) is not None},
         },

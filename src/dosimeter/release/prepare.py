@@ -10,6 +10,7 @@ from dosimeter.postprocess import assemble_answer, error_95
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
+from dosimeter.release.thresholds import find_threshold
 from dosimeter.release.ways.base import Subject
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema, digest_schema
@@ -18,7 +19,7 @@ from dosimeter.schema import Schema, digest_schema
 def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
     """Check everything that can be checked without data; every refusal here may be explained to anybody."""
     n = _require_reviewed(schema)
-    if look.groups != "declared":
+    if look.groups == "observed":
         raise OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
     if look.sensitivity is not None:
         raise OptionError(
@@ -60,6 +61,8 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
     keys = (plan.group_keys or ())[:2]
     empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
     for epsilon in order.way.rehearsed(candidates):
-        calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
+        noise = calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
+        if plan.threshold is not None:
+            find_threshold(plan.threshold, noise)
         error_95(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon), empty)
     assemble_answer(plan, keys, empty, clamp=order.clamp)

@@ -42,6 +42,7 @@ from dosimeter.release.account_terms import (
 from dosimeter.release.noisy_vector import GroupKey, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
+from dosimeter.release.thresholds import keep_shown, read_keys, write_keys
 from dosimeter.release.ways.base import Grant
 
 if TYPE_CHECKING:
@@ -176,6 +177,8 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
         noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
+        if prepared.plan.threshold is not None:
+            noisy = keep_shown(noisy, prepared.plan.threshold, noise)
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
@@ -187,7 +190,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
         error_95=None if entry.hides_epsilon else errors,
         measured=noisy.values,
-        details=Details(about=answer.about or None),
+        details=Details(about=answer.about or None, keys=write_keys(noisy.keys) if prepared.plan.threshold else None),
     )
     return hand_out(settled)
 
@@ -216,9 +219,10 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
-    assert prepared.plan.group_keys is not None, "only declared groups are released"
+    keys = prepared.plan.group_keys if entry.keys is None else read_keys(entry.keys, prepared.plan.groups)
+    assert keys is not None, "an answer has declared groups, or its entry has them"
     noisy = [[Fraction(text) for text in row] for row in entry.measured]
-    rows, errors = _read_off(prepared, entry.spent.epsilon, prepared.plan.group_keys, noisy)
+    rows, errors = _read_off(prepared, entry.spent.epsilon, keys, noisy)
     return replace(answer, answer=rows.rows, error_95=None if entry.hides_epsilon else errors)
 
 

@@ -20,6 +20,7 @@ from dosimeter.risk.preference import Preference, parse_preference
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
+from dosimeter.risk.shown_groups import ShownAt, ShownGroups, foresee_groups
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "PreferenceFunction",
     "RDRs",
     "Sensitivities",
+    "ShownAt",
+    "ShownGroups",
     "Spread",
     "Verdict",
     "build_candidate",
@@ -42,6 +45,7 @@ __all__ = [
     "exact_limit",
     "find_empty_filters",
     "find_largest",
+    "foresee_groups",
     "is_met",
     "largest_difference",
     "lee_clifton",
