@@ -130,6 +130,19 @@ def test_an_empty_answer_is_an_answer(notes: Dataset, ledger: Ledger) -> None:
     assert (answer.answer or []) == []
 
 
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_nobody_at_all_is_an_answer_too(ledger: Ledger, mechanism: Any, rows: int) -> None:
+    """No data-dependent refusal (N4): without a group there is no number, and nothing fails."""
+    several = {} if rows == 1 else {"unit": "name", "max_rows_per_unit": rows, "row_key": "x"}
+    with Dataset.open(NOTES.slice(0, 0), schema={**FACTS, **several}, table="notes") as dataset:
+        answer = dataset.release(COUNTS, ledger=ledger, mechanism=mechanism, **SHOWN)
+        risk = dataset.risk(COUNTS, mechanism=mechanism, candidates="1", **THRESHOLDED)
+        assert (answer.status, answer.answer) == ("released", [])
+        assert (risk.k, risk.foresee_groups().observed) == (0, 0)
+        assert risk.find("ratio:0.5").epsilon is None
+
+
 # ---------------------------------------------------------------- the account
 
 

@@ -35,9 +35,9 @@ def find_threshold(threshold: Threshold, noise: Sequence[Calibrated]) -> int:
     spared = threshold.most * (1 - delta)
     if delta * Fraction(counted.mechanism.loss_unit(counted.scale)) > spared:
         raise OptionError(
-            Option("group_delta"),
-            f" = {threshold.delta:g} is too large beside an ε as small as this: the promise would not hold.",
-            for_controller("Take a δ far below 1/n, or a larger ε."),
+            Option("group_delta", threshold.delta),
+            " is too large beside an ε as small as this: the promise would not hold.",
+            for_controller("Take a δ far below 1/n, or leave such small ε's out."),
         )
     return 1 + counted.mechanism.find_excess(counted.scale, delta / threshold.most)
 
