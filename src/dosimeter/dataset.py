@@ -200,6 +200,7 @@ class Dataset:
         sensitivity: float | None = None,
         min_rows: int | None = None,
         quantiles: Quantiles = "ranks",
+        group_delta: float | None = None,
         progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
     ) -> Risk:
@@ -212,11 +213,13 @@ class Dataset:
             calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper.
             indicator: the RDR as the paper's ``"bound"``, or its ``"exact"`` expectation.
             candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
-            groups: ``"declared"`` groups, or those ``"observed"`` in the data, for study.
+            groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
+                ``"observed"``, for study.
             method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.
             sensitivity: a Δ given by hand, for study.
             min_rows: a public lower bound on the rows that an AVG matches.
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
+            group_delta: with thresholded groups, the δ with which somebody may show up alone.
             progress: called with (done, all) while records are left out one by one.
             mentioned: without a schema: text whose column names are drafted too, such as a preference.
 
@@ -224,7 +227,17 @@ class Dataset:
             QueryError: the query cannot be analysed; the message names the clause.
         """
         look = Look(
-            mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows, quantiles
+            mechanism,
+            delta,
+            calibration,
+            indicator,
+            candidates,
+            groups,
+            method,
+            sensitivity,
+            min_rows,
+            quantiles,
+            group_delta,
         )
         return self.assess(sql, look, progress=progress, mentioned=mentioned)
 
@@ -357,14 +370,16 @@ class Dataset:
         groups: Groups = "declared",
         min_rows: int | None = None,
         quantiles: Quantiles = "ranks",
+        group_delta: float | None = None,
     ) -> Explanation:
         """Return what a query would measure, from the schema alone: nothing of the data is read.
 
         Args:
             sql: the analyst's query.
-            groups: declared groups, or those observed in the data (for study).
+            groups: declared groups; thresholded ones; or those observed in the data (for study).
             min_rows: a public lower bound on the rows that an AVG matches.
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
+            group_delta: with thresholded groups, the δ with which somebody may show up alone.
 
         Raises:
             QueryError: the query cannot be answered; the message names the clause.
@@ -376,7 +391,7 @@ class Dataset:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
-        options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles)
+        options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
         return explain_plan(plan_query(sql, self.schema, options))
 
     def draft_schema(self) -> Schema:
@@ -467,7 +482,7 @@ def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
     """Yield what makes this a study, so that it cannot back a release."""
     if plan.hand_sensitivity is not None:
         yield HAND_MADE
-    if plan.groups and not plan.declared:
+    if plan.groups and not plan.declared and plan.threshold is None:
         yield OBSERVED
     if mechanism.caution is not None:
         yield mechanism.caution

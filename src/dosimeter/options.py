@@ -17,7 +17,7 @@ from dosimeter.problems import Option, Piece, Problem, Surface
 MechanismName = Literal["laplace", "gaussian"]
 Calibration = Literal["zcdp", "classic"]
 Indicator = Literal["bound", "exact"]
-Groups = Literal["declared", "observed"]
+Groups = Literal["declared", "observed", "thresholded"]
 Method = Literal["closed-form", "recompute"]
 Selection = Literal["sharp", "paper"]
 Quantiles = Literal["ranks", "noise"]
@@ -32,6 +32,7 @@ class Range:
 
 
 _POSITIVE = Range("must be a positive number", lambda value: 0.0 < value < math.inf)
+_SHARE = Range("must be a number strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
 _WHOLE = Range("must be at least 1", lambda value: value >= 1)
 _CHARACTER = Range("must be one character", lambda value: len(value) == 1)
 
@@ -72,7 +73,14 @@ OPTIONS: Mapping[str, Declared] = {
     "calibration": _declare("Gaussian: zcdp (default), or classic as in the paper.", choices=get_args(Calibration)),
     "indicator": _declare("RDR by the paper's bound, or its exact expectation.", choices=get_args(Indicator)),
     "candidates": _declare("Candidate ε's: paper (37 values), or 1,0.5,0.1.", metavar="LIST"),
-    "groups": _declare("Declared groups, or observed ones (study only).", choices=get_args(Groups)),
+    "groups": _declare(
+        "Declared groups; thresholded: those of the data with enough people; observed: study only.",
+        choices=get_args(Groups),
+    ),
+    "group_delta": _declare(
+        "With ", Option("groups", "thresholded"), ": the δ with which somebody may show up alone.", metavar="D",
+        kind=float, range=_SHARE,
+    ),
     "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
     "sensitivity": _declare(
         "A sensitivity given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE

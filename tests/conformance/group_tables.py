@@ -92,7 +92,7 @@ def build_rows() -> list[Row]:
             "urgent": some([True, False]),
             "x": some([-3, -1, 0, 1, 2, 3, 9]),
             "cost": some([0.0, 50.0, 100.0, 200.0, math.nan, math.inf, 300.0]),
-            "topic": some([*TOPICS[:2], *TOPICS[:2], *TOPICS]),
+            "topic": "alone" if at == 7 else some([*TOPICS[:2], *TOPICS[:2], *TOPICS]),
         }
         for at in range(70)
     ]
@@ -158,14 +158,15 @@ def count_vectors(found: Contributions, slots: int) -> Counter[tuple[tuple[int, 
 class Sources:
     """Open the table in each engine; servers start when they are first asked for."""
 
-    def __init__(self, request: pytest.FixtureRequest, folder: Path, opened: ExitStack) -> None:
-        self.request, self.folder, self.opened = request, folder, opened
+    def __init__(self, request: pytest.FixtureRequest, folder: Path, opened: ExitStack, name: str) -> None:
+        self.request, self.folder, self.opened, self.name = request, folder, opened, name
         self.places = 0
 
     def open(self, engine: str, facts: dict[str, Any], rows: Sequence[Row] = ROWS) -> Dataset:
         self.places += 1
         table = pa.Table.from_pylist([dict(row) for row in rows], schema=ARROW)
-        return self.opened.enter_context(getattr(self, engine)(table, facts, f"groups_{self.places}"))
+        opener = {"duckdb": self.duckdb, "postgres": self.postgres, "spark": self.spark}[engine]
+        return self.opened.enter_context(opener(table, facts, f"{self.name}_{self.places}"))
 
     def duckdb(self, table: pa.Table, facts: dict[str, Any], place: str) -> Dataset:
         return Dataset.open(table, schema=facts, table="visits", tables={"clinics": CLINICS})

@@ -125,7 +125,7 @@ def list_cases() -> list[Any]:
 @pytest.fixture(scope="module")
 def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
     with ExitStack() as opened:
-        yield Sources(request, tmp_path_factory.mktemp("null_groups"), opened)
+        yield Sources(request, tmp_path_factory.mktemp("null_groups"), opened, "nulls")
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import Accuracy, foresee_accuracy, needs_values, rank_errors
+from dosimeter.postprocess import Accuracy, foresee_accuracy, measure_scales, needs_values, rank_errors
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -52,6 +52,7 @@ from dosimeter.risk import (
     RankCells,
     RDRs,
     Sensitivities,
+    ShownGroups,
     Verdict,
     build_candidate,
     compute_rank_rdr,
@@ -59,6 +60,7 @@ from dosimeter.risk import (
     exact_limit,
     find_empty_filters,
     find_largest,
+    foresee_groups,
     largest_difference,
     lee_clifton,
     own_epsilon,
@@ -372,6 +374,25 @@ class Risk:
 
     # ------------------------------------------------------------ people and groups
 
+    def foresee_groups(self, epsilons: Sequence[float] | None = None) -> ShownGroups:
+        """Return how many groups would be shown at each ε, where nobody declared them (H1).
+
+        Args:
+            epsilons: the ε's to look at; by default the candidates.
+
+        Raises:
+            OptionError: the groups are declared, so all of them are shown.
+        """
+        threshold, measured = self.plan.threshold, self.measured().values
+        if threshold is None:
+            raise OptionError("Declared groups are all shown.")
+        sizes = np.array([int(row[threshold.people]) for row in measured], dtype=np.int64)
+        scales = {
+            epsilon: float(measure_scales(self.plan, self.mechanism, self.noise_scale(epsilon))[threshold.people])
+            for epsilon in epsilons or self.candidates
+        }
+        return foresee_groups(sizes, self.mechanism, scales, group_delta=threshold.delta, most=threshold.most)
+
     def people(
         self,
         count: int = 10,
@@ -567,4 +588,5 @@ class Risk:
                 "distinct": len(distinct),
                 "histogram": listed,
             },
+            **({} if self.plan.threshold is None else {"thresholded": self.foresee_groups().describe()}),
         }

@@ -16,6 +16,7 @@ def explain(
     groups: o.Groups = "declared",
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
+    group_delta: o.GroupDelta = None,
     json: o.Json = False,
 ) -> int:
     """What a query would measure, stage by stage, without touching data: Δ, k, groups, errors, or why it is refused."""
@@ -23,7 +24,7 @@ def explain(
     from dosimeter.planning import PlanOptions, explain_plan, plan_query
     from dosimeter.schema import load_schema
 
-    options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles)
+    options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
     plan = plan_query(o.read_sql(sql), load_schema(schema), options)
     explanation = explain_plan(plan)
     if json:

@@ -35,6 +35,7 @@ def find(
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -54,7 +55,7 @@ def find(
     check_picture(plot)
     look = Look(
         mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows, quantiles,
+        groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     query = o.read_sql(sql)
     opened = Dataset.open(

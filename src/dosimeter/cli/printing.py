@@ -11,12 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from dosimeter.show import format_epsilon, format_measured, format_number, format_percent, note_accuracy
-from dosimeter.show.terminal import advise, candidate_table, groups_table, people_table, range_bars, say
+from dosimeter.show.terminal import (
+    advise,
+    candidate_table,
+    groups_table,
+    people_table,
+    pick_candidates,
+    range_bars,
+    say,
+    shown_groups_table,
+)
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -25,6 +34,9 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
 MOST_NOTED = 3  # candidates whose accuracy by group is written out
+
+
+NO_GROUP = "No group is left: HAVING and LIMIT keep none, or none has enough people."
 
 
 def make_console() -> Console:
@@ -64,6 +76,7 @@ def print_risk(
     console.print(candidate_table(lines, _aggregates(found), found=None, show_all=show_all))
     console.print()
     console.print(range_bars(lines, show_all=show_all))
+    _print_shown(console, found, lines, show_all=show_all)
     if people:
         console.print()
         console.print(people_table(people, epsilon=found.candidates[0]))
@@ -85,6 +98,7 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     console.print(candidate_table(choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all))
     console.print()
     console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon))
+    _print_shown(console, found, choice.candidates, show_all=show_all)
     console.print()
     sentence = advise(
         choice.candidates,
@@ -98,6 +112,15 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     )
     console.print(say(sentence))
     print_notes(console, [note for note in choice.notes if note != headline])
+
+
+def _print_shown(console: Console, found: Risk, lines: Sequence[Candidate], *, show_all: bool) -> None:
+    """Show which groups would appear at each ε, where nobody declared them (H1)."""
+    if found.plan.threshold is None:
+        return
+    shown = lines if show_all else pick_candidates(lines)
+    console.print()
+    console.print(shown_groups_table(found.foresee_groups([line.epsilon for line in shown])))
 
 
 def print_notes(console: Console, notes: Sequence[str]) -> None:
@@ -147,8 +170,8 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
         table.add_column(Text(str(name)), justify="right" if numeric else "left")
     for at, row in enumerate(rows):
         errors = {} if answer.errors is None else answer.errors[at]
-        table.add_row(*[Text(format_measured(value, errors.get(name))) for name, value in row.items()])
-    console.print(table if rows else "No group is left after HAVING and LIMIT.")
+        table.add_row(*[_render_cell(value, errors.get(name)) for name, value in row.items()])
+    console.print(table if rows else NO_GROUP)
     console.print()
     if answer.epsilon is not None:
         found = f", {answer.epsilon_svt:g} for finding it" if answer.epsilon_svt is not None else ""
@@ -167,6 +190,11 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _render_cell(value: object, error: float | None) -> RenderableType:
+    """Return a cell of an answer. Texts can come from the data (H1): nothing in them may act on the terminal."""
+    return say(value) if isinstance(value, str) else Text(format_measured(value, error))
 
 
 def print_dry_run(run: DryRun) -> None:
@@ -188,6 +216,8 @@ def print_dry_run(run: DryRun) -> None:
     elif found.epsilon is not None:
         console.print(f"ε would be {format_epsilon(found.epsilon)}.")
         _print_cost(console, found.cost)
+    if run.shown is not None:
+        console.print(shown_groups_table(run.shown))
     console.print(Text(f"The analyst would see: {json.dumps(found.sees, ensure_ascii=False)}"))
     told = "" if run.algorithm == "find" else " and will stand in the guarantee of new answers to this query"
     console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))
@@ -278,8 +308,8 @@ def print_answers(answers: Sequence[ReleasedAnswer]) -> None:
             table.add_column(Text(str(name)))
         for at, row in enumerate(rows):
             errors = {} if answer.errors is None else answer.errors[at]
-            table.add_row(*[Text(format_measured(value, errors.get(name))) for name, value in row.items()])
-        console.print(table if rows else "No group is left after HAVING and LIMIT.")
+            table.add_row(*[_render_cell(value, errors.get(name)) for name, value in row.items()])
+        console.print(table if rows else NO_GROUP)
         for fact in answer.about:
             console.print(Text(fact, style="dim"))
         console.print()

@@ -53,6 +53,7 @@ def release(
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -75,7 +76,7 @@ def release(
 
     look = Look(
         mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows, quantiles,
+        groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     order = ReleaseOrder(
         read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection),

@@ -97,7 +97,7 @@ def measure_influence(
 
 def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -> None:
     """Refuse contributions larger than Δ: then the schema or the engine is not what it says."""
-    if plan.hand_sensitivity is not None or not plan.declared:
+    if plan.hand_sensitivity is not None or not (plan.declared or plan.threshold is not None):
         return
     most = float(contributions.norms(norm).max(initial=0.0))
     if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):

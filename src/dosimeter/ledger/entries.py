@@ -105,7 +105,8 @@ class Details:
 
     ``further``: blocks of measured numbers besides the first one. ``errors``: for each row of the answer, the 95 %
     error of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the
-    numbers needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP.
+    numbers needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP. ``keys``: the
+    groups of the measured numbers, where the schema does not declare them (H1).
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
@@ -114,6 +115,7 @@ class Details:
     about: Sequence[str] | None = None
     kept: KeptNumber | None = None
     rho: Fraction | None = None
+    keys: Sequence[Sequence[JsonScalar]] | None = None
 
     def to_payload(self) -> JsonObject:
         given = {
@@ -122,6 +124,7 @@ class Details:
             "about": None if self.about is None else list(self.about),
             "kept": None if self.kept is None else self.kept.to_payload(),
             "rho": write_rho(self.rho),
+            "keys": None if self.keys is None else [list(key) for key in self.keys],
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -228,6 +231,7 @@ class Entry:
     kept: KeptNumber | None = None
     reason: DenialReason | None = None
     rho: Fraction | None = None
+    keys: tuple[tuple[JsonScalar, ...], ...] | None = None
 
     @property
     def measured(self) -> MeasuredTexts | None:
@@ -387,6 +391,7 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
     if settled.status != "released":
         return settled
     answer, error, about = read_object(payload["answer"]), payload["error_95"], payload.get("about")
+    keys = payload.get("keys")
     rows = tuple(tuple(map(read_scalar, read_list(row))) for row in read_list(answer["rows"]))
     return replace(
         settled,
@@ -397,6 +402,7 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
         errors=_read_errors(payload.get("errors"), len(rows)),
         rank_errors=None if payload.get("rank_errors") is None else _read_numbers(payload["rank_errors"]),
         about=None if about is None else tuple(check_text(text, "about") for text in read_list(about)),
+        keys=None if keys is None else tuple(tuple(map(read_scalar, read_list(key))) for key in read_list(keys)),
     )
 
 

@@ -199,7 +199,10 @@ class Reservation:
             raise LedgerError("Only a denial has a reason.")
         if self.status == "reserved" and self.charge.epsilon == 0:
             raise LedgerError("A reservation for an answer must charge an epsilon larger than 0.")
-        if self.status == "denied" and (self.charge.epsilon != 0 or self.charge.delta != 0):
+        unread = (
+            self.reason != "preference"
+        )  # otherwise the groups of the data were read, and their δ may be charged (H1)
+        if self.status == "denied" and (self.charge.epsilon != 0 or (self.charge.delta != 0 and unread)):
             raise LedgerError("A denial charges nothing but epsilon_svt, and only if the noisy test was run.")
         if self.opening is not None and self.continuation is not None:
             raise LedgerError("An account that is being opened cannot be continued at the same time.")

@@ -132,6 +132,19 @@ class Mechanism(ABC):
     def reach(self, probability: float, numbers: int) -> float:
         """Return what the norm of so many continuous noises of scale 1 exceeds with this probability (E1)."""
 
+    # ------------------------------------------------------------ noise on whole numbers (H1)
+
+    @abstractmethod
+    def find_excess(self, scale: float, probability: Fraction) -> int:
+        """Return the least whole t ≥ 0 that integer noise of this scale reaches with at most this probability.
+
+        Where the exact tail is out of reach, a bound on it serves: t is then too large, never too small.
+        """
+
+    @abstractmethod
+    def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
+        """Return the probability with which integer noise of this scale is at least so many steps; not for promises."""
+
     @abstractmethod
     def _below_median(self, shares: FloatArray) -> FloatArray:
         """Return the inverse distribution function of noise of scale 1, at shares below ½."""

@@ -78,6 +78,15 @@ class _AnyGaussian(Mechanism):
 
         return math.sqrt(2.0 * float(gammainccinv(0.5 * numbers, probability)))
 
+    def find_excess(self, scale: float, probability: Fraction) -> int:
+        """Solve e^(−t²/2σ²) ≤ probability for t (H1): integer Gaussian noise has no heavier tail than that."""
+        logarithm = math.log(probability.denominator) - math.log(probability.numerator)
+        return max(0, math.ceil(scale * math.sqrt(2.0 * max(logarithm, 0.0)) * (1.0 + 1e-12)))
+
+    def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
+        normal = NormalDist(0.0, scale)
+        return np.array([normal.cdf(0.5 - step) for step in steps.tolist()], dtype=np.float64)
+
     def _below_median(self, shares: FloatArray) -> FloatArray:
         normal = NormalDist()
         return np.array([normal.inv_cdf(share) for share in shares.tolist()], dtype=np.float64)

@@ -22,7 +22,7 @@ from dosimeter.planning.options import Look, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
+from dosimeter.planning.query_plan import After, Group, Output, QueryPlan, Threshold
 from dosimeter.planning.selected import selects_rows
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "QueryPlan",
     "Stages",
     "StudyPlan",
+    "Threshold",
     "digest_measured",
     "explain_plan",
     "find_column",

@@ -143,6 +143,16 @@ class Aggregates:
         return Collected(arguments, tuple(measures), tuple(self._estimates.values()))
 
     @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Return the measures that were added so far."""
+        return tuple(measure for measure, _ in self._measures.values())
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Return the estimates that were added so far."""
+        return tuple(self._estimates.values())
+
+    @property
     def met(self) -> bool:
         """Return whether an aggregate was added."""
         return bool(self._estimates)

@@ -221,13 +221,24 @@ def _count_moments(column: Column, unit: str) -> int:
     return int((last - first) / timedelta(seconds=_SECONDS[unit])) + 1
 
 
+def require_shareable(source: exp.Expression, checked: Checked, schema: Schema) -> None:
+    """Refuse groups by a column that identifies people, or by the unit: each group would be a person (H1)."""
+    for node in checked.tree.find_all(exp.Column):
+        if schema.columns[node.name].identifying or node.name == schema.unit:
+            raise _identifies(schema.columns[node.name], source)
+
+
+def _identifies(column: Column, source: exp.Expression) -> QueryError:
+    return QueryError(
+        f"GROUP BY {clause_of(source)}: {column.name} identifies people, so it cannot be a group. "
+        "Group by something that many people share.",
+        clause=clause_of(source),
+    )
+
+
 def _undeclared(column: Column, source: exp.Expression) -> QueryError:
     if column.identifying:
-        return QueryError(
-            f"GROUP BY {clause_of(source)}: {column.name} identifies people, so it cannot be a group. "
-            "Group by something that many people share.",
-            clause=clause_of(source),
-        )
+        return _identifies(column, source)
     wanted = {
         ColumnType.INTEGER: "bounds = [low, high]",
         ColumnType.DECIMAL: "bounds = [low, high] and a resolution",
@@ -235,7 +246,17 @@ def _undeclared(column: Column, source: exp.Expression) -> QueryError:
         ColumnType.CATEGORY: "values = […]",
         ColumnType.TEXT: 'type = "category" and values = […]',
     }.get(column.type)
-    observed = Hint("Or look with ", Option("groups", "observed"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
+    observed = Hint(
+        "Or show groups of the data with enough people: ",
+        Option("groups", "thresholded"),
+        " and ",
+        Option("group_delta", text="D"),
+        "; for study, ",
+        Option("groups", "observed"),
+        ".",
+        audience=Audience.CONTROLLER,
+        surfaces=ASKING,
+    )
     return refusal(
         source,
         f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
@@ -80,7 +81,8 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
     keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
     groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
     notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
-    notes += [*_note_null_groups(plan), *_note_noise(plan), *dict.fromkeys(_note_ranks(plan))]
+    notes += [*_note_null_groups(plan), *_note_thresholded(plan), *_note_noise(plan)]
+    notes += dict.fromkeys(_note_ranks(plan))
     return Explanation(
         query=plan.sql,
         table=plan.table,
@@ -169,6 +171,27 @@ def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
     for group in dict.fromkeys(group for block in plan.blocks for group in block.groups):
         if group.values is not None and None in group.values:
             yield f"{group.name}: NULL is one of its groups, the last one; rows without a value count there."
+
+
+def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
+    """Yield what becomes of groups that nobody declared (H1)."""
+    threshold, mechanism = plan.threshold, Laplace()
+    if threshold is None:
+        return
+    people = plan.measures[threshold.people]
+    weight = float(plan.weights(mechanism.norm)[threshold.people])
+    scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0) / weight
+    least = 1 + mechanism.find_excess(scale, Fraction(threshold.delta) / threshold.most)
+    yield (
+        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of {least:,} "
+        f"individuals has an even chance to be shown, and somebody alone in a group one of at most {threshold.delta:g} "
+        "to show up. That δ is charged."
+    )
+    yield from (
+        f"{group.name}: rows without a value (NULL) are in no group, since the schema does not say nulls = true."
+        for group in plan.groups
+        if not any(plan.schema.columns[node.name].nulls for node in group.tree.find_all(exp.Column))
+    )
 
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:

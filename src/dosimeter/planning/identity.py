@@ -42,7 +42,7 @@ def digest_measured(plan: QueryPlan) -> str:
             plan.table.lower(),
             sorted(_write(_form_join(join)) for join in plan.joins),
             *measured,
-            [plan.declared, plan.hand_sensitivity],
+            [plan.declared, plan.hand_sensitivity, *([] if plan.threshold is None else ["thresholded"])],
             *([] if plan.person is None else [_form_stage(plan.person)]),
         ]
     except RecursionError:

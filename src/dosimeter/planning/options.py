@@ -35,6 +35,7 @@ class Look:
     sensitivity: float | None = None
     min_rows: int | None = None
     quantiles: Quantiles = "ranks"
+    group_delta: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("mechanism", "calibration", "indicator", "groups", "method", "quantiles"):
@@ -42,7 +43,11 @@ class Look:
 
     def plan_options(self) -> PlanOptions:
         return PlanOptions(
-            groups=self.groups, min_rows=self.min_rows, sensitivity=self.sensitivity, quantiles=self.quantiles
+            groups=self.groups,
+            min_rows=self.min_rows,
+            sensitivity=self.sensitivity,
+            quantiles=self.quantiles,
+            group_delta=self.group_delta,
         )
 
     def build_mechanism(self, n: int) -> Mechanism:

@@ -34,7 +34,7 @@ from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, r
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
 from dosimeter.planning.person_stage import PersonStage
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.query_plan import QueryPlan, Threshold
 from dosimeter.planning.singling_out import find_singled_out
 from dosimeter.planning.stages import (
     Scoped,
@@ -47,8 +47,10 @@ from dosimeter.planning.stages import (
     require_uncorrelated,
 )
 from dosimeter.planning.subqueries import inline_subqueries
+from dosimeter.planning.thresholding import add_threshold, check_thresholding, limit_observed
+from dosimeter.problems import Option
 from dosimeter.schema import Schema, digest_schema
-from dosimeter.sql import Scope, check_condition, clause_of, refusal
+from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_there, refusal
 
 MAX_BLOCKS = 64
 _SCALAR = "scalar"
@@ -64,10 +66,12 @@ class PlanOptions:
     min_rows: int | None = None
     sensitivity: float | None = None
     quantiles: Quantiles = "ranks"
+    group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("groups", "min_rows", "sensitivity", "quantiles"):
+        for name in ("groups", "min_rows", "sensitivity", "quantiles", "group_delta"):
             check_option(name, getattr(self, name))
+        check_thresholding(self.groups, self.group_delta, self.min_rows, self.sensitivity)
 
     @property
     def by_ranks(self) -> bool:
@@ -198,6 +202,7 @@ class Draft:
     relation: Relation = field(init=False)
     collected: Collected = field(init=False)
     apart: dict[int, tuple[Grouping, Collected]] = field(default_factory=dict)
+    threshold: Threshold | None = None
 
     def finish(self) -> dict[int, QueryPlan]:
         """Return the plan of each block, with the columns that it tests and that identify people."""
@@ -230,6 +235,7 @@ class Draft:
             sets=grouping.sets,
             person=self.person,
             declared_schema=None if self.person is None else self.declared,
+            threshold=self.threshold,
         )
         singled_out = {**self.people.singled_out, **dict(find_singled_out(self.select, scope, list_identifying(plan)))}
         return replace(plan, singled_out=tuple(singled_out.items()))
@@ -237,6 +243,17 @@ class Draft:
 
 def _complete(plan: QueryPlan) -> QueryPlan:
     """Return the plan once it was tried what happens after the noise."""
+    if plan.threshold is not None and plan.further:
+        raise QueryError(
+            "Groups that nobody declared are shown by one SELECT at a time. Ask the SELECTs of this query one by one."
+        )
+    if plan.threshold is not None and plan.ranks:
+        label = next(iter(plan.ranks.values())).label
+        raise QueryError(
+            f"{label} is drawn by rank from declared groups only. Declare the groups' values, or choose ",
+            Option("quantiles", "noise"),
+            ".",
+        )
     try_after(plan)
     return plan
 
@@ -271,16 +288,20 @@ def _read_where(draft: Draft) -> None:
 
 def _read_groups(draft: Draft) -> None:
     draft.grouping = plan_groups(draft.select, draft.sources.scope, draft.options.groups)
+    if draft.options.groups == "thresholded":
+        kept = [is_there(tree) for tree in draft.grouping.without_null]
+        draft.where = conjunction([*([] if draft.where is None else [draft.where]), *kept])
     draft.aggregates = _start_collecting(draft, draft.grouping)
 
 
 def _start_collecting(draft: Draft, grouping: Grouping) -> Aggregates:
+    thresholded = draft.options.groups == "thresholded"
     return Aggregates(
         schema=draft.sources.schema,
         scope=draft.sources.scope,
         min_rows=draft.options.min_rows,
         by_hand=draft.options.sensitivity is not None,
-        groups=grouping.cells,
+        groups=limit_observed(grouping.groups, draft.sources.schema) if thresholded else grouping.cells,
         rank_cells=grouping.cells * _count_order_statistics(draft.select) if draft.options.by_ranks else 0,
     )
 
@@ -291,10 +312,17 @@ def _write_over_released(draft: Draft) -> None:
 
 
 def _write_over(draft: Draft, aggregates: Aggregates, source: exp.Expression) -> Relation:
-    grouping = draft.grouping
-    totals = bool(grouping.sets)
-    scope, groups, rows = draft.sources.scope, grouping.groups, grouping.rows
+    grouping, schema = draft.grouping, draft.sources.schema
+    totals, thresholded = bool(grouping.sets), draft.options.groups == "thresholded"
+    rows = (schema.individuals or 1) * schema.max_rows_per_unit if thresholded else grouping.rows
+    scope, groups = draft.sources.scope, grouping.groups
     return MeasuringSelect(scope, groups, aggregates, rows, totals, source, draft.scalars).write(draft.select)
+
+
+def _count_people(draft: Draft) -> None:
+    """Measure the individuals of every group, where their noisy number decides whether it is shown (H1)."""
+    if draft.options.group_delta is not None:
+        draft.threshold = add_threshold(draft.aggregates, draft.options.group_delta)
 
 
 def _collect_measures(draft: Draft) -> None:
@@ -325,6 +353,7 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     _read_where,
     _read_groups,
     _write_over_released,  # every aggregate, in whatever clause, becomes measures and an estimate
+    _count_people,
     _collect_measures,  # only now is it known what every aggregate reads
     _measure_sets_apart,
 )
@@ -362,5 +391,6 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ra
         "min_rows": options.min_rows,
         "sensitivity": options.sensitivity,
         **({"quantiles": "ranks"} if ranks else {}),  # without any, a query is what it was before there were ranks
+        **({} if options.group_delta is None else {"group_delta": options.group_delta}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

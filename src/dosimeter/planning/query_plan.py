@@ -91,6 +91,19 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """Which groups of the data an answer shows: those whose noisy number of individuals is large enough (H1).
+
+    ``people``: the measure that counts a group's individuals. ``delta``: the chance with which an individual may show
+    up in a group of their own. ``most``: in how many groups one individual can be, ℓ₀.
+    """
+
+    people: int
+    delta: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """The plan of a query: all that follows from SQL and schema alone. Its trees are rebuilt by the planner.
 
@@ -125,6 +138,8 @@ class QueryPlan:
     """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
     part_of: int | None = None
     """Where this is one block of several, taken by itself: how many measures all of them have (S5)."""
+    threshold: Threshold | None = None
+    """Where nobody declared the groups: which of the observed ones are shown (H1)."""
 
     @property
     def blocks(self) -> tuple[QueryPlan, ...]:

@@ -8,7 +8,7 @@ from dosimeter.postprocess.about import Facts, list_facts, word_facts
 from dosimeter.postprocess.accuracy import Accuracy, error_95, foresee_accuracy, list_group_errors
 from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells
 from dosimeter.postprocess.cells import Cell
-from dosimeter.postprocess.errors import Noise, needs_values
+from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.estimates import estimate_group
 from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
 
@@ -26,6 +26,7 @@ __all__ = [
     "foresee_accuracy",
     "list_facts",
     "list_group_errors",
+    "measure_scales",
     "needs_values",
     "rank_errors",
     "tell_ranks",

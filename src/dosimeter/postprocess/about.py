@@ -11,9 +11,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dosimeter.measures import Argument
-from dosimeter.planning import QueryPlan, selects_rows
+from dosimeter.planning import QueryPlan
 from dosimeter.postprocess.answers import Assembled
-from dosimeter.postprocess.errors import count_selectable
+from dosimeter.postprocess.errors import chooses_rows, count_selectable
 
 NOT_COMPUTED = (
     "What the query does with the released numbers failed on these numbers, so the numbers themselves are the answer."
@@ -65,7 +65,7 @@ def list_facts(plan: QueryPlan, answer: Assembled, *, clamp: bool, errors: bool)
         bounded=tuple(dict.fromkeys(each for each in found if "*" not in each.label)),
         grouped=any(block.groups for block in blocks),
         totals=any(block.sets for block in blocks),
-        selected=count_selectable(plan) if errors and not answer.failed and selects_rows(plan.after.query) else None,
+        selected=count_selectable(plan) if errors and not answer.failed and chooses_rows(plan) else None,
         without_error=tuple(
             output.name for output in plan.outputs if errors and output.is_aggregate and output.formula is None
         ),

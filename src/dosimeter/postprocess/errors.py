@@ -45,7 +45,7 @@ class Noise:
         """Return the noise of a plan at a scale in the units of the norm, for the numbers that its query shows."""
         scales = measure_scales(plan, mechanism, scale)
         grids = np.array([float(measure.grid) for measure in plan.all_measures])
-        tail = TAIL / count_selectable(plan) if selects_rows(plan.after.query) else TAIL
+        tail = TAIL / count_selectable(plan) if chooses_rows(plan) else TAIL
         return cls(mechanism, scales, grids, tail)
 
     def split(self, plan: QueryPlan) -> list[Noise]:
@@ -77,7 +77,14 @@ def count_selectable(plan: QueryPlan) -> int:
     return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
 
 
+def chooses_rows(plan: QueryPlan) -> bool:
+    """Return whether the rows that are shown were chosen by noisy numbers (E2): by a clause, or by a threshold (H1)."""
+    return plan.threshold is not None or selects_rows(plan.after.query)
+
+
 def _count_cells(plan: QueryPlan) -> int:
+    if plan.threshold is not None:  # as many groups as there can be, whatever the data
+        return (plan.schema.individuals or 1) * plan.threshold.most
     sizes = [len(group.values or ()) for group in plan.groups]
     sets = plan.sets or (tuple(range(len(sizes))),)
     return sum(math.prod(sizes[at] for at in kept) for kept in sets)

@@ -102,6 +102,11 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
         raise LedgerError(
             f"Entry {entry.id} was settled before the ledger kept noisy numbers: there are none to look at."
         )
+    if entry.keys is not None:
+        raise LedgerError(
+            f"Entry {entry.id} shows groups that nobody declared. Which groups it does not show tells something too, "
+            "so its losses are no function of the numbers alone: look at the risk before a release instead."
+        )
     look = recall_look(entry)
     plan = dataset.plan(request.query if sql is None else sql, look.plan_options())
     if plan.ranks:

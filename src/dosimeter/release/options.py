@@ -45,7 +45,9 @@ class ReleaseOptions(TypedDict, total=False):
     candidates: str | Sequence[float] | None
     """The ε's among which one is found; by default the paper's 37."""
     groups: Groups
-    """Only ``"declared"`` groups back a release."""
+    """``"declared"`` groups (the default), or ``"thresholded"``: those of the data with enough people."""
+    group_delta: float | None
+    """With thresholded groups: the δ with which somebody may show up alone. It is charged."""
     method: Method
     """Only the ``"closed-form"`` backs a release."""
     sensitivity: float | None
@@ -72,7 +74,7 @@ _WAY = ("epsilon", "prefer", "svt", "variance", "selection")
 _TERMS = ("policy", "delta_total", "max_epsilon")
 _LOOK = (
     "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows",
-    "quantiles",
+    "quantiles", "group_delta",
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -138,7 +138,13 @@ class Prepared:
 
     @property
     def delta(self) -> Decimal:
-        return exact_decimal(self.mechanism.delta, name="delta")
+        """Return δ of the answer: that of its noise, and that of showing groups that nobody declared (H1)."""
+        noise, threshold = exact_decimal(self.mechanism.delta, name="delta"), self.plan.threshold
+        if threshold is None:
+            return noise
+        with localcontext() as context:
+            context.prec = 100  # exactly
+            return noise + exact_decimal(threshold.delta, name="group_delta")
 
     @property
     def epsilon_svt(self) -> Decimal:

@@ -10,6 +10,7 @@ from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
+from dosimeter.release.thresholds import find_threshold
 from dosimeter.release.ways.base import Subject
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema, digest_schema
@@ -18,7 +19,7 @@ from dosimeter.schema import Schema, digest_schema
 def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
     """Check everything that can be checked without data; every refusal here may be explained to anybody."""
     n = _require_reviewed(schema)
-    if look.groups != "declared":
+    if look.groups == "observed":
         raise OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
     if look.sensitivity is not None:
         raise OptionError(
@@ -59,7 +60,9 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
         empty.append((keys, tuple(tuple(measure.empty for measure in block.measures) for _ in keys)))
     rehearsed = order.way.rehearsed(candidates)
     for epsilon in rehearsed:
-        calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
+        calibrated = calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
+        if plan.threshold is not None:
+            find_threshold(plan.threshold, calibrated)
     noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(rehearsed)))
     answer = assemble_answer(plan, *empty[0], clamp=order.clamp, noise=noise, further=empty[1:])
     word_facts(list_facts(plan, answer, clamp=order.clamp, errors=True))

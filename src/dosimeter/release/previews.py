@@ -125,4 +125,5 @@ def describe_released(
 
 def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
     """Return the columns of the answer with a mark in place of each number."""
-    return [{output.name: "…" if output.is_aggregate else "each declared value" for output in plan.outputs}]
+    group = "each declared value" if plan.threshold is None else "the values of each group that is shown"
+    return [{output.name: "…" if output.is_aggregate else group for output in plan.outputs}]

@@ -42,6 +42,7 @@ from dosimeter.release.account_terms import (
 from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
+from dosimeter.release.thresholds import keep_shown, read_keys, write_keys
 from dosimeter.release.ways.base import Grant
 
 if TYPE_CHECKING:
@@ -164,6 +165,8 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
         parts = zip(prepared.plan.blocks, measured.blocks, prepared.plan.split(noise), strict=True)
         noisy = [add_noise_to(block, exact.keys, exact.values, own, exact.columns) for block, exact, own in parts]
+        if prepared.plan.threshold is not None:
+            noisy = [keep_shown(noisy[0], prepared.plan.threshold, noise)]
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
@@ -175,7 +178,11 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
         error_95=None if entry.hides_epsilon else answer.error_95,
         measured=noisy[0].values,
-        details=replace(_detail(prepared, answer, entry), further=[block.values for block in noisy[1:]]),
+        details=replace(
+            _detail(prepared, answer, entry),
+            further=[block.values for block in noisy[1:]],
+            keys=write_keys(noisy[0].keys) if prepared.plan.threshold else None,
+        ),
     )
     return hand_out(settled)
 
@@ -207,8 +214,9 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
         return answer
     noisy: list[Numbers] = []
     for block, texts in zip(prepared.plan.blocks, entry.blocks, strict=True):
-        assert block.group_keys is not None, "only declared groups are released"
-        noisy.append((block.group_keys, [[Fraction(text) for text in row] for row in texts]))
+        keys = block.group_keys if entry.keys is None else read_keys(entry.keys, block.groups)
+        assert keys is not None, "an answer has declared groups, or its entry has them"
+        noisy.append((keys, [[Fraction(text) for text in row] for row in texts]))
     found = _read_off(prepared, entry.spent.epsilon, noisy)
     details = _detail(prepared, found, entry)
     return replace(

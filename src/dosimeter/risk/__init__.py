@@ -21,6 +21,7 @@ from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
+from dosimeter.risk.shown_groups import ShownAt, ShownGroups, foresee_groups
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "RDRs",
     "RankCells",
     "Sensitivities",
+    "ShownAt",
+    "ShownGroups",
     "Spread",
     "Verdict",
     "build_candidate",
@@ -45,6 +48,7 @@ __all__ = [
     "exact_limit",
     "find_empty_filters",
     "find_largest",
+    "foresee_groups",
     "is_met",
     "largest_difference",
     "lee_clifton",

@@ -6,10 +6,10 @@ few rows. Nobody is fetched, nothing is really left out (``recompute`` does that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.observed_keys import GroupKey, observe_keys
 from dosimeter.influence.rows.queries import (
     INSIDE,
     PEOPLE,
@@ -32,13 +33,10 @@ from dosimeter.influence.units.trees import BY
 from dosimeter.measures import ArgumentMeasure, GroupColumn, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
-from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
-
-GroupKey = tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -150,7 +148,7 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
     columns = [read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))]
     declared = plan.group_keys
     if declared is None:
-        return _observed_groups(columns)
+        return observe_keys(columns)
     index = np.zeros(table.num_rows, dtype=np.int64)
     known = np.ones(table.num_rows, dtype=np.bool_)
     for at, ((codes, values), group) in enumerate(zip(columns, plan.groups, strict=True)):
@@ -164,27 +162,6 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
         known &= position >= 0
         index = index * len(group.values) + position
     return declared, np.where(known, index, -1)
-
-
-def _plain(value: Any) -> Any:
-    """Return whole numbers that arithmetic in doubles gave as whole numbers, and other values as they are."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
-    """Return codes in which 0 and −0 share one: engines group them together and Arrow distinguishes them."""
-    first: dict[Any, int] = {}
-    return np.array([first.setdefault(value, at) for at, value in enumerate(values)], dtype=np.int64)[codes]
-
-
-def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
-    stacked = np.stack([_merge_equal(codes, values) for codes, values in columns], axis=1)
-    distinct, index = np.unique(stacked, axis=0, return_inverse=True)
-    keys = [tuple(_plain(values[code]) for code, (_, values) in zip(row, columns, strict=True)) for row in distinct]
-    order = sorted(range(len(keys)), key=lambda at: [(value is None, value) for value in keys[at]])
-    rank = np.empty(len(keys), dtype=np.int64)
-    rank[order] = np.arange(len(keys))
-    return tuple(keys[at] for at in order), rank[index.reshape(-1)]
 
 
 def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:

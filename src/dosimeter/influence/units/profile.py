@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.arrays import IntArray
-from dosimeter.engines import Engine
+from dosimeter.engines import Engine, read_codes
 from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.observed_keys import observe_keys
 from dosimeter.influence.rows.profile import share_epsilon
 from dosimeter.influence.units.joint_queries import is_wide, joint_profile_query, list_columns, prefix
 from dosimeter.influence.units.queries import (
@@ -32,7 +33,7 @@ from dosimeter.influence.units.queries import (
     unit_fields,
     unit_profile_query,
 )
-from dosimeter.influence.units.trees import BY, GROUP, count_groups, unit_rows
+from dosimeter.influence.units.trees import BY, GROUP, count_groups, observed_groups_query, unit_rows
 from dosimeter.measures import Entries, NearValues, UnitField, Values, Whole
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
@@ -93,7 +94,8 @@ def measure_unit_profile(
 
     ``everybody``: the rows that attributes are read off, where they are not the plan's own.
     """
-    keys = plan.group_keys
+    observed = None if plan.threshold is None else _observe_groups(plan, engine)
+    keys = plan.group_keys if observed is None else observed.keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
     undeclared = _count_undeclared(plan, engine)
     around = {field.name: _find_around(plan, engine, field) for field in find_countable(plan)}
@@ -108,6 +110,7 @@ def measure_unit_profile(
         _require_unchanged(layout, around, table, people)
     else:
         owners, group, columns = _split_entries(plan, table.column(ENTRIES))
+        group = group if observed is None else observed.find(group)
         counted = {}
     lists = {field.name for field in unit_fields(plan) if isinstance(field, NearValues)}
     listed = counted | {name: _read_lists(column) for name, column in columns.items() if name in lists}
@@ -179,6 +182,24 @@ def _find_starts(owners: IntArray, rows: int) -> IntArray:
 def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
     query = undeclared_query(plan, engine.relation())
     return 0 if query is None else int(engine.fetch(query).column(UNDECLARED)[0].as_py())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Observed:
+    """The groups of the data, in order, and the place of each by the number that queries give it (H1). Private."""
+
+    keys: tuple[tuple[Scalar, ...], ...]
+    places: Mapping[int, int]
+
+    def find(self, numbers: IntArray) -> IntArray:
+        return np.array([self.places[number] for number in numbers.tolist()], dtype=np.int64)
+
+
+def _observe_groups(plan: QueryPlan, engine: Engine) -> _Observed:
+    table = engine.fetch(observed_groups_query(plan, engine.relation()))
+    keys, index = observe_keys([read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))])
+    numbers = (int(number) for number in table.column(GROUP).to_pylist())
+    return _Observed(keys, dict(zip(numbers, index.tolist(), strict=True)))
 
 
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:

@@ -84,6 +84,8 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
         if sum(len(group) for each in (*kept.values(), values) for group in each) <= MOST_COLUMNS:
             kept[name] = values
     layout = Layout(plan, True, kept, all_declared)
+    if plan.threshold is not None:
+        return Layout(plan, False, {})
     if not plan.groups:
         return layout
     listed = any(isinstance(field, Joined) and field.name not in kept for field in unit_fields(plan))
@@ -100,7 +102,7 @@ def find_countable(plan: QueryPlan) -> list[NearValues]:
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
     listed = any(isinstance(field, Joined) and not isinstance(field, NearValues) for field in fields)
-    if plan.groups and (listed or len(fields) * count_groups(plan) > MOST_COLUMNS):
+    if plan.threshold is not None or (plan.groups and (listed or len(fields) * count_groups(plan) > MOST_COLUMNS)):
         return []
     return countable
 
@@ -287,8 +289,10 @@ def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group:
 def undeclared_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
     """Return the query for how many of the rows that meet the WHERE are in groups that nobody declared (C7).
 
-    None where there are no groups.
+    None where there are no groups, or nobody declares them.
     """
+    if plan.threshold is not None:
+        return None
     declared = conjunction(is_declared(group.tree, group.values or ()) for group in plan.groups)
     if declared is None:
         return None

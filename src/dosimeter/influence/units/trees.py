@@ -28,7 +28,8 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
     """Return the rows that meet the WHERE and are in a declared group: unit, group number, arguments."""
     tests = list(more)
     if plan.groups:
-        query = all_rows(plan, relation, alias(group_number(plan.groups), GROUP))
+        number = group_number(plan.groups) if plan.threshold is None else observed_number(plan.groups)
+        query = all_rows(plan, relation, alias(number, GROUP))
         tests.append(is_there(exp.column(GROUP)))
     else:
         query = all_rows(plan, relation)
@@ -69,6 +70,20 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
             number = exp.Add(this=scaled, expression=code)
     assert number is not None
     return number
+
+
+def observed_number(groups: tuple[Group, ...]) -> exp.Expression:
+    """Return a number for each observed group, the same in every query over the same rows."""
+    order = exp.Order(expressions=[exp.Ordered(this=wrap(each.tree.copy()), nulls_first=False) for each in groups])
+    return exp.Window(this=exp.DenseRank(), order=order, over="OVER")
+
+
+def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """Return the query for the observed groups: the number of each, and its values g0, g1 …"""
+    named = [alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
+    rows = all_rows(plan, relation, alias(observed_number(plan.groups), GROUP), *named)
+    names = [exp.column(name) for name in (GROUP, *(f"g{at}" for at in range(len(named))))]
+    return exp.select(*names).distinct().from_(rows.subquery("observed"))
 
 
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:

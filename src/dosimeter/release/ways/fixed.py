@@ -74,7 +74,9 @@ class Fixed(Way):
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
 
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
-        return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed)
+        threshold = prepared.plan.threshold
+        shown = 0.0 if threshold is None else threshold.delta
+        return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed, group_delta=shown)
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         line = risk.candidate(self.epsilon)
