@@ -157,7 +157,11 @@ def print_explanation(explanation: Explanation) -> None:
         console.print("It can be released at a fixed ε, by find-ε, or by finding and releasing ε.")
     else:
         console.print("It can be released at a fixed ε or by find-ε. ε cannot be found and released privately for it:")
-        console.print("one person's rows decide what another person's removal would change.")
+        thresholded = explanation.group_delta is not None
+        private = "how many groups the data have is private."
+        console.print(
+            private if thresholded else "one person's rows decide what another person's removal would change."
+        )
     print_notes(console, explanation.notes)
 
 

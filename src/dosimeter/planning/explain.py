@@ -32,7 +32,7 @@ class Explanation:
 
     ``groups`` and ``k`` (noisy numbers in all) are None where the groups are those observed in the data.
     ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
-    privately.
+    privately. ``group_delta``: the δ of groups that nobody declared (H1); None where they are declared or observed.
     """
 
     query: str
@@ -48,6 +48,7 @@ class Explanation:
     post_processing: tuple[str, ...]
     digest: str
     notes: tuple[str, ...]
+    group_delta: float | None = None
 
     def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""
@@ -65,6 +66,7 @@ class Explanation:
             "post_processing": list(self.post_processing),
             "digest": self.digest,
             "notes": list(self.notes),
+            **({} if self.group_delta is None else {"group_delta": self.group_delta}),
         }
 
 
@@ -93,10 +95,11 @@ def explain_plan(plan: QueryPlan) -> Explanation:
         group_columns=tuple(group.name for group in plan.groups),
         k=groups * len(plan.measures) if groups is not None else None,
         sensitivity={name: plan.sensitivity(norm) for name, norm in NORMS.items()},
-        additive=plan.additive,
+        additive=plan.additive and plan.threshold is None,
         post_processing=tuple(_post_processing(plan)),
         digest=plan.digest,
         notes=tuple(notes),
+        group_delta=None if plan.threshold is None else plan.threshold.delta,
     )
 
 
