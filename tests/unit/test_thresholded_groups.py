@@ -239,7 +239,9 @@ def test_dry_run_tells_which_groups_and_charges_nothing(notes: Dataset, ledger: 
 
 
 def test_explanation_is_public(notes: Dataset) -> None:
-    notes_told = " ".join(notes.explain(COUNTS, **THRESHOLDED).notes)
+    explanation = notes.explain(COUNTS, **THRESHOLDED)
+    assert (explanation.group_delta, explanation.k, explanation.additive) == (1e-6, None, False)
+    notes_told = " ".join(explanation.notes)
     assert "a group of 15 individuals has an even chance" in notes_told
     assert "rows without a value (NULL) are in no group" in notes_told
     assert "flu" not in notes_told

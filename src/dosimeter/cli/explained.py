@@ -116,7 +116,9 @@ def _print_whole(console: Console, explanation: Explanation) -> None:
         )
     else:
         console.print("It can be released at a fixed ε or at one found from a preference, and not by a noisy test:")
-        console.print("one person's rows decide what another person's removal would change.")
+        private = "how many groups the data have is private."
+        depends = "one person's rows decide what another person's removal would change."
+        console.print(depends if explanation.group_delta is None else private)
 
 
 # ---------------------------------------------------------------- less noise

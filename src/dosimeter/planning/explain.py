@@ -36,7 +36,8 @@ class Explanation:
     ``groups`` and ``k`` (noisy numbers in all) are None where the groups are those observed in the data.
     ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
     privately. ``stages``: what happens to rows, people, numbers and after the noise, and what each costs.
-    ``less_noise``: how to ask for less of it; None where that was not asked for.
+    ``less_noise``: how to ask for less of it; None where that was not asked for. ``group_delta``: the δ of groups that
+    nobody declared (H1); None where they are declared or observed.
     """
 
     query: str
@@ -54,6 +55,7 @@ class Explanation:
     notes: tuple[str, ...]
     stages: Stages
     less_noise: LessNoise | None
+    group_delta: float | None = None
 
     def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""
@@ -73,6 +75,7 @@ class Explanation:
             "notes": list(self.notes),
             "stages": self.stages.describe(),
             "less_noise": None if self.less_noise is None else self.less_noise.describe(),
+            **({} if self.group_delta is None else {"group_delta": self.group_delta}),
         }
 
 
@@ -102,6 +105,11 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
         notes=tuple(notes),
         stages=explain_stages(plan, after),
         less_noise=find_less_noise(plan) if advise else None,
+        additive=plan.additive and plan.threshold is None,
+        post_processing=tuple(_post_processing(plan)),
+        digest=plan.digest,
+        notes=tuple(notes),
+        group_delta=None if plan.threshold is None else plan.threshold.delta,
     )
 
 

@@ -13,7 +13,7 @@ from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.schema import Schema
 from dosimeter.sql import column_tree
 
-MAX_OBSERVED = 2_000_000
+MAX_OBSERVED = 1_000_000
 _THRESHOLDED = Option("groups", "thresholded")
 
 
