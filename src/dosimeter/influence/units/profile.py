@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dosimeter.arrays import IntArray
 from dosimeter.engines import Engine
 from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.person_rows import PersonEngine
 from dosimeter.influence.units.queries import (
     ENTRIES,
     MOST_COLUMNS,
@@ -38,7 +40,6 @@ from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
 
 Columns = dict[str, "pa.ChunkedArray | pa.Array"]
 Lists = tuple[IntArray, tuple[Values, ...]]
@@ -93,8 +94,7 @@ def measure_unit_profile(
     """
     keys = plan.group_keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
-    query = undeclared_query(plan, engine.relation())
-    undeclared = 0 if query is None else int(engine.fetch(query).column(UNDECLARED)[0].as_py())
+    undeclared = _count_undeclared(plan, engine)
     around = {field.name: _find_around(plan, engine, field) for field in find_countable(plan)}
     near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
     layout = lay_out(plan, near, all_declared=not undeclared)
@@ -124,6 +124,25 @@ def measure_unit_profile(
         identities=identities,
         undeclared=undeclared,
     )
+
+
+def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
+    """Return how many rows that meet the WHERE are in no declared group.
+
+    If no row of the table is in one, none of those that belong to chosen individuals is: then the other tables, or the
+    same table once more, need not be joined to find that out.
+    """
+    query = undeclared_query(plan, engine.relation())
+    if query is None:
+        return 0
+    own = None
+    if isinstance(engine, PersonEngine):
+        read = {node.name for group in plan.groups for node in group.tree.find_all(exp.Column)}
+        own = engine.rows_without_flags(read)
+    everywhere = None if own is None else undeclared_query(plan, own, everywhere=True)
+    if everywhere is not None and not engine.fetch(everywhere).column(UNDECLARED)[0].as_py():
+        return 0
+    return int(engine.fetch(query).column(UNDECLARED)[0].as_py())
 
 
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
