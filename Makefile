@@ -42,6 +42,7 @@ test-long: $(DEV)
 
 bench: $(RUNTIME) $(BENCH)
 	$(BIN)/python bench/run.py $(BENCH)
+	$(BIN)/python bench/forms.py --rows $(ROWS)
 
 bench-engines: $(DEV)
 	$(BIN)/python bench/engines.py --rows $(ROWS) --postgres-rows $$(( $(ROWS) / 10 ))

@@ -126,14 +126,15 @@ def _print_whole(console: Console, explanation: Explanation) -> None:
 
 def _print_advice(console: Console, explanation: Explanation) -> None:
     found = explanation.less_noise
-    lines = [] if found is None else [_word_advice(advice) for advice in found.advice]
-    if found is not None and found.groups_matter is False:
-        lines.append("Fewer or coarser groups would not change the noise of any number.")
-    if lines:
+    if found is None:
+        return
+    if found.groups_matter is False:
+        console.print("Fewer or coarser groups would not change the noise of any number.")
+    if found.advice:
         console.print()
         console.print("Less noise:")
-        for line in lines:
-            console.print(Text(f"  {line}"))
+    for advice in found.advice:
+        console.print(Text(f"  {_word_advice(advice)}"))
 
 
 def _word_advice(advice: Advice) -> str:

@@ -20,7 +20,7 @@ from dosimeter.planning.less_noise import Advice, Change, LessNoise
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, require_pure
 from dosimeter.planning.parsing import write_plainly
-from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
+from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import After, Group, Output, QueryPlan, Threshold
 from dosimeter.planning.selected import selects_rows
@@ -35,6 +35,7 @@ __all__ = [
     "Group",
     "LessNoise",
     "Look",
+    "Memberships",
     "Output",
     "PersonStage",
     "PlanOptions",

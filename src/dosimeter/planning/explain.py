@@ -99,16 +99,12 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
         group_columns=tuple(dict.fromkeys(group.name for block in plan.blocks for group in block.groups)),
         k=plan.k,
         sensitivity={name: plan.sensitivity(norm) for name, norm in NORMS.items()},
-        additive=plan.additive,
+        additive=plan.additive and plan.threshold is None,
         post_processing=after,
         digest=plan.digest,
         notes=tuple(notes),
         stages=explain_stages(plan, after),
         less_noise=find_less_noise(plan) if advise else None,
-        additive=plan.additive and plan.threshold is None,
-        post_processing=tuple(_post_processing(plan)),
-        digest=plan.digest,
-        notes=tuple(notes),
         group_delta=None if plan.threshold is None else plan.threshold.delta,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 from dosimeter.json_values import JsonObject
 from dosimeter.measures import Estimate
@@ -95,11 +96,21 @@ class Stages:
         """Return the stages as JSON."""
         return {
             "epsilons": list(self.epsilons),
-            "rows": asdict(self.rows),
-            "people": None if self.people is None else asdict(self.people),
-            "measured": {"numbers": [asdict(each) for each in self.measured], "asked": [asdict(e) for e in self.asked]},
+            "rows": _write(asdict(self.rows)),
+            "people": None if self.people is None else _write(asdict(self.people)),
+            "measured": {
+                "numbers": [_write(asdict(each)) for each in self.measured],
+                "asked": [_write(asdict(each)) for each in self.asked],
+            },
             "after": list(self.after),
         }
+
+
+def _write(value: Any) -> Any:
+    """Return a value with lists for its tuples, as JSON has them."""
+    if isinstance(value, Mapping):
+        return {name: _write(part) for name, part in value.items()}
+    return [_write(part) for part in value] if isinstance(value, tuple) else value
 
 
 def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:

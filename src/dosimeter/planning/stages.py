@@ -72,7 +72,7 @@ def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
         return Stage.AFTER
     stages = {name: find_stage(source, schema) for name, source in list_sources(query).items()}
     if any(stage is not Stage.ROWS for stage in stages.values()):
-        _refuse_rows_beside(query, stages)
+        _refuse_rows_beside(query, stages, schema)
         return Stage.AFTER
     if query.select.args.get("from_") is None and list_subqueries(query):
         return Stage.AFTER
@@ -113,11 +113,24 @@ def _meant_name(node: exp.Expression, select: exp.Select) -> str:
     return str(meant.name).lower()
 
 
-def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage]) -> None:
-    """Refuse to join released numbers with rows: then a row would be compared with numbers read off other people."""
+def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage], schema: Schema) -> None:
+    """Refuse to join released numbers with rows: then a row would be compared with numbers read off other people.
+
+    A public table's rows would be harmless, but nothing after the noise reads a table: it is joined before.
+    """
     nodes = _source_nodes(query.select)
+    public = {name.lower(): table for name, table in schema.tables.items() if table.public}
     for node in nodes:
         scoped = _find_source(node, query)
+        if scoped is None and isinstance(node, exp.Table) and node.name.lower() in public:
+            table = public[node.name.lower()]
+            shown = next((name for name in table.columns if name != table.key), table.key)
+            raise refusal(
+                node,
+                f"{table.name} is joined after grouping, where only released numbers are. Join it before: SELECT "
+                f"{table.name}.{shown}, COUNT(*) FROM {schema.table} JOIN {table.name} USING ({table.key}) GROUP BY "
+                f"{table.name}.{shown}.",
+            )
         if scoped is None or stages[_name_of(node)] is Stage.ROWS:
             raise refusal(
                 node,

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dosimeter.arrays import IntArray
 from dosimeter.engines import Engine, read_codes
 from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import observe_keys
+from dosimeter.influence.person_rows import PersonEngine
 from dosimeter.influence.rows.profile import share_epsilon
 from dosimeter.influence.units.joint_queries import is_wide, joint_profile_query, list_columns, prefix
 from dosimeter.influence.units.queries import (
@@ -41,7 +43,6 @@ from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
 
 Columns = dict[str, "pa.ChunkedArray | pa.Array"]
 Lists = tuple[IntArray, tuple[Values, ...]]
@@ -180,8 +181,22 @@ def _find_starts(owners: IntArray, rows: int) -> IntArray:
 
 
 def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
+    """Return how many rows that meet the WHERE are in no declared group.
+
+    If no row of the table is in one, none of those that belong to chosen individuals is: then the other tables, or the
+    same table once more, need not be joined to find that out.
+    """
     query = undeclared_query(plan, engine.relation())
-    return 0 if query is None else int(engine.fetch(query).column(UNDECLARED)[0].as_py())
+    if query is None:
+        return 0
+    own = None
+    if isinstance(engine, PersonEngine):
+        read = {node.name for group in plan.groups for node in group.tree.find_all(exp.Column)}
+        own = engine.rows_without_flags(read)
+    everywhere = None if own is None else undeclared_query(plan, own, everywhere=True)
+    if everywhere is not None and not engine.fetch(everywhere).column(UNDECLARED)[0].as_py():
+        return 0
+    return int(engine.fetch(query).column(UNDECLARED)[0].as_py())
 
 
 @dataclass(frozen=True, slots=True, repr=False)

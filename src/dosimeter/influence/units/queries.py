@@ -286,10 +286,11 @@ def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group:
 # ---------------------------------------------------------------- rows in no declared group
 
 
-def undeclared_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
+def undeclared_query(plan: QueryPlan, relation: exp.Expression, *, everywhere: bool = False) -> exp.Select | None:
     """Return the query for how many of the rows that meet the WHERE are in groups that nobody declared (C7).
 
-    None where there are no groups, or nobody declares them.
+    None where there are no groups, or nobody declares them. ``everywhere``: of all rows, whether or not they meet the
+    WHERE.
     """
     if plan.threshold is not None:
         return None
@@ -299,7 +300,7 @@ def undeclared_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | 
     inside = exp.Count(this=exp.Case(ifs=[exp.If(this=declared, true=exp.Literal.number(1))]))
     undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=inside)
     query = exp.select(alias(undeclared, UNDECLARED)).from_(relation.copy())
-    return query if plan.where is None else query.where(plan.where.copy())
+    return query if everywhere or plan.where is None else query.where(plan.where.copy())
 
 
 # ---------------------------------------------------------------- attributes of individuals
