@@ -125,7 +125,8 @@ def test_what_reads_other_groups_has_no_error_and_says_so(stays: Dataset, ledger
 def test_the_controller_sees_typical_and_worst_groups_beforehand(stays: Dataset) -> None:
     plan, laplace = stays.plan("SELECT ward, AVG(nights) AS a FROM stays GROUP BY ward"), Laplace()
     values = [[Fraction(count), Fraction(0)] for count in (30, 300, 3000, 0)]
-    (found,) = foresee_accuracy(plan, laplace, laplace.scale(plan.sensitivity(1), 1.0), values, plan.group_keys)
+    numbers = [(plan.group_keys, values)]
+    (found,) = foresee_accuracy(plan, laplace, laplace.scale(plan.sensitivity(1), 1.0), numbers)
     assert (found.too_few, found.groups) == (1, 4)
     assert found.typical is not None
     assert found.worst is not None
