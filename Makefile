@@ -43,9 +43,11 @@ test-long: $(DEV)
 bench: $(RUNTIME) $(BENCH)
 	$(BIN)/python bench/run.py $(BENCH)
 	$(BIN)/python bench/forms.py --rows $(ROWS)
+	$(BIN)/python bench/ledgers.py --databases SQLite
 
 bench-engines: $(DEV)
 	$(BIN)/python bench/engines.py --rows $(ROWS) --postgres-rows $$(( $(ROWS) / 10 ))
+	$(BIN)/python bench/ledgers.py --databases PostgreSQL
 
 $(BENCH): bench/generate.py | $(RUNTIME)
 	$(BIN)/python bench/generate.py --rows $(ROWS) -o $@

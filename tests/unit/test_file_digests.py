@@ -23,7 +23,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         count[0] += 1
         return digest(stream, name)
 
-    monkeypatch.setattr(file_digests.hashlib, "file_digest", counting)
+    monkeypatch.setattr(hashlib, "file_digest", counting)
     return count
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 ) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(b"x\n1\n")
-    digest = file_digests.hashlib.file_digest
+    digest = hashlib.file_digest
 
     def append_meanwhile(stream: Any, name: str) -> Any:
         found = digest(stream, name)
@@ -94,9 +94,9 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
             more.write(b"2\n")
         return found
 
-    monkeypatch.setattr(file_digests.hashlib, "file_digest", append_meanwhile)
+    monkeypatch.setattr(hashlib, "file_digest", append_meanwhile)
     digest_bytes(str(path))
-    monkeypatch.setattr(file_digests.hashlib, "file_digest", digest)
+    monkeypatch.setattr(hashlib, "file_digest", digest)
     assert digest_bytes(str(path)) == hashlib.sha256(b"x\n1\n2\n").digest()
     assert reads == [2]
 

@@ -69,7 +69,7 @@ def test_the_staircase_has_few_steps_and_the_whole_way(long: Site) -> None:
         by_entry = read_spec(carol.get("/accounts/clinic").text)
         by_time = read_spec(carol.get("/accounts/clinic?axis=time").text)
     for spec in (by_entry, by_time):
-        rows = spec["data"]["values"]  # type: ignore[index,call-overload]
+        rows = spec["data"]["values"]  # type: ignore[index]
         assert len(rows) <= 200
         assert rows[-1]["place"] == ENTRIES
         assert rows[-1]["reading"] == pytest.approx(0.5 + 0.001 * (ENTRIES - 1))

@@ -15,7 +15,7 @@ from dosimeter.show.charts import MOST_STEPS, PAGE, Step, staircase_spec
 from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
-from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.state import FEW_RECORDS, ServedDataset, ServerState
 from dosimeter.web.store import User, note
 from dosimeter.web.worker import PATIENCE, Meter
 
@@ -61,7 +61,8 @@ def show_account(
         spec=staircase_spec(steps, PAGE, budget=budget, by_time=axis == "time") if steps else None, table=table,
         budget=budget, algorithm=ALGORITHMS[served.settings.algorithm], policy=describe_policy(served.settings.policy),
         continuations=() if account is None else ledger.continuations(account.dataset)[-MOST_LISTED:],
-        older=entries[-1].id if older else None, before=before, by_time=axis == "time", verified_at=verified_at,
+        older=entries[-1].id if older else None, before=before, by_time=axis == "time",
+        verified_at=verified_at if verified.records > FEW_RECORDS else None,
     )  # fmt: skip
 
 
