@@ -3,7 +3,7 @@
 Takes values; gives text. Never computes a risk and never reads data.
 """
 
-from dosimeter.show.axes import Axis, even_axis, ratio_axis
+from dosimeter.show.axes import Axis, even_axis
 from dosimeter.show.candidates import (
     FAILS,
     MEETS,
@@ -40,5 +40,4 @@ __all__ = [
     "format_range",
     "format_times",
     "order_candidates",
-    "ratio_axis",
 ]

@@ -5,7 +5,6 @@ of an embedded one, which sees no data.
 """
 
 from dosimeter.sql.checking import (
-    align_types,
     check_condition,
     check_expression,
 )
@@ -57,7 +56,6 @@ from dosimeter.sql.trees import (
     conjunction,
     connect,
     flatten_connector,
-    is_null,
     is_there,
     listed_text,
     literal,
@@ -102,7 +100,6 @@ __all__ = [
     "UnitNumber",
     "Values",
     "alias",
-    "align_types",
     "as_bigint",
     "as_double",
     "as_text",
@@ -122,7 +119,6 @@ __all__ = [
     "expect_only",
     "find_date_part",
     "flatten_connector",
-    "is_null",
     "is_row_wise",
     "is_there",
     "listed_text",
