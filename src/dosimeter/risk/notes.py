@@ -59,7 +59,7 @@ def write_notes(
     ratio = preference.kind == "ratio"
     one_count = len(measures) == 1 and issubclass(measures[0], (Count, CountRows))
     if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
-        notes.append(f"{_COUNT_RATIO} Here k = {sensitivities.k}.")
+        notes.append(f"{_COUNT_RATIO} Here k, how many numbers get noise, is {sensitivities.k:,}.")
     if ratio and indicator == "bound" and scale is not None:
         reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
         if reason is not None:
@@ -101,9 +101,7 @@ _SAME_SPREAD = (
     "Under Laplace noise, with the bound, the range and the variance of the raw RDR are the same at every ε. "
     "What shrinks is the spread relative to the level: look at the ratio."
 )
-_COUNT_RATIO = (
-    "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε) for k noisy numbers, whatever the data."
-)
+_COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
 _NO_DEPENDENCE = (
     "Under Laplace noise, with the bound, this preference does not depend on ε: noise adds the same number to "
     "everybody's RDR. Use a ratio, or normalized_rdr."
