@@ -133,4 +133,6 @@ def test_explain(run: Run, patients_schema: Path) -> None:
     assert floor["sensitivity"]["laplace"] == pytest.approx(10.0)
     observed = run("explain", query, "--schema", patients_schema, "--groups", "observed", "--json").json
     assert (observed["groups"], observed["k"]) == (None, None)
-    assert "and not by a noisy test" in run("explain", "SELECT MEDIAN(age) FROM patients", "--schema", patients_schema).out
+    assert (
+        "and not by a noisy test" in run("explain", "SELECT MEDIAN(age) FROM patients", "--schema", patients_schema).out
+    )
