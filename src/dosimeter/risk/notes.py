@@ -65,7 +65,7 @@ def write_notes(
     ratio = preference.kind == "ratio"
     one_count = len(measures) == 1 and issubclass(measures[0], (Count, CountRows))
     if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
-        notes.append(f"{_COUNT_RATIO} Here k = {sensitivities.k}.")
+        notes.append(f"{_COUNT_RATIO} Here k, how many numbers get noise, is {sensitivities.k:,}.")
     if ratio and indicator == "bound" and scale is not None and not ranked:
         reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
         if reason is not None:
@@ -111,9 +111,7 @@ _RANKED = (
     "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and the PIS; an own "
     "guarantee does not follow from the PIS: it is close to ε for everybody whom the query reads."
 )
-_COUNT_RATIO = (
-    "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε) for k noisy numbers, whatever the data."
-)
+_COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
 _NO_DEPENDENCE = (
     "Under Laplace noise, with the bound, this preference does not depend on ε: noise adds the same number to "
     "everybody's RDR. Use a ratio, or normalized_rdr."

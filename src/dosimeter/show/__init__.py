@@ -3,7 +3,7 @@
 Takes values; gives text. Never computes a risk and never reads data.
 """
 
-from dosimeter.show.axes import Axis, even_axis, ratio_axis
+from dosimeter.show.axes import Axis, even_axis
 from dosimeter.show.candidates import (
     FAILS,
     MEETS,
@@ -44,5 +44,4 @@ __all__ = [
     "format_times",
     "note_accuracy",
     "order_candidates",
-    "ratio_axis",
 ]

@@ -5,7 +5,6 @@ of an embedded one, which sees no data.
 """
 
 from dosimeter.sql.checking import (
-    align_types,
     check_condition,
     check_expression,
 )
@@ -58,7 +57,6 @@ from dosimeter.sql.trees import (
     conjunction,
     connect,
     flatten_connector,
-    is_null,
     is_there,
     listed_text,
     literal,
@@ -103,7 +101,6 @@ __all__ = [
     "UnitNumber",
     "Values",
     "alias",
-    "align_types",
     "as_bigint",
     "as_double",
     "as_text",
