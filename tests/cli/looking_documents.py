@@ -26,7 +26,7 @@ HEAD = {
     "notes": list,
 }
 SENSITIVITIES = {"min": float, "max": float, "mean": float, "variance": float, "distinct": int, "histogram": list}
-CANDIDATE = {"epsilon": float, "noise_scale": float, "error_95": list, "rdr": dict}
+CANDIDATE = {"epsilon": float, "noise_scale": float, "error_95": list, "accuracy": list, "rdr": dict}
 RDR = dict.fromkeys(("min", "max", "mean", "median", "variance", "ratio"), float)
 
 

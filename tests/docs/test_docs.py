@@ -469,7 +469,7 @@ def read_arrow(rows: dict[str, list[int]]) -> Any:
         ({"epsilon": 0.5}, "0.5-differentially private", {"epsilon_svt"}),
         ({"epsilon": 0.5, "mechanism": "gaussian"}, "(0.5, 6.25e-08)-differentially private", {"epsilon_svt"}),
         ({"svt": 1.0, "variance": 1e-3}, "Ex-post", set()),
-        ({"prefer": "ratio:0.95"}, "is not differentially private", {"epsilon", "epsilon_svt", "error_95"}),
+        ({"prefer": "ratio:0.95"}, "is not differentially private", {"epsilon", "epsilon_svt", "error_95", "errors"}),
     ],
     ids=["G0", "G0 Gaussian", "G1", "G2"],
 )

@@ -103,12 +103,16 @@ def _write_promise(entry: Entry, hidden: bool) -> list[str]:
 def _write_answer(entry: Entry, hidden: bool) -> list[str]:
     rows, columns = entry.answer or [], list(entry.columns or ())
     errors = None if hidden else entry.errors
+    numeric = {name for name in columns if any(_is_number(row[name]) for row in rows)}
     body = []
     for at, row in enumerate(rows[:MOST_ROWS]):
         stated = {} if errors is None else errors[at]
-        cells = "".join(_write_cell(row[name], stated.get(name)) for name in columns)
+        cells = "".join(
+            f"<td{_align(name in numeric)}>{escape(format_measured(row[name], stated.get(name)))}</td>"
+            for name in columns
+        )
         body.append(f"<tr>{cells}</tr>")
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    head = "".join(f'<th scope="col"{_align(name in numeric)}>{escape(name)}</th>' for name in columns)
     told = (
         "Errors are withheld: they would tell ε."
         if hidden
@@ -126,10 +130,12 @@ def _write_answer(entry: Entry, hidden: bool) -> list[str]:
     return parts
 
 
-def _write_cell(value: object, error: float | None) -> str:
-    shown = escape(format_measured(value, error))
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return f'<td class="num">{shown}</td>' if number else f"<td>{shown}</td>"
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _align(number: bool) -> str:
+    return ' class="num"' if number else ""
 
 
 def _write_checks(entry: Entry, verified: Verification) -> list[str]:
