@@ -331,7 +331,7 @@ def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[Group
         left = iter(errors)
         cells: list[GroupCell] = []
         for output in outputs:
-            value = exact.get(output.name)  # a column that reads other groups' numbers has none of its own
+            value: Any = exact.get(output.name)  # a column that reads other groups' numbers has none of its own
             if not output.is_aggregate:
                 cells.append(GroupCell(value, None))
                 continue
