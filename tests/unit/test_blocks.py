@@ -149,3 +149,11 @@ def test_too_many_blocks_are_refused(stays: Dataset) -> None:
     numbers = ", ".join(f"(SELECT COUNT(*) FROM stays WHERE nights = {at}) AS n{at}" for at in range(70))
     with pytest.raises(QueryError, match="more than 64 SELECTs"):
         stays.plan(f"SELECT {numbers}")
+
+
+@pytest.mark.parametrize("name", ["cell", "released_cell", "e0", "block", "part", "parts"])
+def test_a_column_may_have_any_name(stays: Dataset, ledger: Ledger, name: str) -> None:
+    """Also one that the tables behind the answer use."""
+    sql = f"SELECT ward AS {name}, COUNT(*) AS n FROM stays GROUP BY ward UNION ALL SELECT 'all', COUNT(*) FROM stays"
+    rows = rows_of(stays.release(sql, ledger=ledger, epsilon=EXACT, policy="budget:1e12"))
+    assert [list(row.values()) for row in rows] == [*([ward, 10] for ward in WARDS[:3]), ["nobody", 0], ["all", 30]]

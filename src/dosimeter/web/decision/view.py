@@ -126,7 +126,7 @@ def build_view(
         refusal=offer.refuse(selected),
         accuracy=tuple(_accuracy_rows(measured, choice, selected, offer)),
         columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
-        alone=not measured.risk.plan.groups,
+        alone=not measured.risk.plan.groups and not measured.risk.plan.further,
         groups=tuple(_group_rows(measured, selected)),
         more_groups=max(0, len(measured.groups) - MOST_GROUPS),
         range_table=candidate_rows(choice.candidates),
