@@ -121,6 +121,11 @@ class CountIndividuals(ArgumentMeasure, Total):
         """Return the measure with its sensitivity: 1 in each group that an individual can be in."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
 
+    @property
+    def adds_up(self) -> bool:
+        """Return that it does not: an individual with rows in two groups is one individual of both together."""
+        return False
+
     def total(self) -> exp.Expression:
         """Count the individuals."""
         return exp.Count(this=exp.Distinct(expressions=[self.argument.tree.copy()]))

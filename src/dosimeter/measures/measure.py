@@ -114,6 +114,11 @@ class Measure(ABC):
         return self.depends_on is None
 
     @property
+    def adds_up(self) -> bool:
+        """Return whether the number of several groups together is the sum of theirs, whoever is in several of them."""
+        return self.additive
+
+    @property
     def parameters(self) -> tuple[str | None, int | None]:
         """Return what distinguishes measures of one class over the same argument: a fraction, a floor on rows."""
         return None, None

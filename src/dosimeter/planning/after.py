@@ -1,9 +1,9 @@
 """Everything after the noise (Q4): SQL over the released table, as a tree of our own. Knows no data.
 
-The table ``released`` has one row for each group: its number ``cell``, the group's values g0, g1 …, and the aggregates
-e0, e1 …; further blocks have tables of their own, ``released1`` …. A SELECT that measures becomes a SELECT over its
-table, and the SELECTs around it are rebuilt over its result. So nothing after the noise can touch the data, whatever
-the analyst writes.
+The table ``released`` has one row for each group: its number ``released_cell``, the group's values g0, g1 …, and the
+aggregates e0, e1 …; further blocks have tables of their own, ``released1`` …. A SELECT that measures becomes a SELECT
+over its table, and the SELECTs around it are rebuilt over its result. So nothing after the noise can touch the data,
+whatever the analyst writes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dosimeter.sql import (
     wrap,
 )
 
-RELEASED, CELL = "released", "cell"
+RELEASED, CELL = "released", "released_cell"
 OUTER_SELECT = "an outer SELECT"
 MAX_ROWS = 1_000_000
 MAX_AFTER_NODES = 20_000
@@ -195,7 +195,7 @@ def _unwrapped(tree: exp.Expression) -> exp.Expression:
 
 
 def _free_name(name: str, taken: Iterable[str]) -> str:
-    lowered = {each.lower() for each in taken}
+    lowered = {CELL, *(each.lower() for each in taken)}
     candidate, number = name, 2
     while candidate.lower() in lowered:
         candidate, number = f"{name}_{number}", number + 1

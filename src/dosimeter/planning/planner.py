@@ -333,7 +333,9 @@ def _collect_measures(draft: Draft) -> None:
 def _measure_sets_apart(draft: Draft) -> None:
     """Measure each set of ROLLUP, CUBE and GROUPING SETS by itself where something does not add up (Q5)."""
     grouping = draft.grouping
-    if not grouping.sets or all(measure.additive for measure in draft.collected.measures):
+    alone = draft.sources.schema.max_rows_per_unit == 1  # then nobody is in two groups
+    adding = all(measure.adds_up or (alone and measure.additive) for measure in draft.collected.measures)
+    if not grouping.sets or adding:
         return
     numbers = [draft.number, *(draft.take_number() for _ in grouping.sets[1:])]
     sets = dict(zip(numbers, grouping.sets, strict=True))

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from dosimeter.planning.after import CELL
+
 _PUBLIC = ("g", "h")  # of the released table: groups, and which groups a total leaves out
 
 Public = Mapping[str, bool]
@@ -67,6 +69,6 @@ def _is_public(tree: exp.Expression, relations: Mapping[str, Public]) -> bool:
 
 def _is_known(column: exp.Column, relations: Mapping[str, Public]) -> bool:
     name, table = column.name.lower(), column.table.lower()
-    if not table and (name == "cell" or (name[:1] in _PUBLIC and name[1:].isdigit())):
+    if not table and (name == CELL or (name[:1] in _PUBLIC and name[1:].isdigit())):
         return True
-    return relations.get(table, {}).get(name, False) or name == "cell"
+    return relations.get(table, {}).get(name, False) or name == CELL

@@ -70,7 +70,7 @@ def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
     except InputError:
         return None
     measured = [output.name for output in plan.outputs if output.is_aggregate]
-    return AnswerShape(measured=measured, grouped=bool(plan.groups))
+    return AnswerShape(measured=measured, grouped=bool(plan.groups or plan.further))
 
 
 def _write_query(sql: str) -> str:

@@ -220,7 +220,7 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
-    return exact, tuple(rows) if any(block.groups for block in risk.plan.blocks) else ()
+    return exact, tuple(rows) if risk.plan.groups or risk.plan.further else ()
 
 
 def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:

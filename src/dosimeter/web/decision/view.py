@@ -131,7 +131,7 @@ def build_view(
         accuracy=tuple(_accuracy_rows(measured, choice, selected, offer)),
         accuracy_notes=note_accuracy(measured.candidate(selected)),
         columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
-        alone=not measured.risk.plan.groups,
+        alone=not measured.risk.plan.groups and not measured.risk.plan.further,
         groups=tuple(_group_rows(measured, selected)),
         more_groups=max(0, len(measured.groups) - MOST_GROUPS),
         range_table=candidate_rows(choice.candidates),
@@ -338,7 +338,7 @@ def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[Group
         left = iter(errors)
         cells: list[GroupCell] = []
         for output in outputs:
-            value = exact.get(output.name)  # a column that reads other groups' numbers has none of its own
+            value: Any = exact.get(output.name)  # a column that reads other groups' numbers has none of its own
             if not output.is_aggregate:
                 cells.append(GroupCell(value, None))
                 continue
