@@ -50,7 +50,7 @@ def error_95(
 
     For a number that gets noise directly, it is the exact quantile of its discrete noise. For arithmetic of a cell's
     own numbers, the noise is propagated through the formula at ``values`` by equally likely points of low
-    discrepancy, so that the same input gives the same error. A column that reads other cells has none (E1).
+    discrepancy, so that the same input gives the same error. A column that reads other cells has none.
     ``terms``: how many noisy numbers each row's numbers add up; by default, as many as the largest total does.
     """
     scales = measure_scales(plan, mechanism, scale)

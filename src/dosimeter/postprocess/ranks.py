@@ -48,7 +48,7 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
 
 
 def _count_selectable(plan: QueryPlan) -> int:
-    """Return K: how many numbers could have been selected by what comes after the noise; 1 where nothing is (E2)."""
+    """Return K: how many numbers could have been selected by what comes after the noise; 1 where nothing is (E3)."""
     after, keys = plan.after.query, plan.group_keys
     if after is None or after.find(*_SELECTING) is None:
         return 1
