@@ -86,7 +86,10 @@ def load_diffprivlib() -> Draw | str:
         return f"diffprivlib cannot be loaded ({error.name})"
 
     def draw(values: np.ndarray, upper: int, fraction: float, epsilon: float) -> float:
-        return float(quantile(values.astype(float), fraction, epsilon=epsilon, bounds=(0.0, float(upper))))
+        try:
+            return float(quantile(values.astype(float), fraction, epsilon=epsilon, bounds=(0.0, float(upper))))
+        except RuntimeError:  # it finds no candidate where many values are equal
+            return math.inf
 
     return draw
 
@@ -138,6 +141,10 @@ def measure_cost(rows: int, runs: int) -> dict[str, float]:
     return {"rows": rows, **seconds}
 
 
+def write_error(error: float | None) -> str:
+    return "–" if error is None else f"{error:.4g}" if math.isfinite(error) else "fails"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Order statistics by ranks, beside other libraries.")
     parser.add_argument("adult", type=Path, nargs="?", metavar="ADULT.csv", help="skipped where it is missing")
@@ -153,7 +160,7 @@ def main() -> None:
         result["errors"] = compare_errors(chosen.adult, chosen.draws)
         print(f"{'95 % error of':36}{'ε':>6}{'exact':>9}{'dosimeter':>12}{'opendp':>12}{'diffprivlib':>13}")
         for line in result["errors"]:
-            cells = [f"{line[name]:.4g}" if name in line else "–" for name in ("dosimeter", "opendp", "diffprivlib")]
+            cells = [write_error(line.get(name)) for name in ("dosimeter", "opendp", "diffprivlib")]
             print(
                 f"{line['query']:36}{line['epsilon']:>6g}{line['exact']:>9g}{cells[0]:>12}{cells[1]:>12}{cells[2]:>13}"
             )

@@ -348,6 +348,7 @@ def test_messages_name_every_aggregate() -> None:
     told = list_words(aggregates.SUPPORTED)
     spelled = {
         "PERCENTILE_CONT": "QUANTILE_CONT",
+        "PERCENTILE_DISC": "QUANTILE_DISC",
         "VARIANCE_POP": "VAR_POP",
         "APPROX_DISTINCT": "APPROX_COUNT_DISTINCT",
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -163,7 +164,7 @@ def test_recompute_gives_the_same_risk() -> None:
         assert sorted(everybody(closed)) == pytest.approx(sorted(everybody(again)), rel=1e-9)
 
 
-def test_ranks_find_an_epsilon_and_refuse_what_they_cannot() -> None:
+def test_ranks_find_an_epsilon_and_refuse_what_they_cannot(tmp_path: Path) -> None:
     from dosimeter import Ledger
     from dosimeter.errors import OptionError, QueryError
 
@@ -184,7 +185,7 @@ def test_ranks_find_an_epsilon_and_refuse_what_they_cannot() -> None:
             dataset.risk("SELECT QUANTILE_DISC(v, 0.5) FROM t", quantiles="noise")
         with pytest.raises(QueryError, match="six decimals"):
             dataset.risk("SELECT QUANTILE_CONT(v, 0.1234567) FROM t")
-        with Ledger.open(":memory:") as ledger, pytest.raises(QueryError):
+        with Ledger.open(tmp_path / "ledger.db") as ledger, pytest.raises(QueryError):
             dataset.release("SELECT MEDIAN(v) FROM t", svt=1.0, variance=1e-3, ledger=ledger, policy="budget:9")
 
 

@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from dosimeter.measures import Rank
 from dosimeter.planning import QueryPlan
-
-_SELECTING = (exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Offset)
+from dosimeter.postprocess.errors import chooses_rows, count_selectable
 
 
 def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
@@ -52,7 +51,4 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
 
 def _count_selectable(plan: QueryPlan) -> int:
     """Return K: how many numbers could have been selected by what comes after the noise; 1 where nothing is (E2)."""
-    after = plan.after.query
-    if after is None or after.find(*_SELECTING) is None:
-        return 1
-    return plan.k or 1
+    return count_selectable(plan) if chooses_rows(plan) else 1
