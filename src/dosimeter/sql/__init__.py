@@ -57,6 +57,7 @@ from dosimeter.sql.trees import (
     conjunction,
     connect,
     flatten_connector,
+    is_null,
     is_there,
     listed_text,
     literal,
