@@ -5,10 +5,15 @@ The short run has 100 releases of everything, the long one 2,000.
 
 from __future__ import annotations
 
+import statistics
+from pathlib import Path
+
 import pytest
 
+from dosimeter import Dataset, Ledger
 from dosimeter.mechanisms import Gaussian, Laplace, Mechanism
 from tests.statistical.coverage_cases import Covered, cover, moments
+from tests.unit.release_stays import COLUMNS, WARDS, make_table, schema_of
 
 SIZES = [40, 200, 1000, 20_000]
 MOMENTS = [moments(size, 62.0, 7.0, 20.0, 5.0, 0.6) for size in (400, 2000, 30_000)]
@@ -66,6 +71,28 @@ def test_one_person_too_few_is_told_wrongly_with_at_most_5_percent() -> None:
     found = cover(sql, [[size, 30.0 * size] for size in sizes], releases=releases, seed=5)
     Covered(releases * len(sizes), releases * len(sizes) - (found.stated - found.within), 0).require()
     assert found.withheld > 0.5 * releases * len(sizes)
+
+
+def test_released_numbers_lie_within_their_errors(tmp_path: Path) -> None:
+    """The whole road of a release, with OpenDP's noise: 30 releases of a count and an average of three wards."""
+    sql = "SELECT ward, COUNT(*) AS n, AVG(nights) AS a FROM stays WHERE ward <> 'nobody' GROUP BY ward"
+    table = make_table()
+    nights = {ward: [n for w, n in zip(COLUMNS["ward"], COLUMNS["nights"], strict=True) if w == ward] for ward in WARDS}
+    stated = within = 0
+    with Dataset.open(table, schema=schema_of()) as stays, Ledger.open(tmp_path / "ledger.db") as ledger:
+        for _ in range(30):
+            answer = stays.release(sql, ledger=ledger, epsilon=4.0, policy="budget:1000", again=True)
+            assert answer.errors is not None
+            for row, errors in zip(answer.answer or [], answer.errors, strict=True):
+                own = nights[str(row["ward"])]
+                if not own:
+                    continue
+                for name, exact in (("n", len(own)), ("a", statistics.fmean(own))):
+                    if errors[name] is not None:
+                        stated += 1
+                        within += abs(row[name] - exact) <= errors[name] + 1e-9  # type: ignore[operator]
+    assert stated > 150
+    Covered(stated, within, 0).require()
 
 
 GROUPS = 10_000
