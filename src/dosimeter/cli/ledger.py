@@ -152,14 +152,15 @@ def _show(books: Ledger, dataset: str | None, shown: _Shown, *, json: bool) -> N
 
     print_stops(stops)
     if accounts or not stops:
-        listed = [(account, _list_entries(books, account, shown)) for account in accounts]
-        print_ledger(listed, earlier=shown.before is not None)
+        print_ledger([(account, *_list_entries(books, account, shown)) for account in accounts])
 
 
-def _list_entries(books: Ledger, account: Standing, shown: _Shown) -> Sequence[Entry]:
+def _list_entries(books: Ledger, account: Standing, shown: _Shown) -> tuple[Sequence[Entry], bool]:
+    """Return the entries to print, the oldest first, and whether there are earlier ones."""
     if shown.before is not None and getattr(books.entry(shown.before), "dataset", None) != account.dataset:
         raise OptionError(f"The account of {account.dataset} has no entry {shown.before}.")
-    return books.entries(account.dataset, shown.last, before=shown.before)[::-1]
+    found = books.entries(account.dataset, shown.last + 1, before=shown.before)
+    return found[: shown.last][::-1], len(found) > shown.last
 
 
 def _save_staircase(books: Ledger, accounts: Sequence[Standing], path: Path, *, by_time: bool) -> None:

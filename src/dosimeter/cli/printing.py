@@ -324,12 +324,12 @@ def print_stops(incidents: Sequence[Incident]) -> None:
         console.print(Text(f"No release is answered until a controller clears it: {clear}"))
 
 
-def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry]]], *, earlier: bool = False) -> None:
-    """Print accounts, each with some of its entries, the oldest first. ``earlier``: these are not its latest."""
+def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry], bool]]) -> None:
+    """Print accounts, each with some of its entries, the oldest first, and whether there are earlier ones."""
     console = make_console()
     if not accounts:
         console.print("The ledger has no account yet.")
-    for account, entries in accounts:
+    for account, entries, earlier in accounts:
         reading = "∞" if account.reading.infinite else f"{account.reading.epsilon:f}"
         console.print(
             Text(f"{account.dataset}: reading ε = {reading}, δ = {float(account.reading.delta):.3g}", style="bold")
@@ -361,11 +361,10 @@ def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry]]], *, earlie
                 entry.at, entry.id, entry.status, f"{entry.charge:f}", after, *texts, Text(entry.query.strip())
             )
         console.print(table)
-        if entries and len(entries) < account.entry_count:
-            which = "before that" if earlier else f"the latest of {account.entry_count:,}"
+        if earlier:
             console.print(
-                f"These are {len(entries):,} entries, {which}. Earlier ones: --dataset {shlex.quote(account.dataset)} "
-                f"--before {entries[0].id}; all of them: --json."
+                f"{len(entries):,} of {account.entry_count:,} entries. Earlier ones: --dataset "
+                f"{shlex.quote(account.dataset)} --before {entries[0].id}; all of them: --json."
             )
         if account.unsettled:
             console.print(

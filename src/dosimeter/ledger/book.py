@@ -33,8 +33,15 @@ from dosimeter.ledger.lookups import (
     list_entries,
     list_readings,
 )
-from dosimeter.ledger.pages import Pages, Writer, refusing_bad_records
-from dosimeter.ledger.records import GENESIS, BadRecord, check_text, derive_entry_id, follow_chain
+from dosimeter.ledger.pages import Pages, Writer
+from dosimeter.ledger.records import (
+    GENESIS,
+    BadRecord,
+    check_text,
+    derive_entry_id,
+    follow_chain,
+    refusing_bad_records,
+)
 from dosimeter.ledger.replay import DatasetReplay, name_view
 from dosimeter.ledger.values import (
     Account,

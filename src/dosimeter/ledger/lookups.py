@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dosimeter.ledger.entries import Entry
-from dosimeter.ledger.pages import MOST_FOLLOWING, Pages, refusing_bad_records
-from dosimeter.ledger.records import Record, read_alone, read_payload
+from dosimeter.ledger.pages import MOST_FOLLOWING, Pages
+from dosimeter.ledger.records import Record, read_alone, read_payload, refusing_bad_records
 from dosimeter.ledger.replay import DatasetReplay
 from dosimeter.ledger.values import Continuation
 

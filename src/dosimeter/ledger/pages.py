@@ -9,10 +9,9 @@ the first record works every state and checkpoint out again, and refuses one tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_text
 from dosimeter.ledger.records import (
     GENESIS,
@@ -21,11 +20,11 @@ from dosimeter.ledger.records import (
     follow_chain,
     read_alone,
     read_payload,
+    refusing_bad_records,
     seal_record,
     write_canonical_json,
 )
 from dosimeter.ledger.replay import DatasetReplay
-from dosimeter.problems import Command
 
 if TYPE_CHECKING:
     from dosimeter.ledger.store import Transaction
@@ -201,13 +200,12 @@ class _OlderRecords:
 
     def record(self, seq: int, digest: str) -> Record:
         row = self._transaction.row(seq)
-        with refusing_bad_records():
-            if row is None:
-                raise BadRecord(seq, "it is missing, and a checkpoint or a state names it")
-            record = read_alone(row)
-            if record.digest != digest:
-                raise BadRecord(seq, "it is not the record that a checkpoint or a state names")
-            return record
+        if row is None:
+            raise BadRecord(seq, "it is missing, and a checkpoint or a state names it")
+        record = read_alone(row)
+        if record.digest != digest:
+            raise BadRecord(seq, "it is not the record that a checkpoint or a state names")
+        return record
 
     def views(self, dataset: str, digest: str) -> Iterator[Record]:
         for row in self._transaction.find("view", digest):
@@ -239,16 +237,3 @@ def _read_link(payload: JsonValue) -> tuple[str, Link]:
     if type(seq) is not int:
         raise TypeError
     return read_text(dataset), Link(seq, read_text(digest))
-
-
-@contextmanager
-def refusing_bad_records() -> Iterator[None]:
-    """Turn the first bad record into an error, for those who rely on the records."""
-    try:
-        yield
-    except BadRecord as bad:
-        raise LedgerError(
-            f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. Run ",
-            Command("ledger LEDGER verify", call="Ledger.verify()"),
-            ", and restore a backup.",
-        ) from None

@@ -6,6 +6,7 @@ import hashlib
 import json
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
@@ -13,6 +14,7 @@ from typing import Any
 
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
+from dosimeter.problems import Command
 
 GENESIS = "0" * 64
 """What the first record names as the digest before it, and the head of an empty ledger."""
@@ -47,6 +49,19 @@ class BadRecord(Exception):
         super().__init__(f"record {seq}: {reason}")
         self.seq = seq
         self.reason = reason
+
+
+@contextmanager
+def refusing_bad_records() -> Iterator[None]:
+    """Turn the first bad record into an error, for those who rely on the records."""
+    try:
+        yield
+    except BadRecord as bad:
+        raise LedgerError(
+            f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. Run ",
+            Command("ledger LEDGER verify", call="Ledger.verify()"),
+            ", and restore a backup.",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,15 @@ from dosimeter.ledger.entries import (
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
-from dosimeter.ledger.records import GENESIS, BadRecord, Record, check_text, read_payload, write_canonical_json
+from dosimeter.ledger.records import (
+    GENESIS,
+    BadRecord,
+    Record,
+    check_text,
+    read_payload,
+    refusing_bad_records,
+    write_canonical_json,
+)
 from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, Standing, read_identities
 
 
@@ -229,7 +237,7 @@ class DatasetReplay:
         self._count += 1
 
     def _settle(self, record: Record, payload: JsonObject) -> None:
-        entry = self.find_entry(record.entry)
+        entry = self._find_entry(record.entry)
         if entry is None or entry.status != "reserved":
             raise BadRecord(record.seq, "it settles an entry that is not reserved")
         if payload["status"] not in SETTLED:
@@ -238,7 +246,7 @@ class DatasetReplay:
         del self._unsettled[entry.id]
 
     def _stop(self, record: Record, payload: JsonObject) -> None:
-        if record.entry and self.find_entry(record.entry) is None:
+        if record.entry and self._find_entry(record.entry) is None:
             raise BadRecord(record.seq, "it stops the dataset for an entry that does not exist")
         self._incidents.append(_read_incident(record.dataset, {**payload, "at": record.at, "entry": record.entry}))
 
@@ -312,6 +320,10 @@ class DatasetReplay:
 
     def find_entry(self, entry_id: str) -> Entry | None:
         """Return an entry that was replayed, or was open where the replay began."""
+        with refusing_bad_records():
+            return self._find_entry(entry_id)
+
+    def _find_entry(self, entry_id: str) -> Entry | None:
         known = self._entries.get(entry_id)
         where = self._unsettled.get(entry_id)
         if known is not None or where is None or self._older is None:
