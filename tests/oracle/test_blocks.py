@@ -52,22 +52,23 @@ def draw_blocks(seed: int, source: str) -> str:
     """A query of two blocks or more."""
     chance = random.Random(seed)
     head, origin = SOURCES[source]
+    others = [each.replace("DISTINCT pid", "DISTINCT visits.pid") if source == "labs" else each for each in OTHERS]
 
-    def part(count: int, groups: str) -> str:
+    def part(count: int, groups: str, at: int) -> str:
         where = chance.choice(CONDITIONS)
-        asked = chance.sample([*TOTALS, *chance.sample(OTHERS, 2)], count)
-        label = f"CONCAT({groups})" if groups else f"'{chance.randrange(9)}'"
-        shown = f"{groups}, {', '.join(asked)}" if groups else f"{label}, {', '.join(asked)}"
+        first, *more = chance.sample([*TOTALS, *chance.sample(others, 2)], count)
+        shown = ", ".join([groups or f"'{at}'", f"{first} AS n{at}", *more])  # no SELECT is another one again
         clause = f" WHERE {where}" if where else ""
         return f"SELECT {shown} FROM {origin}{clause}" + (f" GROUP BY {groups}" if groups else "")
 
     kind = chance.choice(["union", "union", "rollup", "share"])
     if kind == "rollup":
-        asked = ", ".join(chance.sample(OTHERS[:2] + OTHERS[4:], 1) + chance.sample(TOTALS, chance.choice([0, 1])))
+        pool = others[:2] + others[4 : -1 if source == "people" else None]  # people add up where each has one row
+        asked = ", ".join(chance.sample(pool, 1) + chance.sample(TOTALS, chance.choice([0, 1])))
         sets = chance.choice(["ROLLUP (ward, sick)", "CUBE (ward, sick)", "GROUPING SETS ((ward), (sick), ())"])
         return f"{head}SELECT ward, sick, {asked} FROM {origin} GROUP BY {sets}"
     if kind == "share":
-        inner = chance.choice(TOTALS + OTHERS)
+        inner = chance.choice([*TOTALS, *others])
         where = chance.choice([each for each in CONDITIONS if each])
         return (
             f"{head}SELECT ward, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM {origin}) AS share FROM {origin} "
@@ -75,7 +76,7 @@ def draw_blocks(seed: int, source: str) -> str:
         )
     count = chance.choice([1, 1, 2])
     groups = [chance.choice([each for each in GROUPS if "," not in each]) for _ in range(chance.choice([2, 3, 4]))]
-    return head + " UNION ALL ".join(part(count, each) for each in groups)
+    return head + " UNION ALL ".join(part(count, each, at) for at, each in enumerate(groups))
 
 
 def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> list[float]:
@@ -83,7 +84,7 @@ def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> list[float]:
     found: list[float] = []
     exact = measure_exactly(plan, dataset.engine_for(plan), None)
     for block, part in zip(plan.blocks, exact.blocks, strict=True):
-        weights = [1.0 / each.sensitivity(norm) for each in block.measures]
+        weights = [1.0 if len(plan.all_measures) == 1 else 1.0 / each.sensitivity(norm) for each in block.measures]
         found += [float(value) * weight for row in part.values for value, weight in zip(row, weights, strict=True)]
     return found
 
@@ -91,8 +92,7 @@ def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> list[float]:
 def check_deletion(whole: Dataset, without: Iterable[Dataset], sql: str, mechanism: Any) -> None:
     """The closed form gives the vector of really leaving each person out, and none is larger than Δ."""
     risk = whole.risk(sql, mechanism=mechanism)
-    assert isinstance(risk.profile, JointProfile)
-    assert len(risk.profile.parts) >= 2
+    assert isinstance(risk.profile, JointProfile) == bool(risk.plan.further)
     norm = risk.mechanism.norm
     before = measure(whole, risk.plan, norm)
     left: list[Vector] = []

@@ -166,9 +166,9 @@ class _Planner:
             require_uncorrelated(node)
             relation = self._relation(scoped, nested=True)
             require_one_row(relation, node)
-            tree = read_scalar(relation, node)
-            name = "scalar_" + hashlib.sha256(tree.sql(dialect="duckdb").encode()).hexdigest()[:12]
-            values[name] = tree
+            written = node.sql(dialect="duckdb", comments=False)
+            name = "scalar_" + hashlib.sha256(written.encode()).hexdigest()[:12]
+            values[name] = read_scalar(relation, node)
             node.meta[_SCALAR] = name
         select = query.select.copy()
         for node in list(select.find_all(exp.Subquery)):
