@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from dosimeter.influence.rows.products_last import multiply_last
 from dosimeter.influence.units.trees import is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
@@ -28,7 +29,7 @@ def profile_query(
     With attributes (FILTER flags, ``--by``) everybody is profiled: the WHERE becomes the column ``inside``.
     """
     everyone = attributes is not None
-    query = _histogram(plan, relation, attributes or {}, everyone=everyone)
+    query = multiply_last(_histogram(plan, relation, attributes or {}, everyone=everyone))
     reduced: dict[str, exp.Expression] = {}
     for position in range(len(plan.arguments)):
         query, columns = _reduce(plan, query, position)
