@@ -35,7 +35,7 @@ NOT_RUN = re.compile(r"make \w+|source \.venv/")
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 MATH = (REPOSITORY / "docs" / "math.md").read_text(encoding="utf-8")
 ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
-LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQ])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQ])?(\d{1,2}))?(?![\w.]\d|\w)")
+LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQH])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQH])?(\d{1,2}))?(?![\w.]\d|\w)")
 
 
 def name_page(path: Path) -> str:
