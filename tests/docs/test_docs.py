@@ -35,7 +35,7 @@ NOT_RUN = re.compile(r"make \w+|source \.venv/")
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 MATH = (REPOSITORY / "docs" / "math.md").read_text(encoding="utf-8")
 ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
-LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQE])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQE])?(\d{1,2}))?(?![\w.]\d|\w)")
+LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQEH])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQEH])?(\d{1,2}))?(?![\w.]\d|\w)")
 
 
 def name_page(path: Path) -> str:
