@@ -31,7 +31,7 @@ SEEDS = st.integers(0, 2**32)
 
 def measure(dataset: Dataset, query: PersonQuery, mechanism: Any = "laplace") -> tuple[Any, list[float]]:
     """The exact vector that gets noise, each number in the units of the norm."""
-    risk = dataset.risk(query.sql, mechanism=mechanism)
+    risk = dataset.risk(query.sql, mechanism=mechanism, quantiles="noise")
     weights = risk.plan.weights(risk.mechanism.norm)
     values = [
         float(value) * weight for group in risk.measured().values for value, weight in zip(group, weights, strict=True)
