@@ -91,7 +91,7 @@ def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> list[float]:
 
 def check_deletion(whole: Dataset, without: Iterable[Dataset], sql: str, mechanism: Any) -> None:
     """The closed form gives the vector of really leaving each person out, and none is larger than Δ."""
-    risk = whole.risk(sql, mechanism=mechanism)
+    risk = whole.risk(sql, mechanism=mechanism, quantiles="noise")
     assert isinstance(risk.profile, JointProfile) == bool(risk.plan.further)
     norm = risk.mechanism.norm
     before = measure(whole, risk.plan, norm)

@@ -40,7 +40,7 @@ def weigh(measured: Measured, weights: FloatArray) -> list[float]:
 def test_the_exact_answer_is_duckdbs_own(table: int, query: int) -> None:
     tables, asked = draw_tables(table), draw_query(query)
     with tables.open() as dataset:
-        risk = dataset.risk(asked.sql)
+        risk = dataset.risk(asked.sql, quantiles="noise")
         measured = risk.measured()
     found = dict(zip(measured.keys, measured.values, strict=True))
     judged = {tuple(row[: asked.groups]): row[asked.groups :] for row in tables.ask_duckdb(asked.plain)}
@@ -56,7 +56,7 @@ def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query:
     """Really deleting each person, also where the data are not what the schema says."""
     tables, asked = draw_tables(table, odd=True), draw_query(query)
     with tables.open() as dataset:
-        risk = dataset.risk(asked.sql, mechanism=mechanism)
+        risk = dataset.risk(asked.sql, mechanism=mechanism, quantiles="noise")
         weights = risk.plan.weights(risk.mechanism.norm)
         whole = weigh(risk.measured(), weights)
         vectors = expand(risk.contributions)
@@ -89,7 +89,7 @@ def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int)
     wards = [{row["ward"] for row in kept if row["pid"] == person} for person in tables.people]
     agreed = Counter(next(iter(each)) if len(each) == 1 else None for each in wards)
     with tables.open() as dataset:
-        risk = dataset.risk(asked.sql)
+        risk = dataset.risk(asked.sql, quantiles="noise")
         assert {group.group: group.people for group in risk.by("ward")} == agreed
         _, flagged = measure_influence(risk.plan, risk.data.engine, risk.n, 1, {"sick": column_tree("sick")})
         assert flagged.people[flagged.attributes["sick"]].sum() == len({row["pid"] for row in kept if row["sick"]})

@@ -35,13 +35,16 @@ class Dependence(Enum):
     DEVIATION = "the standard deviation of the group"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class GroupColumn:
-    """The distinct inputs of one group: in whole steps, which are not NULL, and how many individuals have each."""
+    """The distinct inputs of one group: in whole steps, which are not NULL, and how many have each. Private."""
 
     values: IntArray
     present: NDArray[np.bool_]
     people: IntArray
+
+    def __repr__(self) -> str:
+        return "GroupColumn(redacted)"
 
 
 @dataclass(frozen=True, slots=True)
