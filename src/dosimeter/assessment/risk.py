@@ -198,7 +198,7 @@ class Risk:
             epsilon: the ε whose noise would be drawn.
             clamp: whether numbers would be put back into their bounds.
         """
-        known = needs_values(self.plan) or isinstance(self.profile, Profile)
+        known = needs_values(self.plan) or (self.plan.additive and isinstance(self.profile, Profile))
         measured = self.measured() if known else None
         values, keys = (None, None) if measured is None else (measured.values, measured.keys)
         return foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), values, keys, clamp=clamp)
