@@ -223,7 +223,8 @@ class Risk:
             epsilon: the ε whose noise would be drawn.
             clamp: whether numbers would be put back into their bounds.
         """
-        known = needs_values(self.plan) or isinstance(self.profile, (Profile, JointProfile))
+        read = self.plan.additive and isinstance(self.profile, (Profile, JointProfile))
+        known = needs_values(self.plan) or read
         numbers = [(each.keys, each.values) for each in self.measured().blocks] if known else None
         return foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), numbers, clamp=clamp)
 

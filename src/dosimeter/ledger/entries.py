@@ -393,26 +393,32 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
     answer, error, about = read_object(payload["answer"]), payload["error_95"], payload.get("about")
     keys = payload.get("keys")
     rows = tuple(tuple(map(read_scalar, read_list(row))) for row in read_list(answer["rows"]))
+    columns = tuple(map(read_text, read_list(answer["columns"])))
     return replace(
         settled,
-        columns=tuple(map(read_text, read_list(answer["columns"]))),
+        columns=columns,
         rows=rows,
         error_95=None if error is None else tuple(map(read_number, read_list(error))),
         blocks=read_blocks(payload["measured"] if version >= 2 else None, version),
-        errors=_read_errors(payload.get("errors"), len(rows)),
+        errors=_read_errors(payload.get("errors"), columns, len(rows)),
         rank_errors=None if payload.get("rank_errors") is None else _read_numbers(payload["rank_errors"]),
         about=None if about is None else tuple(check_text(text, "about") for text in read_list(about)),
         keys=None if keys is None else tuple(tuple(map(read_scalar, read_list(key))) for key in read_list(keys)),
     )
 
 
-def _read_errors(payload: JsonValue, rows: int) -> tuple[Errors, ...] | None:
+def _read_errors(payload: JsonValue, columns: Sequence[str], rows: int) -> tuple[Errors, ...] | None:
+    """Return the errors of every row, in the order of the columns: records sort their keys."""
     if payload is None:
         return None
-    read = tuple(map(_read_numbers, read_list(payload)))
+    read = [_read_numbers(row) for row in read_list(payload)]
     if len(read) != rows:
         raise TypeError
-    return read
+    places = {name: place for place, name in enumerate(columns)}
+    return tuple(
+        MappingProxyType({name: row[name] for name in sorted(row, key=lambda name: places.get(name, len(places)))})
+        for row in read
+    )
 
 
 def _read_numbers(payload: JsonValue) -> Errors:

@@ -22,6 +22,7 @@ Compute = Callable[[Sequence[FloatArray], slice], FloatArray]
 
 _MARGIN = 0.96  # of the probability to be further off: for the finite number of directions
 _MOST_POINTS = 400_000
+_MOST_AT_ONCE = 1_000_000
 _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 12, 48
 _SIZES, _COARSE_SIZES = 16, 64
 _COARSE = 4.0  # noise of fewer grid steps moves numbers by visible steps
@@ -60,7 +61,7 @@ def propagate(
         return np.zeros(sources.cells)
     directions, sizes, log_tails = _lay_out(sources, tail * _MARGIN)
     errors = np.empty(sources.cells)
-    step = max(1, 4_000_000 // (len(directions) * len(sizes)))
+    step = max(1, _MOST_AT_ONCE // (len(directions) * len(sizes)))
     for start in range(0, sources.cells, step):
         chosen = slice(start, start + step)
         moves = _move(sources, chosen, compute, divisors, directions, sizes)
