@@ -105,7 +105,7 @@ def check_deletion(whole: Dataset, without: Iterable[Dataset], sql: str, mechani
 
 @pytest.mark.parametrize("source", SOURCES)
 @given(table=SEEDS, query=SEEDS, mechanism=st.sampled_from(["laplace", "gaussian"]), wide=st.booleans())
-@settings(max_examples=EXAMPLES // 5)
+@settings(max_examples=EXAMPLES // 10)
 def test_individuals_move_what_deleting_them_moves(
     source: str, table: int, query: int, mechanism: Any, wide: bool
 ) -> None:
@@ -122,7 +122,7 @@ def open_rows(rows: list[Row]) -> Dataset:
 
 
 @given(table=SEEDS, query=SEEDS, mechanism=st.sampled_from(["laplace", "gaussian"]))
-@settings(max_examples=EXAMPLES // 4)
+@settings(max_examples=EXAMPLES // 8)
 def test_rows_move_what_deleting_them_moves(table: int, query: int, mechanism: Any) -> None:
     rows, sql = draw_tables(table, odd=True).visits[:SLOTS], draw_blocks(query, "visits")
     with open_rows(rows) as opened:
