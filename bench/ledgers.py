@@ -209,7 +209,7 @@ def print_lines(database: str, found: dict[str, Any]) -> None:
             growth = f"{found[process]['growth']:.2f} ({found[process]['growth_computing']:.2f} computing)"
             print(f"growth with the ledger, {database}, {process}: {growth} (goal: at most 1.2)")
     verified = found["verify"]
-    print(f"verify, {database}: {verified['records']:,} records in {verified['seconds']:.1f} s")
+    print(f"verify, {database}: {verified['records']:,} records in {verified['seconds']:.1f} s", flush=True)
 
 
 def main() -> None:
