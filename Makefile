@@ -29,6 +29,7 @@ help:
 demo: $(RUNTIME)
 	@$(BIN)/dosimeter demo
 
+test test-long: export PYTHONDONTWRITEBYTECODE := # the tests start many processes, which share what is compiled
 test: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -41,9 +42,12 @@ test-long: $(DEV)
 
 bench: $(RUNTIME) $(BENCH)
 	$(BIN)/python bench/run.py $(BENCH)
+	$(BIN)/python bench/forms.py --rows $(ROWS)
+	$(BIN)/python bench/ledgers.py --databases SQLite
 
 bench-engines: $(DEV)
 	$(BIN)/python bench/engines.py --rows $(ROWS) --postgres-rows $$(( $(ROWS) / 10 ))
+	$(BIN)/python bench/ledgers.py --databases PostgreSQL
 
 $(BENCH): bench/generate.py | $(RUNTIME)
 	$(BIN)/python bench/generate.py --rows $(ROWS) -o $@

@@ -52,6 +52,8 @@ class Submitted:
     epsilon_svt: float | None
     error_95: list[float | None] | None
     guarantee: str | None
+    errors: list[dict[str, float | None]] | None
+    about: list[str]
     client: Client
 
     def refresh(self) -> Submitted:
@@ -214,12 +216,14 @@ class Client:
                 epsilon_svt=None,
                 error_95=None,
                 guarantee=None,
+                errors=None,
+                about=[],
                 client=self,
             )
             if document["answer"] is None:
                 return query
             answer = read_object(document["answer"])
-            errors = answer["error_95"]
+            errors, by_row = answer["error_95"], answer.get("errors")
             return replace(
                 query,
                 rows=[_read_row(row) for row in read_list(answer["rows"])],
@@ -227,6 +231,8 @@ class Client:
                 epsilon_svt=read_number(answer["epsilon_svt"]),
                 error_95=None if errors is None else [read_number(error) for error in read_list(errors)],
                 guarantee=read_optional_text(answer["guarantee"]),
+                errors=None if by_row is None else [_read_errors(row) for row in read_list(by_row)],
+                about=[read_text(fact) for fact in read_list(answer.get("about") or [])],
             )
 
     def _call(self, method: str, path: str, document: JsonObject | None = None) -> JsonValue:
@@ -255,6 +261,10 @@ class Client:
             clause = problem.get("clause")
             raise QueryError(message, clause=clause if isinstance(clause, str) else None)
         raise ServerError(message, code=str(problem.get("code", "unknown")))
+
+
+def _read_errors(row: JsonValue) -> dict[str, float | None]:
+    return {name: read_number(error) for name, error in read_object(row).items()}
 
 
 def _read_row(row: JsonValue) -> JsonRow:

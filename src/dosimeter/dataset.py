@@ -11,13 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from dosimeter.assessment import DataReader, Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method
-from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
+from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query, require_noise, require_pure
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -38,8 +40,8 @@ ROWS_OF_ONE = (
     "{owner}. Here every row counts as another individual; if one person can have several rows, draft a schema "
     "(dosimeter schema), which will name whom to protect."
 )
-HAND_MADE = "The sensitivity was given by hand (S7): for study only, it never backs a release."
-OBSERVED = "Groups are those observed in the data (C8): for study only, which groups exist is private."
+HAND_MADE = "The sensitivity was given by hand: for study only, it never backs a release."
+OBSERVED = "Groups are those observed in the data: for study only, which groups exist is private."
 
 
 class Dataset:
@@ -197,6 +199,8 @@ class Dataset:
         method: Method = "closed-form",
         sensitivity: float | None = None,
         min_rows: int | None = None,
+        quantiles: Quantiles = "ranks",
+        group_delta: float | None = None,
         progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
     ) -> Risk:
@@ -210,17 +214,32 @@ class Dataset:
             indicator: the RDR as the paper's ``"bound"``, its ``"exact"`` expectation, or the bound over the numbers
                 that one person's rows can reach, ``"cell"``.
             candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
-            groups: ``"declared"`` groups, or those ``"observed"`` in the data, for study.
+            groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
+                ``"observed"``, for study.
             method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.
             sensitivity: a Δ given by hand, for study.
             min_rows: a public lower bound on the rows that an AVG matches.
+            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
+            group_delta: with thresholded groups, the δ with which somebody may show up alone.
             progress: called with (done, all) while records are left out one by one.
             mentioned: without a schema: text whose column names are drafted too, such as a preference.
 
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look = Look(mechanism, delta, calibration, indicator, candidates, groups, method, sensitivity, min_rows)
+        look = Look(
+            mechanism,
+            delta,
+            calibration,
+            indicator,
+            candidates,
+            groups,
+            method,
+            sensitivity,
+            min_rows,
+            quantiles,
+            group_delta,
+        )
         return self.assess(sql, look, progress=progress, mentioned=mentioned)
 
     def assess(
@@ -243,6 +262,8 @@ class Dataset:
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
         mechanism = look.build_mechanism(n)
+        require_pure(plan, mechanism)
+        require_noise(plan, look.indicator)
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         engine = self.engine_for(plan)
@@ -251,6 +272,8 @@ class Dataset:
 
             matched, profile = measure_influence(plan, engine, people, mechanism.norm)[0].matched, None
             contributions = recompute_contributions(plan, engine, people, mechanism.norm, progress=progress)
+            if plan.ranks:  # R12: nobody's own guarantee is larger
+                contributions = replace(contributions, shares=np.ones(len(contributions.people)))
         else:
             profile, contributions = measure_influence(plan, engine, people, mechanism.norm)
             matched = profile.matched
@@ -346,13 +369,23 @@ class Dataset:
 
     # ------------------------------------------------------------ the schema
 
-    def explain(self, sql: str, *, groups: Groups = "declared", min_rows: int | None = None) -> Explanation:
+    def explain(
+        self,
+        sql: str,
+        *,
+        groups: Groups = "declared",
+        min_rows: int | None = None,
+        quantiles: Quantiles = "ranks",
+        group_delta: float | None = None,
+    ) -> Explanation:
         """Return what a query would measure, from the schema alone: nothing of the data is read.
 
         Args:
             sql: the analyst's query.
-            groups: declared groups, or those observed in the data (for study).
+            groups: declared groups; thresholded ones; or those observed in the data (for study).
             min_rows: a public lower bound on the rows that an AVG matches.
+            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
+            group_delta: with thresholded groups, the δ with which somebody may show up alone.
 
         Raises:
             QueryError: the query cannot be answered; the message names the clause.
@@ -364,7 +397,8 @@ class Dataset:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
-        return explain_plan(plan_query(sql, self.schema, PlanOptions(groups=groups, min_rows=min_rows)))
+        options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
+        return explain_plan(plan_query(sql, self.schema, options))
 
     def draft_schema(self) -> Schema:
         """Return a schema drafted from the data, for the controller to go through and ``save``.
@@ -460,7 +494,7 @@ def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
     """Yield what makes this a study, so that it cannot back a release."""
     if plan.hand_sensitivity is not None:
         yield HAND_MADE
-    if plan.groups and not plan.declared:
+    if plan.groups and not plan.declared and plan.threshold is None:
         yield OBSERVED
     if mechanism.caution is not None:
         yield mechanism.caution

@@ -17,9 +17,10 @@ from dosimeter.problems import Option, Piece, Problem, Surface
 MechanismName = Literal["laplace", "gaussian"]
 Calibration = Literal["zcdp", "classic"]
 Indicator = Literal["bound", "exact", "cell"]
-Groups = Literal["declared", "observed"]
+Groups = Literal["declared", "observed", "thresholded"]
 Method = Literal["closed-form", "recompute"]
 Selection = Literal["sharp", "paper"]
+Quantiles = Literal["ranks", "noise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Range:
 
 
 _POSITIVE = Range("must be a positive number", lambda value: 0.0 < value < math.inf)
+_SHARE = Range("must be a number strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
 _WHOLE = Range("must be at least 1", lambda value: value >= 1)
 _CHARACTER = Range("must be one character", lambda value: len(value) == 1)
 
@@ -74,12 +76,22 @@ OPTIONS: Mapping[str, Declared] = {
         choices=get_args(Indicator),
     ),
     "candidates": _declare("Candidate ε's: paper (37 values), or 1,0.5,0.1.", metavar="LIST"),
-    "groups": _declare("Declared groups, or observed ones (study only).", choices=get_args(Groups)),
+    "groups": _declare(
+        "Declared groups; thresholded: those of the data with enough people; observed: study only.",
+        choices=get_args(Groups),
+    ),
+    "group_delta": _declare(
+        "With ", Option("groups", "thresholded"), ": the δ with which somebody may show up alone.", metavar="D",
+        kind=float, range=_SHARE,
+    ),
     "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
     "sensitivity": _declare(
-        "A Δ given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
+        "A sensitivity given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
     ),
     "min_rows": _declare("A public lower bound on the rows an AVG matches.", metavar="R", kind=int, range=_WHOLE),
+    "quantiles": _declare(
+        "MIN, MAX, MEDIAN, quantiles: drawn by rank, or with noise as in the paper.", choices=get_args(Quantiles)
+    ),
     # What a look shows of single people and of groups.
     "top": _declare("Also show the N most exposed records.", metavar="N", kind=int, range=_WHOLE),
     "by": _declare("Also median and largest RDR per group.", metavar="COLUMN"),
@@ -87,7 +99,7 @@ OPTIONS: Mapping[str, Declared] = {
     "reveal": _declare("Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", kind=bool),
     # How the ε of a release is set.
     "epsilon": _declare("Release at this fixed ε.", metavar="E", kind=float, range=_POSITIVE),
-    "prefer": _declare("Find ε from a preference (algorithm 1); ε stays hidden.", metavar="P"),
+    "prefer": _declare("Find ε from a preference; ε stays hidden.", metavar="P"),
     "svt": _declare("Find and release ε: the budget of the noisy test.", metavar="EPS", kind=float, range=_POSITIVE),
     "variance": _declare(
         "With ", Option("svt"), ": the threshold on the normalised RDR's variance.", metavar="TAU", kind=float,
@@ -98,7 +110,7 @@ OPTIONS: Mapping[str, Declared] = {
     ),
     # The terms of a new account.
     "policy": _declare("How a new account may be spent.", metavar="paper|budget:E"),
-    "delta_total": _declare("A new account's δ_g; default min(100/n², 1/n).", metavar="D", kind=float),
+    "delta_total": _declare("A new account's δ in all; default min(100/n², 1/n).", metavar="D", kind=float),
     "max_epsilon": _declare("A new account's cap on the ε of one query.", metavar="E", kind=float),
     # What else is said about a release.
     "analyst": _declare("Who asks, for the record.", metavar="NAME"),

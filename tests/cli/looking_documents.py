@@ -28,7 +28,9 @@ HEAD = {
     "notes": list,
 }
 SENSITIVITIES = {"min": float, "max": float, "mean": float, "variance": float, "distinct": int, "histogram": list}
-CANDIDATE = {"epsilon": float, "noise_scale": float, "error_95": list, "rdr": dict, "absolute": dict}
+CANDIDATE = {
+    "epsilon": float, "noise_scale": float, "error_95": list, "accuracy": list, "rdr": dict, "absolute": dict,
+}  # fmt: skip
 NONE = type(None)
 ABSOLUTE = {"own_epsilon": float, "advantage": float, "picked_out": (float, NONE), "posterior": (dict, NONE)}
 FOUND = {

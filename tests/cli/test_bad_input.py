@@ -89,7 +89,7 @@ REFUSED_SQL = {
     "SELECT (SELECT MAX(age) FROM t) FROM t": "ubquer",
     "WITH u AS (SELECT DISTINCT age FROM t) SELECT COUNT(*) FROM u": "",
     "WITH RECURSIVE u AS (SELECT 1 UNION SELECT 2) SELECT COUNT(*) FROM u": "",
-    "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t": "",
+    "SELECT age FROM t UNION SELECT age FROM t": "UNION ALL joins grouped queries",
     "SELECT COUNT(*) FROM t EXCEPT SELECT 1": "",
     "SELECT COUNT(*) OVER () FROM t": "OVER",
     "SELECT SUM(age) OVER (PARTITION BY ward) FROM t": "OVER",

@@ -45,6 +45,29 @@ def test_the_ledger_for_people(shop: Shop) -> None:
     assert COUNT in out
 
 
+def test_the_ledger_in_parts(shop: Shop) -> None:
+    """The latest entries, then those before them, until there are none."""
+    queries = [COUNT.replace("20", str(number)) for number in (10, 11, 12)]
+    for query in queries:
+        shop.release(query, "--epsilon", "0.3", "--policy", "budget:2")
+    entries = [entry["id"] for entry in shop.books()[0]["entries"]]
+    whole = shop.run("ledger", str(shop.ledger))[1]
+    assert all(entry in whole for entry in entries)
+    assert "Earlier ones" not in whole
+    latest = shop.run("ledger", str(shop.ledger), "--last", "2")[1]
+    assert [entry in latest.partition("2 of 3 entries")[0] for entry in entries] == [False, True, True]
+    assert f"--dataset shop --before {entries[1]}" in " ".join(latest.split())
+    before = shop.run("ledger", str(shop.ledger), "--dataset", "shop", "--before", entries[1])[1]
+    assert [entry in before for entry in entries] == [True, False, False]
+    assert "Earlier ones" not in before
+    status, _, err = shop.run("ledger", str(shop.ledger), "--dataset", "shop", "--before", "nothing")
+    assert (status, "has no entry nothing" in err) == (2, True)
+    assert shop.run("ledger", str(shop.ledger), "--before", entries[1])[0] == 2
+    assert (
+        len(json.loads(shop.run("ledger", str(shop.ledger), "--last", "1", "--json")[1])["datasets"][0]["entries"]) == 3
+    )
+
+
 def test_verify_and_its_head(shop: Shop) -> None:
     shop.release(COUNT, *FIXED)
     status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--json")
@@ -86,6 +109,9 @@ def test_the_staircase(shop: Shop) -> None:
     assert status == 0
     assert json.loads(out)["datasets"][0]["epsilon"] == 1.2
     assert ">The odometer reads 1.2</text>" in picture.read_text(encoding="utf-8")
+    assert shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--by-time")[0] == 0
+    assert "time (UTC)" in picture.read_text(encoding="utf-8")
+    assert shop.run("ledger", str(shop.ledger), "--by-time")[0] == 2
     shop.schema.write_text(SCHEMA.replace('"shop"', '"store"'), encoding="utf-8")
     shop.write_data(last="1")
     shop.release(COUNT.replace("shop", "store"), *FIXED)

@@ -139,7 +139,10 @@ def test_values_that_the_schema_does_not_list(run: Run, patients: Path, patients
 
 def test_noise_beyond_the_range_is_announced(run: Run, patients_schema: Path) -> None:
     """One of two people with 0 and 100 moves the median by 50: at ε = 1, b = 50, and 95 % of it lie within b·ln 20."""
-    (note,) = run("explain", "SELECT MEDIAN(age) FROM patients", "--schema", patients_schema, "--json").json["notes"]
+    asked = ["explain", "SELECT MEDIAN(age) FROM patients", "--schema", patients_schema, "--json"]
+    (drawn,) = run(*asked).json["notes"]
+    assert drawn.startswith("MEDIAN(age) is drawn by rank from ")
+    (note,) = run(*asked, "--quantiles", "noise").json["notes"]
     assert note.startswith("MEDIAN(age): at ε = 1 the noise (95 % error ± 149.8)")
     assert "(100)" in note
     assert run("explain", "SELECT SUM(age) FROM patients", "--schema", patients_schema, "--json").json["notes"] == []

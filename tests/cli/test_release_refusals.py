@@ -105,7 +105,10 @@ def test_terms_that_contradict_the_account(shop: Shop) -> None:
     for options, message in (
         (("--epsilon", "5", "--policy", "budget:9"), "was opened with --policy paper"),
         (("--epsilon", "5", "--max-epsilon", "9"), "was opened with no --max-epsilon"),
-        (("--prefer", "ratio:0.1"), "opened for a fixed ε (--epsilon); this release asks for find, algorithm 1"),
+        (
+            ("--prefer", "ratio:0.1"),
+            "opened for a fixed ε (--epsilon); this release asks for an ε found from a preference",
+        ),
         (("--svt", "1", "--variance", "1"), "--ledger with another file"),
     ):
         status, out, err = shop.release(COUNT, *options)

@@ -32,5 +32,20 @@ SELECT SUM(s) FROM (SELECT pid, SUM(g) AS s FROM (SELECT pid, MAX(x) OVER (PARTI
     FROM visits JOIN clinics USING (clinic_id) WHERE region = 'north') v GROUP BY pid) p WHERE s > 3;
 SELECT ward, COUNT(*), SUM(p.s) FROM visits v LEFT JOIN (SELECT pid, SUM(score) AS s FROM labs GROUP BY pid) p
     ON v.pid = p.pid WHERE p.s > 3 OR p.s IS NULL GROUP BY ward;
+SELECT ward, COUNT(*), SUM(nxt) FROM (SELECT ward, LEAD(cost, 2) OVER (PARTITION BY pid ORDER BY day) AS nxt,
+    LAST_VALUE(x) OVER (PARTITION BY pid ORDER BY day ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS
+    last FROM visits) v WHERE last > 1 GROUP BY ward;
+SELECT COUNT(*), SUM(a), SUM(i) FROM (SELECT MIN(cost) OVER (PARTITION BY pid ORDER BY day) AS a, COUNT_IF(urgent)
+    OVER (PARTITION BY pid ORDER BY x) AS i, BOOL_OR(urgent) OVER (PARTITION BY pid) AS u, BOOL_AND(x > 0) OVER
+    (PARTITION BY pid ORDER BY day) AS k FROM visits) v WHERE u OR k;
+SELECT urgent, COUNT(*), SUM(cost) FROM visits v WHERE EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid AND l.score
+    BETWEEN 2 AND 6) GROUP BY urgent;
+SELECT SUM(x), COUNT(*) FROM visits WHERE pid IN (SELECT pid FROM visits GROUP BY pid HAVING MAX(cost) > 100 AND
+    BOOL_AND(x > -2));
+SELECT ward, COUNT(*) FROM (SELECT DISTINCT pid, ward FROM visits) p GROUP BY ward;
+SELECT w, STDDEV(n), CORR(n, s) FROM (SELECT pid, MIN(UPPER(ward)) AS w, COUNT(*) AS n, SUM(cost) FILTER (WHERE
+    urgent) AS s FROM visits GROUP BY pid) p GROUP BY ROLLUP (w);
+SELECT COUNT(*), SUM(gap) FROM (SELECT DATE_DIFF('day', LAG(day) OVER (PARTITION BY pid ORDER BY day), day) AS gap
+    FROM visits) v WHERE gap <= 3;
 """
 PEOPLE_QUERIES = [" ".join(text.split()) for text in _QUERIES.split(";") if text.strip()]

@@ -35,7 +35,7 @@ NOT_RUN = re.compile(r"make \w+|source \.venv/")
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 MATH = (REPOSITORY / "docs" / "math.md").read_text(encoding="utf-8")
 ARCHITECTURE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
-LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQ])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQ])?(\d{1,2}))?(?![\w.]\d|\w)")
+LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQEH])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQEH])?(\d{1,2}))?(?![\w.]\d|\w)")
 
 
 def name_page(path: Path) -> str:
@@ -469,7 +469,7 @@ def read_arrow(rows: dict[str, list[int]]) -> Any:
         ({"epsilon": 0.5}, "0.5-differentially private", {"epsilon_svt"}),
         ({"epsilon": 0.5, "mechanism": "gaussian"}, "(0.5, 6.25e-08)-differentially private", {"epsilon_svt"}),
         ({"svt": 1.0, "variance": 1e-3}, "Ex-post", set()),
-        ({"prefer": "ratio:0.95"}, "is not differentially private", {"epsilon", "epsilon_svt", "error_95"}),
+        ({"prefer": "ratio:0.95"}, "is not differentially private", {"epsilon", "epsilon_svt", "error_95", "errors"}),
     ],
     ids=["G0", "G0 Gaussian", "G1", "G2"],
 )
@@ -500,7 +500,7 @@ def test_every_answer_carries_its_sentence(how: dict[str, Any], says: str, hidde
         ("a JOIN only to tables", "SELECT COUNT(*) FROM clinic JOIN clinic AS other ON TRUE"),
         ("subquery", "SELECT COUNT(*) FROM (SELECT age FROM clinic GROUP BY age)"),
         ("WITH", "WITH c AS (SELECT DISTINCT age FROM clinic) SELECT COUNT(*) FROM c"),
-        ("UNION", "SELECT COUNT(*) FROM clinic UNION SELECT COUNT(*) FROM clinic"),
+        ("EXCEPT", "SELECT COUNT(*) FROM clinic EXCEPT SELECT COUNT(*) FROM clinic"),
         ("window function", "SELECT COUNT(*) OVER () FROM clinic"),
         ("by name", "SELECT STRING_AGG(name) FROM clinic"),
     ],

@@ -332,7 +332,7 @@ def list_words(text: str) -> set[str]:
         person_columns.SUPPORTED,
         person_windows.SUPPORTED,
         (GUIDES / "analyst.md").read_text(encoding="utf-8").partition("## What you can ask")[2].split("\n## ")[0],
-        re.split(r"\n- ", README.partition("**SQL beyond one grouped SELECT**")[2])[0],
+        re.split(r"\n- ", README.partition("**SQL beyond grouped SELECTs**")[2])[0],
     ],
     ids=["aggregates", "expressions", "of each individual", "windows", "analyst.md", "README"],
 )
@@ -348,6 +348,7 @@ def test_messages_name_every_aggregate() -> None:
     told = list_words(aggregates.SUPPORTED)
     spelled = {
         "PERCENTILE_CONT": "QUANTILE_CONT",
+        "PERCENTILE_DISC": "QUANTILE_DISC",
         "VARIANCE_POP": "VAR_POP",
         "APPROX_DISTINCT": "APPROX_COUNT_DISTINCT",
     }

@@ -1,4 +1,4 @@
--- A hundred queries of the kinds that analysts write: taxi and flight dashboards, TPC-H, a clinical registry, a survey.
+-- More than a hundred queries of the kinds that analysts write: taxi and flight dashboards, TPC-H, a clinical registry, a survey.
 -- One query per paragraph, under the table that it asks. "refused:" is followed by words of the reason.
 -- Queries 1, 6, 12 and 14 of TPC-H (TPC Benchmark H, revision 3) are over lines that carry their order's customer and priority.
 
@@ -43,6 +43,14 @@ SELECT UPPER(payment) AS how, COUNT(*) AS n FROM trips GROUP BY how ORDER BY how
 SELECT COUNT(*) AS n FROM trips WHERE pickup >= DATE '2024-02-01' AND pickup < DATE '2024-02-01' + INTERVAL 1 MONTH;
 
 SELECT QUARTER(pickup) AS q, SUM(GREATEST(fare - 10, 0)) AS above_ten FROM trips GROUP BY q ORDER BY q;
+
+SELECT payment, COUNT(*) AS n FROM trips GROUP BY payment UNION ALL SELECT 'all', COUNT(*) FROM trips ORDER BY n DESC, payment;
+
+SELECT payment, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM trips) AS percent FROM trips WHERE distance > 2 GROUP BY payment ORDER BY payment;
+
+SELECT passengers, MEDIAN(distance) AS median, MAX(fare) AS dearest FROM trips GROUP BY ROLLUP (passengers) ORDER BY passengers NULLS LAST;
+
+WITH total AS (SELECT SUM(fare) AS s FROM trips), by_zone AS (SELECT zone_id, SUM(fare) AS f FROM trips GROUP BY zone_id) SELECT zone_id, ROUND(100.0 * f / s, 2) AS percent FROM by_zone CROSS JOIN total ORDER BY zone_id;
 
 -- refused: SELECT * would release rows
 SELECT * FROM trips WHERE fare > 100;
@@ -94,6 +102,14 @@ SELECT CASE WHEN dep_delay <= 0 THEN 'on time' WHEN dep_delay <= 30 THEN 'late' 
 SELECT COUNT(*) FILTER (WHERE ISODOW(flown) >= 6) AS weekend, COUNT(*) FILTER (WHERE ISODOW(flown) < 6) AS weekdays FROM flights;
 
 SELECT LEFT(carrier, 1) AS letter, COUNT(*) AS n FROM flights GROUP BY letter ORDER BY letter;
+
+SELECT (SELECT COUNT(*) FROM flights WHERE cancelled) AS cancelled, (SELECT COUNT(*) FROM flights) AS flights, (SELECT AVG(dep_delay) FROM flights WHERE NOT cancelled) AS delay;
+
+SELECT carrier, AVG(dep_delay) AS delay FROM flights WHERE NOT cancelled GROUP BY carrier HAVING AVG(dep_delay) > (SELECT AVG(dep_delay) FROM flights WHERE NOT cancelled) ORDER BY delay DESC;
+
+SELECT 'carrier' AS what, carrier AS which, COUNT(*) AS n FROM flights GROUP BY carrier UNION ALL SELECT 'airport', origin, COUNT(*) FROM flights GROUP BY origin ORDER BY what, which;
+
+SELECT origin, carrier, MEDIAN(arr_delay) AS median, GROUPING(carrier) AS all_carriers FROM flights GROUP BY GROUPING SETS ((origin, carrier), (origin)) ORDER BY origin, all_carriers, carrier;
 
 -- refused: SELECT DISTINCT is not supported
 SELECT DISTINCT carrier FROM flights;
@@ -150,6 +166,11 @@ SELECT l_linestatus, l_returnflag, SUM(l_quantity) AS q FROM lineitem GROUP BY G
 
 SELECT LAST_DAY(l_shipdate) AS month_end, COUNT(*) AS n FROM lineitem WHERE YEAR(l_shipdate) = 1996 GROUP BY month_end HAVING COUNT(*) > 0 ORDER BY month_end;
 
+-- Shares of the promoted parts, each beside the whole.
+SELECT p_type, SUM(l_extendedprice) / (SELECT SUM(l_extendedprice) FROM lineitem JOIN part ON l_partkey = p_partkey) AS share FROM lineitem JOIN part ON l_partkey = p_partkey WHERE p_type LIKE 'PROMO%' GROUP BY p_type ORDER BY p_type;
+
+SELECT l_returnflag AS flag, SUM(l_quantity) AS quantity FROM lineitem WHERE l_shipdate < DATE '1996-01-01' GROUP BY l_returnflag UNION ALL SELECT 'late', SUM(l_quantity) FROM lineitem WHERE l_receiptdate > l_commitdate ORDER BY flag;
+
 -- refused: identifies people
 SELECT l_custkey, SUM(l_quantity) FROM lineitem GROUP BY l_custkey ORDER BY 2 DESC LIMIT 10;
 
@@ -195,6 +216,15 @@ SELECT COUNT(*) AS long_stays FROM visits WHERE discharged - admitted > 14;
 
 SELECT YEAR(admitted) AS year, COUNT(DISTINCT code) AS diagnoses FROM visits GROUP BY year ORDER BY year;
 
+SELECT ward, MEDIAN(age) AS median, COUNT(DISTINCT patient_id) AS patients FROM visits GROUP BY ROLLUP (ward) ORDER BY ward NULLS LAST;
+
+WITH p AS (SELECT patient_id, COUNT(*) AS n, SUM(cost) AS cost FROM visits GROUP BY patient_id) SELECT 'seldom' AS how, COUNT(*) AS patients, AVG(cost) AS cost FROM p WHERE n <= 2 UNION ALL SELECT 'often', COUNT(*), AVG(cost) FROM p WHERE n > 2;
+
+SELECT ward, share FROM (SELECT ward, COUNT(*) * 1.0 / (SELECT COUNT(*) FROM visits WHERE emergency) AS share FROM visits WHERE emergency GROUP BY ward) s WHERE share > 0.2 ORDER BY share DESC, ward;
+
+-- refused: compute something of each individual first
+SELECT COUNT(*) * 1.0 / (SELECT COUNT(*) FROM visits) FROM visits WHERE patient_id IN (SELECT patient_id FROM visits WHERE emergency);
+
 -- refused: is not supported
 SELECT BOOL_OR(emergency) FROM visits;
 
@@ -238,6 +268,10 @@ SELECT COUNT(*) AS n FROM survey WHERE LOWER(comment) LIKE 'note 1%';
 SELECT SUM(POWER(satisfaction - 3, 2)) AS squares FROM survey;
 
 SELECT sex, COUNT(*) AS n FROM survey WHERE answered BETWEEN '2025-05-10' AND '2025-05-20 23:59:59' GROUP BY ALL ORDER BY sex;
+
+SELECT region, sex, MEDIAN(income) AS median, COUNT(*) AS n FROM survey GROUP BY CUBE (region, sex) HAVING COUNT(*) > 5 ORDER BY region NULLS LAST, sex NULLS LAST;
+
+SELECT 'promoters' AS who, COUNT(*) AS n FROM survey WHERE recommends >= 9 UNION ALL SELECT 'passives', COUNT(*) FROM survey WHERE recommends BETWEEN 7 AND 8 UNION ALL SELECT 'detractors', COUNT(*) FROM survey WHERE recommends <= 6;
 
 -- refused: is not supported
 SELECT STRING_AGG(comment, '; ') FROM survey;

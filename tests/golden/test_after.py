@@ -34,6 +34,11 @@ QUERIES = [
     "COUNT(*) // 3 AS d FROM people GROUP BY city ORDER BY city",
     "SELECT city, COUNT(*) AS n, LAG(n, 1, 0) OVER (ORDER BY city) AS before, n - LAG(n) OVER (ORDER BY city) AS more "
     "FROM people GROUP BY city ORDER BY city",
+    "SELECT city, member, RANK() OVER w AS r FROM people GROUP BY 1, 2 "
+    "WINDOW w AS (PARTITION BY city ORDER BY COUNT(*) DESC) ORDER BY city, member",
+    "SELECT city, member, RANK() OVER (w ORDER BY COUNT(*)) AS r, RANK() OVER v AS s FROM people GROUP BY 1, 2 "
+    "WINDOW w AS (PARTITION BY city), v AS (w ORDER BY COUNT(*) DESC) ORDER BY city, member",
+    f"SELECT city, SUM(n) OVER w AS s FROM ({GROUPED}) t WINDOW w AS (PARTITION BY city) ORDER BY ALL",
     f"SELECT city, SUM(n) AS n, MAX(total) AS most FROM ({GROUPED}) t GROUP BY city HAVING SUM(n) > 3 ORDER BY city",
     f"WITH g AS ({GROUPED}) SELECT city, member, n * 1.0 / (SELECT SUM(n) FROM g) AS share FROM g ORDER BY 1, 2",
     f"WITH g AS ({GROUPED}), c AS (SELECT city, SUM(n) AS of_city FROM g GROUP BY city) "

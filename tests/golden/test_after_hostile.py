@@ -14,6 +14,7 @@ from sqlglot import exp
 from dosimeter import Dataset, Ledger, QueryError
 from dosimeter.planning import plan_query
 from dosimeter.postprocess import answers
+from dosimeter.postprocess.about import NOT_COMPUTED
 from dosimeter.sql import EmbeddedError, Type, Values, embedded, run_embedded
 from tests.golden.golden_people import SCHEMA
 from tests.unit.release_stays import ROWS, account_of, make_table, schema_of
@@ -109,7 +110,7 @@ def test_the_embedded_engine_has_no_files_no_settings_and_no_other_tables() -> N
 def test_tables_of_one_query_are_gone_in_the_next() -> None:
     table = {"e0": Values(Type.INTEGER, [1, 2])}
     query = exp.select(exp.column("e0")).from_(exp.table_("released"))
-    assert run_embedded(query, {"released": table}).rows == [(1,), (2,)]
+    assert run_embedded(query, {"released": table}) == [(1,), (2,)]
     with pytest.raises(EmbeddedError):
         run_embedded(query, {})
 
@@ -134,7 +135,7 @@ def test_threads_do_not_see_each_others_tables() -> None:
 
     def work(number: int) -> None:
         for _ in range(5):
-            found[number] = run_embedded(query, {"released": {"e0": Values(Type.INTEGER, [number] * 3)}}).rows[0][0]
+            found[number] = run_embedded(query, {"released": {"e0": Values(Type.INTEGER, [number] * 3)}})[0][0]
             time.sleep(0)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]
@@ -159,4 +160,7 @@ def test_numbers_that_fail_after_all_give_the_grouped_table(tmp_path: Any, monke
         entry = account_of(ledger).entries[0]
     assert answer.answer is not None
     assert list(answer.answer[0]) == [plan.groups[0].name, "COUNT(*)"]
-    assert entry.about == (answers.NOT_COMPUTED,)
+    assert entry.about is not None
+    assert entry.about[-1] == NOT_COMPUTED
+    assert answer.errors is not None
+    assert all(row == {"COUNT(*)": answer.error_95[0]} for row in answer.errors)  # type: ignore[index]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from dosimeter.ledger.backends import SQLite
 from tests.waiting import LONGEST_WAIT
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
@@ -54,3 +56,16 @@ def open_directory() -> Iterator[Path]:
     yield directory
     directory.chmod(0o755)
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What survives a power cut is not tested here, and many small commits are slow to sync."""
+    connect = SQLite._connect
+
+    def connect_unsynced(self: SQLite) -> sqlite3.Connection:
+        connection = connect(self)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    monkeypatch.setattr(SQLite, "_connect", connect_unsynced)

@@ -22,7 +22,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Account, AccountOpening, Algorithm, Ledger, Request, Reservation
+from dosimeter.ledger import AccountOpening, Algorithm, Ledger, Request, Reservation, Standing
 from dosimeter.ledger.accounting import Charge, Policy, admits_charge
 
 SCHEMA, SOURCE = "schema-1", "source-1"
@@ -61,10 +61,10 @@ def make_request(request_digest: str = "request-1", algorithm: Algorithm = "fixe
 
 def decide_on(
     epsilon: str, policy: str = "budget:1", request: Request | None = None, **charge: str
-) -> Callable[[Account | None], Reservation]:
+) -> Callable[[Standing | None], Reservation]:
     """Open the account if need be, and charge ε; refuse by ValueError what the policy does not admit."""
 
-    def decide(account: Account | None) -> Reservation:
+    def decide(account: Standing | None) -> Reservation:
         wanted = Charge(Decimal(epsilon), **{part: Decimal(amount) for part, amount in charge.items()})
         asked = request or make_request()
         if account is None:
@@ -79,7 +79,7 @@ def decide_on(
 def release_one(ledger: Ledger, outbox: Path, number: int, reached: Callable[[str], None]) -> None:
     """Reserve, answer, settle, as a controller does. The outbox is what the analyst gets to see."""
 
-    def decide(account: Account | None) -> Reservation:
+    def decide(account: Standing | None) -> Reservation:
         reached("inside the decision")
         return decide_on("0.001", "budget:1000")(account)
 
@@ -164,7 +164,7 @@ def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
         for _ in range(each):
             seen: list[str] = []
 
-            def decide(account: Account | None, seen: list[str] = seen) -> Reservation:
+            def decide(account: Standing | None, seen: list[str] = seen) -> Reservation:
                 seen.append("0" if account is None else str(account.reading.epsilon))
                 return decide_on(epsilon)(account)
 
@@ -179,7 +179,7 @@ def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
 
 
 def hold_lock(target: str, seconds: float) -> None:
-    def decide(account: Account | None) -> Reservation:
+    def decide(account: Standing | None) -> Reservation:
         sys.stdout.write("holding\n")
         sys.stdout.flush()
         time.sleep(seconds)

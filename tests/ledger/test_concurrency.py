@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Account, Ledger, Reservation
+from dosimeter.ledger import Ledger, Reservation, Standing
 from dosimeter.ledger.accounting import Charge
-from tests.ledger.ledger_worker import decide_on
+from tests.ledger.ledger_worker import decide_on, make_request
 from tests.waiting import LONGEST_WAIT, wait_until
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
@@ -91,10 +91,10 @@ def test_nobody_decides_while_another_does(target: str) -> None:
     asking = threading.Event()
     with Ledger.open(target) as ledger:
 
-        def decide_second(account: Account | None) -> Reservation:
+        def decide_second(account: Standing | None) -> Reservation:
             assert account is not None
             seen.append(account.reading.epsilon)
-            return Reservation(request=account.entries[0].request, charge=Charge(Decimal("0.4")))
+            return Reservation(request=make_request(), charge=Charge(Decimal("0.4")))
 
         def ask_second() -> None:
             asking.set()
@@ -105,7 +105,7 @@ def test_nobody_decides_while_another_does(target: str) -> None:
 
         second = threading.Thread(target=ask_second)
 
-        def decide_first(account: Account | None) -> Reservation:
+        def decide_first(account: Standing | None) -> Reservation:
             second.start()
             wait_until(asking.is_set, "the second asks")
             time.sleep(0.2)  # time enough to be decided, if nothing kept it from that

@@ -229,8 +229,17 @@ def test_few_people_are_warned_of_when_their_account_is_opened(
         sql = f"SELECT COUNT(*) FROM t{people}"
         assert main(["release", str(tmp_path / "t.csv"), sql, *common, "--policy", "budget:9", "--json"]) == 0
         first = capsys.readouterr()
-        assert list(json.loads(first.out)) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "guarantee"]
-        assert ("δ_g = 0.1 is large" in first.err) is warned
+        assert list(json.loads(first.out)) == [
+            "status",
+            "answer",
+            "epsilon",
+            "epsilon_svt",
+            "error_95",
+            "errors",
+            "about",
+            "guarantee",
+        ]
+        assert ("δ = 0.1 is large" in first.err) is warned
         assert main(["release", str(tmp_path / "t.csv"), sql, *common, "--again", "--json"]) == 0
         assert capsys.readouterr().err == ""  # said when it is opened, and in the account from then on
         with Ledger.open(tmp_path / "l.db") as ledger:

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Account, Ledger, Reservation
+from dosimeter.ledger import Ledger, Reservation, Standing
 from tests.ledger.ledger_worker import NOBODY, decide_on
 
 
@@ -230,7 +230,7 @@ def test_databases_that_cannot_be_used(create_database: Callable[[], str]) -> No
 def test_a_lost_connection_is_one_clear_error(create_database: Callable[[], str]) -> None:
     url = create_database()
 
-    def cut_off(account: Account | None) -> Reservation:
+    def cut_off(account: Standing | None) -> Reservation:
         with psycopg.connect(url, autocommit=True) as raw:
             raw.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dosimeter ledger'"

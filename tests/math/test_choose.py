@@ -75,14 +75,14 @@ def test_the_papers_three_patients():
     assert limit.value == pytest.approx(float(Fraction(1, 9)), rel=1e-15)  # 1/(1 + ε) = 9/10
 
     candidates = tuple(
-        build_candidate(rdrs, noise_scale=1.0 / epsilon, error_95=(None,), verdict=verdict)
+        build_candidate(rdrs, noise_scale=1.0 / epsilon, accuracy=(), verdict=verdict)
         for (epsilon, rdrs), (_, verdict) in zip(exposures, found.tested, strict=True)
     )
     choice = Choice(preference.text, found.epsilon, limit.value, candidates)
     assert [candidate.epsilon for candidate in choice.candidates] == [1.0, 0.1, 0.01]
     assert [candidate.satisfied for candidate in choice.candidates] == [False, True, True]
     assert choice.candidates[1].rdr.ratio == pytest.approx(10 / 11, rel=1e-15)
-    assert build_candidate(exposures[0][1], noise_scale=1.0, error_95=()).satisfied is None
+    assert build_candidate(exposures[0][1], noise_scale=1.0, accuracy=()).satisfied is None
 
 
 # ---------------------------------------------------------------- F3
@@ -330,14 +330,14 @@ def test_each_note_comes_with_its_own_case_only():
     phrases = {
         "indicator": "Indicator: ",
         "continuous": "continuous Gaussian",
-        "alike": "Everybody has the same PIS",
+        "alike": "Everybody moves the answer equally far",
         "spread": SAME_LEVEL,
         "count": "k/(k + ε)",
         "caution": CAUTION,
         "independent": "does not depend on ε",
         "raw": "VAR_POP(normalized_rdr)",
         "level": "noise raises the level",
-        "zero": "falls on people with PIS 0",
+        "zero": "falls on people who do not move the answer",
         "empty": "matches nobody",
         "every": "Every ε meets",
         "none": "No candidate meets",

@@ -209,7 +209,6 @@ def test_limits(mechanism: Mechanism) -> None:
     assert mechanism.epsilon(1.0, 0.0) == math.inf
     assert mechanism.epsilon(1.0, math.inf) == 0.0
     assert mechanism.error(0.0, 1.0) == 0.0
-    assert mechanism.points(0.0, 3).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_much_noise_needs_no_epsilon_at_a_large_delta() -> None:
@@ -263,15 +262,26 @@ def test_error_quantile_tends_to_the_continuous_one(steps: float) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 7, 1000])
 def test_noise_quantiles_are_equally_likely_and_symmetric(count: int) -> None:
-    laplace, normal = LAPLACE.points(2.0, count), gaussian(1e-6).points(2.0, count)
+    shares = (np.arange(count) + 0.5) / count
+    laplace, normal = 2.0 * LAPLACE.quantiles(shares), 2.0 * gaussian(1e-6).quantiles(shares)
     assert laplace.shape == normal.shape == (count,)
     for points in (laplace, normal):
-        assert np.array_equal(points, -points[::-1])
+        assert points == pytest.approx(-points[::-1], rel=1e-12, abs=1e-15)
     for i in range(0, count, max(1, count // 7)):
         z = mp.mpf(laplace[i]) / 2
         below = mp.exp(z) / 2 if z < 0 else 1 - mp.exp(-z) / 2
         assert float(below) == pytest.approx((i + 0.5) / count, rel=1e-12)
         assert float(mp.ncdf(mp.mpf(normal[i]) / 2)) == pytest.approx((i + 0.5) / count, rel=1e-12)
+
+
+@pytest.mark.parametrize("numbers", [1, 2, 6])
+@pytest.mark.parametrize("tail", [0.5, 0.05, 1e-7])
+def test_the_norm_of_several_noises_exceeds_its_reach_as_often_as_stated(numbers: int, tail: float) -> None:
+    """Sizes of Laplace noise add up to a Gamma variable, squares of normal noise to a chi-square one."""
+    laplace, normal = LAPLACE.reach(tail, numbers), gaussian(1e-6).reach(tail, numbers)
+    assert float(mp.gammainc(numbers, laplace, mp.inf, regularized=True)) == pytest.approx(tail, rel=1e-9)
+    half = mp.mpf(numbers) / 2
+    assert float(mp.gammainc(half, mp.mpf(normal) ** 2 / 2, mp.inf, regularized=True)) == pytest.approx(tail, rel=1e-9)
 
 
 # ---------------------------------------------------------------- guards and weight
@@ -309,8 +319,6 @@ def test_what_is_out_of_range_is_refused() -> None:
         lambda: LAPLACE.error(1.0, 0.0),
         lambda: LAPLACE.error(math.nan, 1.0),
         lambda: LAPLACE.error(1.0, 1.0, 1.0),
-        lambda: LAPLACE.points(1.0, 0),
-        lambda: LAPLACE.points(-1.0, 3),
     ]
     for call in refused:
         with pytest.raises(OptionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -108,13 +109,23 @@ def test_outcome_of_one_number_is_the_laplace_distribution() -> None:
     assert outcome.denial == pytest.approx(float(1 - below[-1]), rel=1e-6)
 
 
+CORNERS = [(1e-7, 0.01), (1e-7, 50.0), (1e-3, 1.0), (0.3, 0.01), (0.3, 50.0)]  # the corners and the middle
+ALL = tuple(product((1e-7, 1e-3, 0.3), (0.01, 1.0, 50.0)))
+
+
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("count", [1, 2, 37, 120])
-def test_probabilities_add_up(mechanism: Mechanism, method: Selection, count: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "settings"),
+    [(1, ALL), (2, ALL), (120, CORNERS), *(pytest.param(count, ALL, marks=pytest.mark.long) for count in (37, 120))],
+    ids=["1", "2", "120-corners", "37", "120"],
+)
+def test_probabilities_add_up(
+    mechanism: Mechanism, method: Selection, count: int, settings: Sequence[tuple[float, float]]
+) -> None:
     """Chances and denial are integrated separately; at |E| = 120 the product of factors is at its steepest."""
     candidates = tuple(float(x) for x in np.geomspace(10.0, 0.001, count))
-    for threshold, epsilon_svt in product((1e-7, 1e-3, 0.3), (0.01, 1.0, 50.0)):
+    for threshold, epsilon_svt in settings:
         problem = make_problem(
             [0.0] * 95 + [1.0] * 5, mechanism, candidates=candidates, threshold=threshold, epsilon_svt=epsilon_svt
         )

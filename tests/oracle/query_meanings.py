@@ -358,9 +358,13 @@ def make_sum(term: Term, test: Condition | None) -> Aggregate:
     return Aggregate(f"SUM({term.sql})" + suffix(test), (part,))
 
 
-def make_quantile(sql: str, fraction: Fraction, term: Term, test: Condition | None) -> Aggregate:
+def make_quantile(
+    sql: str, fraction: Fraction, term: Term, test: Condition | None, options: PlanOptions | None = None
+) -> Aggregate:
+    """An order statistic: by ranks the exact answer may move by the whole width (R12), with noise it is S3."""
     inner = filtered(term, test)
-    delta = max(fraction, 1 - fraction) * width(inner)
+    by_ranks = options is None or options.by_ranks
+    delta = (Fraction(1) if by_ranks else max(fraction, 1 - fraction)) * width(inner)
     part = Part(f"quantile {fraction} {inner.sql}", quantile(inner, fraction), delta)
     return Aggregate(sql.format(term.sql) + suffix(test), (part,))
 
@@ -398,11 +402,20 @@ def draw_aggregates(options: PlanOptions) -> st.SearchStrategy[Aggregate]:
         st.builds(make_count, spread, tests),
         st.builds(make_count_distinct, st.sampled_from(list(SCHEMA.columns)), tests),
         st.builds(make_sum, spread, tests),
-        st.builds(make_quantile, st.just("MIN({})"), st.just(Fraction(0)), spread, tests),
-        st.builds(make_quantile, st.just("MAX({})"), st.just(Fraction(1)), spread, tests),
-        st.builds(make_quantile, st.just("MEDIAN({})"), st.just(Fraction(1, 2)), spread, tests),
-        st.builds(make_quantile, st.just("QUANTILE_CONT({}, 0.3)"), st.just(Fraction(3, 10)), spread, tests),
-        st.builds(make_quantile, st.just("QUANTILE_CONT({}, 0.99)"), st.just(Fraction(99, 100)), spread, tests),
+        st.builds(make_quantile, st.just("MIN({})"), st.just(Fraction(0)), spread, tests, st.just(options)),
+        st.builds(make_quantile, st.just("MAX({})"), st.just(Fraction(1)), spread, tests, st.just(options)),
+        st.builds(make_quantile, st.just("MEDIAN({})"), st.just(Fraction(1, 2)), spread, tests, st.just(options)),
+        st.builds(
+            make_quantile, st.just("QUANTILE_CONT({}, 0.3)"), st.just(Fraction(3, 10)), spread, tests, st.just(options)
+        ),
+        st.builds(
+            make_quantile,
+            st.just("QUANTILE_CONT({}, 0.99)"),
+            st.just(Fraction(99, 100)),
+            spread,
+            tests,
+            st.just(options),
+        ),
         st.builds(make_moments, st.sampled_from(["AVG", "VAR_POP", "STDDEV_POP"]), spread, tests, st.just(options)),
         st.builds(make_moments, st.just("AVG"), spread, tests, st.just(options)),
     )
@@ -485,7 +498,7 @@ def queries(draw: st.DrawFn) -> Query:
         st.sampled_from(
             [
                 PlanOptions(),
-                PlanOptions(),
+                PlanOptions(quantiles="noise"),
                 PlanOptions(groups="observed"),
                 PlanOptions(min_rows=3),
                 PlanOptions(sensitivity=0.75),

@@ -25,8 +25,9 @@ from dosimeter.planning.query_plan import QueryPlan
 from tests.oracle.odd_fuzz_tables import SOURCES, FuzzWorld, draw_world
 from tests.oracle.odd_grammar import Grammar
 
-DRAWN, ACCEPTED = 36, 32  # queries of each block: drawn, and accepted at least
 OFTEN, BLOCKS = 4, 164  # blocks of the ordinary run, and of all: the long run accepts more than 5,000 queries
+DRAWN, FEW = 36, 18  # queries of each block, and of one in the ordinary run
+ACCEPTED = 0.85  # of the queries of a block, at least
 NORMS: tuple[Norm, ...] = (1, 2)
 
 
@@ -65,10 +66,10 @@ def distance(plan: QueryPlan, first: Measured, second: Measured, norm: Norm) -> 
     return math.fsum(map(abs, changes)) if norm == 1 else math.hypot(*changes)
 
 
-def draw_queries(seed: int, world: FuzzWorld) -> Iterator[tuple[str, int | None]]:
+def draw_queries(seed: int, world: FuzzWorld, count: int) -> Iterator[tuple[str, int | None]]:
     chance = random.Random(seed)
     grammar = Grammar(chance, tuple(world.facts["tables"]))
-    for _ in range(DRAWN):
+    for _ in range(count):
         yield grammar.query(), chance.choice([None, None, None, 2])
 
 
@@ -82,12 +83,12 @@ def draw_queries(seed: int, world: FuzzWorld) -> Iterator[tuple[str, int | None]
 def test_nothing_is_denied_and_nobody_moves_more(tmp_path: Path, block: int, source: str) -> None:
     world = draw_world(7919 * block, source)
     chance = random.Random(block)
-    accepted = 0
+    accepted, drawn = 0, FEW if block < OFTEN else DRAWN
     with ExitStack() as opened:
         everybody = open_world(world, tmp_path / "all", opened)
         left_out = chance.sample(world.individuals(), 2)
         fewer = [open_world(world.without(who), tmp_path / f"without{at}", opened) for at, who in enumerate(left_out)]
-        for sql, min_rows in draw_queries(block, world):
+        for sql, min_rows in draw_queries(block, world, drawn):
             try:
                 plan, measured = release(*everybody, sql, min_rows)
             except QueryError:  # by what SQL and schema say alone, before any data are looked at
@@ -100,4 +101,4 @@ def test_nothing_is_denied_and_nobody_moves_more(tmp_path: Path, block: int, sou
             if accepted % 6 == 0:
                 risk = everybody[0].risk(sql, min_rows=min_rows)
                 assert float(risk.sensitivities.values.max()) <= risk.sensitivity * (1 + 1e-9), sql
-    assert accepted >= ACCEPTED
+    assert accepted >= ACCEPTED * drawn

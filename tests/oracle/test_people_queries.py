@@ -17,26 +17,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dosimeter import Dataset
+from dosimeter.arrays import FloatArray
 from dosimeter.influence import measure_influence
-from dosimeter.influence.rows.profile import Profile
+from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.sql import column_tree
-from tests.oracle.person_queries import SLOTS, PersonQuery, Tables, draw_query, draw_tables
+from tests.oracle.exact_answers import measure_alone
+from tests.oracle.person_queries import SLOTS, WARDS, Tables, draw_query, draw_tables
 from tests.oracle.unit_oracle import Vector, assert_same_people, expand, kept_rows, size_of
 
 EXAMPLES = settings().max_examples
 SEEDS = st.integers(0, 2**32)
 
 
-def measure(dataset: Dataset, query: PersonQuery, mechanism: Any = "laplace") -> tuple[Any, list[float]]:
-    """The exact vector that gets noise, each number in the units of the norm."""
-    risk = dataset.risk(query.sql, mechanism=mechanism)
-    weights = risk.plan.weights(risk.mechanism.norm)
-    values = [
-        float(value) * weight for group in risk.measured().values for value, weight in zip(group, weights, strict=True)
-    ]
-    return risk, values
+def weigh(measured: Measured, weights: FloatArray) -> list[float]:
+    """Return the exact vector that gets noise, each number in the units of the norm."""
+    return [float(value) * weight for group in measured.values for value, weight in zip(group, weights, strict=True)]
 
 
 @given(table=SEEDS, query=SEEDS)
@@ -44,8 +40,9 @@ def measure(dataset: Dataset, query: PersonQuery, mechanism: Any = "laplace") ->
 def test_the_exact_answer_is_duckdbs_own(table: int, query: int) -> None:
     tables, asked = draw_tables(table), draw_query(query)
     with tables.open() as dataset:
-        risk = dataset.risk(asked.sql)
-        found = dict(zip(risk.profile.keys, risk.measured().values, strict=True)) if risk.profile else {}
+        risk = dataset.risk(asked.sql, quantiles="noise")
+        measured = risk.measured()
+    found = dict(zip(measured.keys, measured.values, strict=True))
     judged = {tuple(row[: asked.groups]): row[asked.groups :] for row in tables.ask_duckdb(asked.plain)}
     for key, values in found.items():
         theirs = judged.get(key, (0,) * len(values))
@@ -55,17 +52,19 @@ def test_the_exact_answer_is_duckdbs_own(table: int, query: int) -> None:
 
 @given(table=SEEDS, query=SEEDS, mechanism=st.sampled_from(["laplace", "gaussian"]))
 @settings(max_examples=EXAMPLES)
-def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query: int, mechanism: str) -> None:
+def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query: int, mechanism: Any) -> None:
     """Really deleting each person, also where the data are not what the schema says."""
     tables, asked = draw_tables(table, odd=True), draw_query(query)
     with tables.open() as dataset:
-        risk, whole = measure(dataset, asked, mechanism)
+        risk = dataset.risk(asked.sql, mechanism=mechanism, quantiles="noise")
+        weights = risk.plan.weights(risk.mechanism.norm)
+        whole = weigh(risk.measured(), weights)
         vectors = expand(risk.contributions)
         norm, delta = risk.mechanism.norm, risk.sensitivity
     left: list[Vector] = []
     for person in tables.people:
         with tables.without(person).open() as dataset:
-            _, values = measure(dataset, asked, mechanism)
+            values = weigh(measure_alone(dataset, asked.sql), weights)
         left.append(tuple(a - b for a, b in zip(whole, values, strict=True)))
     assert max((size_of(vector, norm) for vector in left), default=0.0) <= delta * (1 + 1e-9), asked.sql
     slots = [(0.0,) * len(whole)] * (SLOTS - len(left))
@@ -90,7 +89,7 @@ def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int)
     wards = [{row["ward"] for row in kept if row["pid"] == person} for person in tables.people]
     agreed = Counter(next(iter(each)) if len(each) == 1 else None for each in wards)
     with tables.open() as dataset:
-        risk = dataset.risk(asked.sql)
+        risk = dataset.risk(asked.sql, quantiles="noise")
         assert {group.group: group.people for group in risk.by("ward")} == agreed
         _, flagged = measure_influence(risk.plan, risk.data.engine, risk.n, 1, {"sick": column_tree("sick")})
         assert flagged.people[flagged.attributes["sick"]].sum() == len({row["pid"] for row in kept if row["sick"]})
@@ -117,3 +116,16 @@ def test_rows_and_sensitivity_after_the_person_stage(sql: str, rows: int, profil
         assert risk.plan.schema.max_rows_per_unit == rows
         assert isinstance(risk.profile, profile)
         assert math.isclose(risk.sensitivity, delta)
+
+
+@given(table=SEEDS)
+@settings(max_examples=EXAMPLES // 4)
+def test_individuals_are_counted_beside_a_median_too(table: int) -> None:
+    """The rest of the vector comes from a profile that counts rows."""
+    tables = draw_tables(table)
+    with tables.open() as dataset:
+        measured = dataset.risk("SELECT ward, COUNT(DISTINCT pid), MEDIAN(x) FROM visits GROUP BY ward").measured()
+    judged = dict(tables.ask_duckdb("SELECT ward, COUNT(DISTINCT pid) FROM visits GROUP BY ward"))
+    assert {key: int(row[0]) for key, row in zip(measured.keys, measured.values, strict=True)} == {
+        (ward,): judged.get(ward, 0) for ward in WARDS
+    }

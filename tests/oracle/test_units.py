@@ -83,7 +83,7 @@ def test_contributions_are_those_of_deletion(
     mechanism: Any = data.draw(st.sampled_from(["laplace", "gaussian"]))
     columns = data.draw(st.sampled_from([64, 5, 0]))
     with open_visits(rows, m) as visits, allow_columns(columns):
-        risk = visits.risk(question.sql, mechanism=mechanism, min_rows=question.min_rows)
+        risk = visits.risk(question.sql, mechanism=mechanism, min_rows=question.min_rows, quantiles="noise")
         check_against_deletion(risk, question, kept_rows(rows, m), m)
 
 
@@ -182,8 +182,8 @@ def _list_revealed(risk: Risk) -> list[tuple[str, float]]:
 def test_recompute_agrees(rows: list[Row], question: Question, m: int) -> None:
     """The paper's own way, over whole individuals, sees the same kept rows."""
     with open_visits(rows, m) as visits:
-        closed = visits.risk(question.sql, min_rows=question.min_rows)
-        recomputed = visits.risk(question.sql, min_rows=question.min_rows, method="recompute")
+        closed = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
+        recomputed = visits.risk(question.sql, min_rows=question.min_rows, method="recompute", quantiles="noise")
         assert_same_people(expand(closed.contributions), expand(recomputed.contributions))
 
 
@@ -291,7 +291,7 @@ def test_filter_holds_for_an_individual_when_it_holds_for_one_kept_row(
     chosen = {row["unit"] for row in kept if condition[1](row)}
     epsilon = 0.5
     with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, min_rows=question.min_rows)
+        risk = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
         choice = risk.find(f"AVG(rdr) FILTER (WHERE {condition[0]}) <= 0.001 * MAX(rdr)", candidates=[epsilon])
         line = risk.find(f"AVG(rdr) FILTER (WHERE {condition[0]}) >= 0", candidates=[epsilon]).candidates[0]
         if not chosen:
@@ -315,7 +315,7 @@ def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
         values = {row[column] for row in kept if row["unit"] == unit}
         members[values.pop() if len(values) == 1 else None].append(unit)
     with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, min_rows=question.min_rows)
+        risk = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
         found = {line.group: line for line in risk.by(column, epsilon=2.0, reveal=True)}
         everybody = [bound(v, risk, 2.0) for v in left.values()] + [bound((0.0,), risk, 2.0)] * (SLOTS - len(left))
         mean = math.fsum(everybody) / SLOTS
@@ -332,7 +332,7 @@ def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
 def test_revealed_individuals_are_the_most_exposed(rows: list[Row], question: Question, m: int) -> None:
     left = leave_out(question, kept_rows(rows, m), m, 1)
     with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, min_rows=question.min_rows)
+        risk = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
         shown = risk.list_people(SLOTS, reveal=True)
         hidden = risk.list_people(SLOTS)
     matching = {

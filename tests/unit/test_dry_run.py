@@ -138,7 +138,7 @@ def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, t
             "Under the policy paper ε must be larger than the reading, which is 0.5; 0.5 is not."
         )
         assert preview(stays, books, other, epsilon=2.0, mechanism="gaussian")["reason"].startswith(
-            "0.001 of the account's δ_g = 0.001 is spent; this needs 0.000625 more"
+            "0.001 of the account's δ = 0.001 is spent; this needs 0.000625 more"
         )
 
 

@@ -23,8 +23,8 @@ def give_noisy_numbers(monkeypatch: pytest.MonkeyPatch, disturb: Callable[[int, 
     """In place of noise: what ``disturb`` makes of each group's number and exact values."""
     from dosimeter.release import run as releasing
 
-    def give(plan: Any, keys: Any, values: Any, noise: Any) -> Any:
-        noisy = add_noise_to(plan, keys, values, noise)
+    def give(plan: Any, keys: Any, values: Any, noise: Any, *more: Any) -> Any:
+        noisy = add_noise_to(plan, keys, values, noise, *more)
         return type(noisy)(noisy.keys, tuple(disturb(at, tuple(row)) for at, row in enumerate(values)))
 
     monkeypatch.setattr(releasing, "add_noise_to", give)
@@ -34,7 +34,7 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of an average depends on the noisy count: it is worked out again from what the ledger holds."""
-    from dosimeter.postprocess.errors import error_95
+    from dosimeter.postprocess import error_95
 
     sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward"
     seen = set()
@@ -53,7 +53,8 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
 
 def test_errors_of_averages_and_spreads_by_simulation(stays: Dataset) -> None:
     """The 95th percentile over 200,000 draws, seeded: its own standard error is below 0.4 % of it."""
-    from dosimeter.postprocess.errors import error_95, measure_scales
+    from dosimeter.postprocess import error_95
+    from dosimeter.postprocess.errors import measure_scales
 
     plan, laplace = (
         stays.plan("SELECT AVG(nights), VAR_POP(nights), STDDEV_POP(nights) FROM stays"),
@@ -68,7 +69,10 @@ def test_errors_of_averages_and_spreads_by_simulation(stays: Dataset) -> None:
     variance = np.maximum(squares / count - mean * mean, 0.0)
     off = [np.abs(mean - 3.0), np.abs(variance - 3.5), np.abs(np.sqrt(variance) - math.sqrt(3.5))]
     expected = [float(np.quantile(each, 0.95)) for each in off]
-    assert error_95(plan, laplace, scale, [values]) == pytest.approx(expected, rel=0.05)  # it takes 1,024 points
+    found = error_95(plan, laplace, scale, [values])
+    for stated, simulated in zip(found, expected, strict=True):
+        assert stated is not None
+        assert 0.99 * simulated < stated < 1.1 * simulated  # a root is stated by its longer side
 
 
 def test_other_data_and_the_same_noisy_numbers_give_the_same_error(
@@ -90,7 +94,7 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The average of a group of hardly anybody is far off; where HAVING takes it out, its error does not count."""
-    from dosimeter.postprocess.errors import error_95
+    from dosimeter.postprocess import error_95
 
     counts = [Fraction(11), Fraction(9), Fraction(10), Fraction(1)]  # of wards with 10, 10, 10 and 0 people
     give_noisy_numbers(monkeypatch, lambda at, row: (counts[at], *row[1:]))
@@ -109,23 +113,26 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     assert (none_left.answer, none_left.error_95) == ([], (None,))
 
 
-def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger) -> None:
-    """COUNT, SUM and arithmetic have no range to stay in; AVG and MAX have 9, a variance 4.5², a deviation 4.5."""
+def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AVG is in its range of 9 whatever is asked for; COUNT and SUM have none; MAX has 9, a variance 4.5², …."""
     sql = (
         "SELECT COUNT(*), SUM(nights), AVG(nights), MAX(nights), VAR_POP(nights), STDDEV_POP(nights), 2 * AVG(nights) "
         "FROM stays"
     )
-    options: dict[str, Any] = {"ledger": ledger, "epsilon": 0.01, "policy": "budget:1"}
+    give_noisy_numbers(monkeypatch, lambda _at, row: tuple(Fraction(1900) for _ in row))  # above a count's error
+    options: dict[str, Any] = {"ledger": ledger, "epsilon": 0.01, "policy": "budget:1", "quantiles": "noise"}
     free = stays.release(sql, **options).error_95
     clamped = stays.release(sql, clamp=True, **options).error_95
     assert free is not None
     assert clamped is not None
-    ranges = (math.inf, math.inf, 9.0, 9.0, 20.25, 4.5, math.inf)
-    for plain, capped, width in zip(free, clamped, ranges, strict=True):
-        assert capped == (plain if width == math.inf else min(math.inf if plain is None else plain, width))
+    assert free[:3] == clamped[:3]
+    for capped, width in zip(clamped[2:6], (9.0, 9.0, 20.25, 4.5), strict=True):
+        assert capped is not None
+        assert capped <= width
     assert free[3] is not None
     assert free[3] > 9.0
-    assert preview(stays, ledger, sql, epsilon=0.02, clamp=True)["analyst_sees"]["error_95"][3] == 9.0
+    seen = preview(stays, ledger, sql, epsilon=0.02, clamp=True, quantiles="noise")["analyst_sees"]
+    assert seen["error_95"][3] <= 9.0
 
 
 def test_a_total_is_as_far_off_as_the_cells_that_it_adds_up(stays: Dataset, ledger: Ledger) -> None:

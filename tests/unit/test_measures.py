@@ -26,6 +26,7 @@ RECORDED = {
     "CountIndividuals": "count individuals",
     "BoundedMean": "mean with a floor on rows",
     "Quantile": "quantile",
+    "Rank": "quantile",
     "Mean": "mean",
     "Variance": "variance",
     "Deviation": "standard deviation",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset
 from dosimeter.mechanisms import Gaussian, Laplace
-from dosimeter.planning.planner import plan_query
+from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import _rounding, calibrate_plan
 from dosimeter.schema.toml import read_schema
@@ -32,7 +32,7 @@ def test_a_grid_of_decimals_costs_no_extra_step(stays: Dataset) -> None:
 
 @cache
 def plan_of(sql: str) -> QueryPlan:
-    return plan_query(sql, read_schema(schema_of()))
+    return plan_query(sql, read_schema(schema_of()), PlanOptions(quantiles="noise"))
 
 
 @given(st.lists(st.tuples(st.fractions(-9, 9), st.fractions(-9, 9)), min_size=1, max_size=6))

@@ -14,6 +14,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from dosimeter.show.charts.specifications import (
     MEETS_WORDS,
     PAGE,
     TICK,
+    Step,
     find_range_axis,
     histogram_spec,
     range_spec,
@@ -252,9 +254,38 @@ def test_infinite_reading_is_drawn(tmp_path: Path) -> None:
 
 
 def test_budget_is_drawn_unless_it_is_far_above() -> None:
-    assert "budget 2" in json.dumps(staircase_spec([("a", 0.5)], PAGE, budget=2.0))
-    assert "budget" not in json.dumps(staircase_spec([("a", 0.5)], PAGE, budget=2000.0))
-    assert "budget" not in json.dumps(staircase_spec([("a", 0.5)], PAGE))
+    assert "budget 2" in json.dumps(staircase_spec([Step(1, "a", 0.5)], PAGE, budget=2.0))
+    assert "budget 2000" in json.dumps(staircase_spec([Step(1, "a", 0.5)], PAGE, budget=2000.0)).replace(",", "")
+    assert "budget" not in json.dumps(staircase_spec([Step(1, "a", 0.5)], PAGE))
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_a_long_staircase_stays_legible(by_time: bool, tmp_path: Path) -> None:
+    """A few hundred steps, the last one labelled, the budget drawn, and the whole way from the first to the last."""
+    moments = [f"2026-01-{1 + place // 500:02d}T{place % 24:02d}:00:00Z" for place in range(5000)]
+    entries = [(at, 0.001 * place) for place, at in enumerate(sorted(moments), start=1)]
+    chart = staircase_chart(entries, budget=20.0, by_time=by_time)
+    rows = find_rows(chart)
+    assert len(rows) <= 200
+    assert [rows[0]["place"], rows[-1]["place"]] == [1, 5000]
+    assert [row["text"] for row in rows if row["text"]] == ["5"]
+    assert all(before["reading"] <= after["reading"] for before, after in pairwise(rows))
+    svg = draw(chart, tmp_path / "stairs.svg")
+    assert "budget 20" in svg
+    assert ("time (UTC)" in svg) == by_time
+
+
+def test_at_most_twenty_steps_have_labels() -> None:
+    for count, labels in ((20, 20), (21, 1), (60, 1), (199, 1)):
+        steps = [Step(place, "a", float(place)) for place in range(1, count + 1)]
+        rows = staircase_spec(steps, PAGE)["data"]["values"]
+        assert sum(row["text"] != "" for row in rows) == labels
+
+
+def test_the_step_to_infinity_is_drawn() -> None:
+    steps = [Step(place, "a", math.inf if place > 777 else float(place)) for place in range(1, 1001)]
+    rows = staircase_spec(steps, PAGE)["data"]["values"]
+    assert min(row["place"] for row in rows if row["after"] == "∞") == 778
 
 
 # ---------------------------------------------------------------- the same picture, alone and on a page

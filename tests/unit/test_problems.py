@@ -174,10 +174,12 @@ def test_the_terms_of_an_account_are_worded_for_each_surface() -> None:
         account.check_terms(algorithm="fixed", max_epsilon=Decimal(1))
     with pytest.raises(LedgerError) as refused:
         account.check_terms(algorithm="find")
-    assert "opened for a fixed ε (--epsilon); this release asks for find, algorithm 1 (--prefer)." in (
+    assert "opened for a fixed ε (--epsilon); this release asks for an ε found from a preference (--prefer)." in (
         refused.value.word(COMMAND_LINE)
     )
-    assert "opened for a fixed ε; this release asks for find, algorithm 1. Set the" in refused.value.word(SETTINGS)
+    assert "opened for a fixed ε; this release asks for an ε found from a preference. Set the" in refused.value.word(
+        SETTINGS
+    )
     changed = account.refuse_change("other", "other")
     assert "give --continue:" in changed.word(COMMAND_LINE)
     assert "give continued=True:" in str(changed)

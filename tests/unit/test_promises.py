@@ -21,7 +21,7 @@ from tests.unit.release_stays import COLUMNS, ROWS, WAYS, account_of, make_table
 def test_what_an_analyst_sees_of_a_fixed_epsilon(stays: Dataset, ledger: Ledger) -> None:
     answer = stays.release("SELECT COUNT(*) AS n FROM stays", ledger=ledger, epsilon=0.5, policy="paper")
     seen: dict[str, Any] = answer.describe()
-    assert list(seen) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "guarantee"]
+    assert list(seen) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "errors", "about", "guarantee"]
     assert (seen["status"], seen["epsilon"], seen["epsilon_svt"], seen["error_95"]) == ("released", 0.5, None, [6.0])
     assert seen["guarantee"].startswith("This answer is 0.5-differentially private for each of the 40 individuals")
 
@@ -29,7 +29,7 @@ def test_what_an_analyst_sees_of_a_fixed_epsilon(stays: Dataset, ledger: Ledger)
 def test_algorithm_1_hides_what_depends_on_the_data(stays: Dataset, ledger: Ledger) -> None:
     answer = stays.release("SELECT COUNT(*) FROM stays WHERE urgent", ledger=ledger, prefer="ratio:0.5", policy="paper")
     seen = answer.describe()
-    assert list(seen) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "guarantee"]
+    assert list(seen) == ["status", "answer", "epsilon", "epsilon_svt", "error_95", "errors", "about", "guarantee"]
     assert (seen["epsilon"], seen["epsilon_svt"], seen["error_95"]) == (None, None, None)
     assert seen["guarantee"] == promise_chosen()
     entry = account_of(ledger).entries[0]
@@ -60,7 +60,7 @@ def test_promises_say_what_is_true() -> None:
     found = promise_found(Decimal("0.3"), Decimal("1.0"), Decimal(10), Laplace(), viewed=False)
     assert "1.3-differentially private" in found
     assert "beforehand the bound was 11" in found
-    for part in ("threshold", "ε_svt", "candidates", "mechanism", "decision to answer"):
+    for part in ("threshold", "budget of the test", "candidates", "mechanism", "decision to answer"):
         assert part in found
     assert "not differentially private at the chosen ε" in promise_chosen()
     assert "nor at any candidate" in promise_chosen()

@@ -27,7 +27,7 @@ def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
         assert "was looked at" not in answer["guarantee"]
         carol.act(f"/decide/{second}/look")
         page = read_text(carol.get(f"/decide/{second}").text)
-        assert "Posterior odds (P3): who thought a statement" in page
+        assert "Posterior odds: who thought a statement" in page
         assert "The reading goes from 0.5 to" in page
 
 

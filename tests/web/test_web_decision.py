@@ -211,10 +211,10 @@ def test_noisy_test_is_described_by_its_worst_case(start_site: Callable[..., Sit
         pages = [read_text(carol.get(f"/decide/{query_id}", params=p).text) for p in ({}, {"epsilon": "0.01"})]
     assert "The reading goes from 0 to 6 at most, the whole budget." in blind  # ε = 5, the largest that fits, and 1
     for page in pages:
-        assert "τ = 0.01" in page
+        assert "normalised RDR is at most 0.01" in page
         assert "to look only" in page
         assert "The reading goes from 0 to 6 at most, the whole budget." in page
-        assert "At worst the test finds ε = 5; with ε_svt = 1 for the test everybody is then guaranteed ε = 6." in page
+        assert "At worst the test finds ε = 5; with 1 for the test everybody is then guaranteed ε = 6." in page
         assert "percent" not in page.lower().split("absolute measures")[0].split("what the test looks for")[1][:400]
     assert pages[0].split("Absolute measures")[1] == pages[1].split("Absolute measures")[1]
 

@@ -66,9 +66,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, prepared_database: tuple[Path
     running.stop()
 
 
-def shift_answers(plan: Any, keys: Any, values: Any, noise: Any) -> NoisyVector:
+def shift_answers(plan: Any, keys: Any, values: Any, noise: Any, *more: Any) -> NoisyVector:
     """In place of noise, which gives the exact count itself once in some hundred draws: 38 more, no secret."""
-    drawn = add_noise_to(plan, keys, values, noise)
+    drawn = add_noise_to(plan, keys, values, noise, *more)
     return NoisyVector(drawn.keys, tuple(tuple(value + 38 for value in row) for row in values))
 
 

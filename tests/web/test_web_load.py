@@ -43,7 +43,7 @@ def check_load(database: str, tmp_path: Path, seconds: int) -> None:
 
 
 def test_fifty_analysts_and_a_controller_at_once(database: str, tmp_path: Path) -> None:
-    check_load(database, tmp_path, seconds=6)
+    check_load(database, tmp_path, seconds=2)
 
 
 @pytest.mark.long

@@ -99,6 +99,24 @@ def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
     assert "worst group" not in pages[1]
 
 
+def test_what_is_drawn_by_rank_is_told_in_rows(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", quantiles="ranks")})
+    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
+        query_id = anna.ask("SELECT sex, MEDIAN(visits), MIN(visits), COUNT(*) FROM clinic GROUP BY sex")
+        decided = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
+        carol.approve(query_id, "0.5")
+        page = read_text(anna.get(f"/queries/{query_id}").text)
+        answer = api.get(f"/queries/{query_id}").json()["answer"]
+    assert answer["error_95"][:2] == [None, None]
+    assert set(answer["rank_errors"]) == {"median_visits", "min_visits"}
+    assert " rows" in decided
+    assert "no bound" not in page
+    assert "count is within ±" in page
+    assert all(sentence in page for sentence in answer["about"])
+    assert "people of the middle" in page
+    assert "rows lie at or below" in page
+
+
 def test_preview_carries_the_promise(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     before = read_text(carol.get(f"/decide/{query_id}").text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dosimeter.risk import Advice, Standing, find_safe
+from dosimeter.assessment.coarser import find_coarser
+from dosimeter.risk import Advice, AnswerAccuracy, Coarser, Standing, find_safe
 
 if TYPE_CHECKING:
-    from dosimeter.assessment.accuracy import ExactNumbers
     from dosimeter.assessment.risk import Risk
     from dosimeter.risk import Candidate
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def build_advice(
     risk: Risk,
     lines: Sequence[Candidate],
-    exact: ExactNumbers,
     *,
     epsilon: float | None,
     decides: bool | None,
@@ -32,14 +31,15 @@ def build_advice(
             return None
         line = ordered[at]
         absolute = risk.absolute(line.epsilon) if line.absolute is None else line.absolute
-        return Standing(line.epsilon, exact.judge(line.noise_scale, line.error_95), absolute)
+        return Standing(line.epsilon, AnswerAccuracy.of(risk.foresee(line.epsilon, read=True), line.errors), absolute)
 
     here = stand(place)
     assert here is not None
     safest = find_safe(lines)
     safe = None if safest is None else stand([line.epsilon for line in ordered].index(safest))
     shown = safe if decides is False else here
-    values, counts = risk.sensitivities.values, risk.sensitivities.counts
+    counts, shares = risk.sensitivities.counts, risk.sensitivities.shares
+    exposure = risk.sensitivities.values if shares is None else shares
     return Advice(
         columns=tuple(output.name for output in risk.plan.outputs if output.is_aggregate),
         at=here,
@@ -48,9 +48,14 @@ def build_advice(
         decides=decides,
         met=bool(met),
         safe=safe,
-        coarser=None if shown is None else exact.find_coarser(shown.accuracy),
-        exposed=int(counts[values >= values[-1] * (1.0 - 1e-12)].sum()),
+        coarser=None if shown is None else _find_coarser(risk, shown),
+        exposed=int(counts[exposure >= exposure.max() * (1.0 - 1e-12)].sum()),
         touched=risk.matched,
         by_cell=by_cell,
         cell_differs=epsilon is not None and (by_cell is None or by_cell < epsilon) and decides is not None,
     )
+
+
+def _find_coarser(risk: Risk, shown: Standing) -> Coarser | None:
+    """Return a coarser question, where numbers are measured as a plan's are and not as a study's."""
+    return find_coarser(risk.plan, risk.measured(), shown.accuracy) if risk.plan.digest else None

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.assessment.advising import build_advice
-from dosimeter.risk import find_conflict, find_largest
+from dosimeter.risk import AnswerAccuracy, find_conflict, find_largest
 from dosimeter.show import advise, word_advice, word_conflict
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
     from dosimeter.arrays import FloatArray
-    from dosimeter.assessment.accuracy import ExactNumbers
     from dosimeter.assessment.risk import Risk
     from dosimeter.risk import Advice, Candidate, Choice, Part, Preference, RDRs, Sensitivities, Verdict
 
@@ -33,25 +32,26 @@ def find_choice(
 
     ``classes``: everybody's sensitivities, told apart by the preference's FILTERs.
     """
-    exact = risk.exact_numbers()
     tested: list[tuple[float, Verdict]] = []
     lines: list[Candidate] = []
     for epsilon in epsilons:
-        rdrs = _add_measured(risk, risk.rdr_of(classes, epsilon), classes, preference, exact)
+        rdrs = _add_measured(risk, risk.rdr_of(classes, epsilon), classes, preference)
         verdict = preference.evaluate(rdrs)
         tested.append((epsilon, verdict))
         lines.append(risk.judge(rdrs, verdict))
     found = find_largest(tested, available)
     choice = risk.conclude(preference, found, tuple(lines), sensitivities=classes, filters=filters)
-    by_cell = found.epsilon
-    reached = replace(classes, k=risk.reach, vectors=None)
-    if risk.indicator != "cell" and preference.about_rdr and risk.reach != risk.k:
-        by_cell = _find_by_cell(risk, preference, reached, sorted(available, reverse=True), exact)
-    advice = build_advice(risk, lines, exact, epsilon=found.epsilon, decides=choice.decides, by_cell=by_cell)
+    by_cell, limit_cell = found.epsilon, choice.limit
+    if not risk.plan.ranks:  # R11: defined where numbers get noise
+        reached = replace(classes, k=risk.reach, vectors=None)
+        limit_cell = risk.limit_of(preference, reached, "cell").value
+        if risk.indicator != "cell" and preference.about_rdr and risk.reach != risk.k:
+            by_cell = _find_by_cell(risk, preference, reached, sorted(available, reverse=True))
+    advice = build_advice(risk, lines, epsilon=found.epsilon, decides=choice.decides, by_cell=by_cell)
     conflict = find_conflict(preference.write_parts(), tested)
     return replace(
         choice,
-        limit_cell=risk.limit_of(preference, reached, "cell").value,
+        limit_cell=limit_cell,
         epsilon_cell=by_cell,
         conflict=conflict,
         advice=advice,
@@ -59,27 +59,27 @@ def find_choice(
     )
 
 
-def _add_measured(risk: Risk, rdrs: RDRs, classes: Sensitivities, preference: Preference, exact: ExactNumbers) -> RDRs:
+def _add_measured(risk: Risk, rdrs: RDRs, classes: Sensitivities, preference: Preference) -> RDRs:
     """Return the RDRs with the columns and plain terms that the preference names (P1, P4)."""
     names, epsilon = preference.measured, rdrs.epsilon
     columns: dict[str, FloatArray] = {}
     terms: dict[str, float | None] = {}
     if "own_epsilon" in names:
-        columns["own_epsilon"] = np.minimum(risk.own_epsilons(classes.values, epsilon), epsilon)
+        columns["own_epsilon"] = np.minimum(risk.own_epsilons(classes.values, classes.shares, epsilon), epsilon)
     if "advantage" in names:
-        columns["advantage"] = risk.advantages(classes.values, epsilon)
+        columns["advantage"] = risk.advantages(classes.values, classes.shares, epsilon)
     if names & {"error", "relative_error"}:
-        accuracy = exact.judge(risk.noise_scale(epsilon), risk.errors(epsilon))
+        accuracy = AnswerAccuracy.of(risk.foresee(epsilon, read="relative_error" in names))
         terms = {"error": accuracy.largest, "relative_error": accuracy.relative}
     return replace(rdrs, columns=columns, terms=terms) if names else rdrs
 
 
 def _find_by_cell(
-    risk: Risk, preference: Preference, reached: Sensitivities, epsilons: Sequence[float], exact: ExactNumbers
+    risk: Risk, preference: Preference, reached: Sensitivities, epsilons: Sequence[float]
 ) -> float | None:
     """Return the largest of these ε, which are descending, that the cell indicator finds (R11)."""
     for epsilon in epsilons:
-        rdrs = _add_measured(risk, risk.rdr_of(reached, epsilon, "cell"), reached, preference, exact)
+        rdrs = _add_measured(risk, risk.rdr_of(reached, epsilon, "cell"), reached, preference)
         if preference.evaluate(rdrs).satisfied:
             return epsilon
     return None

@@ -8,35 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dosimeter.assessment.accuracy import ExactNumbers
 from dosimeter.assessment.advising import build_advice
+from dosimeter.assessment.data_reader import DataReader
 from dosimeter.assessment.finding import find_choice
-from dosimeter.assessment.reading import DataReader
+from dosimeter.assessment.people import list_groups, list_people
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
     AnyProfile,
     Contributions,
+    JointProfile,
     Measured,
     Profile,
-    show_cell,
-    take_row,
 )
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
 from dosimeter.planning import (
     QueryPlan,
-    find_column,
-    list_unit_columns,
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import error_95, needs_values
+from dosimeter.postprocess import Accuracy, foresee_accuracy, measure_scales, needs_values, rank_errors
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -49,29 +47,30 @@ from dosimeter.risk import (
     Limit,
     Preference,
     PreferenceFunction,
+    RankCells,
     RDRs,
     Sensitivities,
+    ShownGroups,
     Verdict,
     advantage,
     build_candidate,
+    compute_rank_rdr,
     compute_rdr,
     decides,
     exact_limit,
     find_empty_filters,
+    foresee_groups,
     largest_difference,
     lee_clifton,
     own_epsilon,
     parse_candidates,
     parse_preference,
     posterior_odds,
-    summarise_rdr,
     summarise_sensitivities,
-    weighted_quantile,
     write_notes,
 )
-from dosimeter.schema import ColumnType
-from dosimeter.show import word_absolute
-from dosimeter.sql import check_condition, column_tree, note_unlisted
+from dosimeter.show import note_accuracy, word_absolute
+from dosimeter.sql import check_condition, note_unlisted
 
 if TYPE_CHECKING:
     import altair as alt
@@ -81,14 +80,6 @@ if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
 
 MOST_IN_HISTOGRAM = 10_000
-
-
-def _refuse_names(column: str) -> OptionError:
-    return OptionError(
-        f"{column} identifies people, and its values would be listed. Choose a column that many people share, or say ",
-        Option("reveal", True),
-        " if that is meant.",
-    )
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -116,6 +107,8 @@ class Risk:
     matched: int | None = None
     _sensitivities: Sensitivities | None = field(default=None, init=False)
     _difference: tuple[float, bool] | None = field(default=None, init=False)
+    _rank_cells: RankCells | None = field(default=None, init=False)
+    _foreseen: dict[tuple[float, bool, bool], tuple[Accuracy, ...]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"Risk(n={self.n}, redacted)"
@@ -127,7 +120,7 @@ class Risk:
         """Return the distinct per-instance sensitivities, ascending, and how many individuals have each."""
         found = self._sensitivities
         if found is None:  # computed when they are first asked for
-            found = self._summarise(self.contributions)
+            found = self.summarise(self.contributions)
             object.__setattr__(self, "_sensitivities", found)
         return found
 
@@ -138,9 +131,16 @@ class Risk:
     @property
     def reach(self) -> int:
         """Return k₁ (R11): how many of the noisy numbers one individual's rows can reach."""
-        groups, measures = self.k // len(self.plan.measures), len(self.plan.measures)
-        one_row = self.plan.schema.unit == "row" or self.plan.is_one_row_each
-        return measures * min(1 if one_row else self.plan.schema.max_rows_per_unit, groups)
+        rows = self.plan.schema.max_rows_per_unit
+        if self.plan.schema.unit == "row" or self.plan.is_one_row_each:
+            rows = 1
+        groups = self._list_groups()
+        return sum(len(block.measures) * min(rows, each) for block, each in zip(self.plan.blocks, groups, strict=True))
+
+    @property
+    def pure(self) -> bool:
+        """Return whether an answer promises ε without a δ: neither noise nor thresholded groups ask for one."""
+        return self.mechanism.pure and self.plan.threshold is None
 
     @property
     def difference(self) -> tuple[float, bool]:
@@ -171,14 +171,16 @@ class Risk:
         """Return one ε with its accuracy and the spread of the RDRs."""
         return self.judge(self.rdr(epsilon))
 
-    def _summarise(self, contributions: Contributions) -> Sensitivities:
-        vectors = self.indicator == "exact" and self.mechanism.needs_vectors(self.k)
+    def summarise(self, contributions: Contributions) -> Sensitivities:
+        """Return contributions merged into classes of equally exposed people, as this risk's indicator needs them."""
+        vectors = self.indicator == "exact" and (bool(self.plan.ranks) or self.mechanism.needs_vectors(self.k))
         found = summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
         return replace(found, k=self.reach) if self.indicator == "cell" else found
 
     def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
         """Return the RDRs of these classes at one ε."""
-        return compute_rdr(
+        compute = partial(compute_rank_rdr, cells=self._ranked()) if self.plan.ranks else compute_rdr
+        return compute(
             sensitivities,
             self.mechanism,
             sensitivity=self.sensitivity,
@@ -188,28 +190,61 @@ class Risk:
             grids=self.plan.grids(self.mechanism.norm),
         )
 
+    def _ranked(self) -> RankCells:
+        """Return what is drawn by rank, with the counts that decide how."""
+        found = self._rank_cells
+        if found is None:
+            found = RankCells.of(self.plan, self.measured())
+            object.__setattr__(self, "_rank_cells", found)
+        return found
+
     def judge(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
         """Return one ε with its accuracy, the spread of the RDRs and, with a preference, the verdict on it."""
+        in_rows = rank_errors(self.plan, rdrs.epsilon)
+        columns = [output.name for output in self.plan.outputs if output.is_aggregate]
+        all_ranks = len(self.plan.ranks) == len(self.plan.all_measures)
         return build_candidate(
             rdrs,
-            noise_scale=self.noise_scale(rdrs.epsilon),
-            error_95=self.errors(rdrs.epsilon),
+            noise_scale=None if all_ranks else self.noise_scale(rdrs.epsilon),
+            accuracy=self.foresee(rdrs.epsilon),
             verdict=verdict,
             absolute=self.absolute(rdrs.epsilon),
+            rank_errors=tuple(in_rows.get(name) for name in columns) if in_rows else (),
         )
 
-    def errors(self, epsilon: float) -> tuple[float | None, ...]:
-        """Return the 95 % error of each aggregate column, the largest over groups."""
-        values = self.measured().values if needs_values(self.plan) else None
-        return error_95(self.plan, self.mechanism, self.noise_scale(epsilon), values)
+    def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[Accuracy, ...]:
+        """Return how accurate each number of the answer would be at one ε, over its groups (E1).
 
-    def own_epsilons(self, values: FloatArray, epsilon: float) -> FloatArray:
-        """Return what people with these PIS are guaranteed for themselves (P1)."""
-        scale = self.noise_scale(epsilon)
-        return own_epsilon(values, self.mechanism, sensitivity=self.sensitivity, scale=scale, epsilon=epsilon)
+        Numbers are read from the profile where it holds them, and from the data where errors depend on them.
 
-    def advantages(self, values: FloatArray, epsilon: float, epsilon_svt: float = 0.0) -> FloatArray:
-        """Return the membership advantage of people with these PIS (P4)."""
+        Args:
+            epsilon: the ε whose noise would be drawn.
+            clamp: whether numbers would be put back into their bounds.
+            read: read the numbers in any case, to compare errors with them; a study has none.
+        """
+        held = self.plan.additive and isinstance(self.profile, (Profile, JointProfile))
+        known = held or needs_values(self.plan) or (read and bool(self.plan.digest))
+        if (epsilon, clamp, known) not in self._foreseen:
+            numbers = [(each.keys, each.values) for each in self.measured().blocks] if known else None
+            found = foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), numbers, clamp=clamp)
+            self._foreseen[epsilon, clamp, known] = found
+        return self._foreseen[epsilon, clamp, known]
+
+    def own_epsilons(self, values: FloatArray, shares: FloatArray | None, epsilon: float) -> FloatArray:
+        """Return what people with these PIS are guaranteed for themselves (P1); by ``shares`` of ε where ranks are."""
+        return own_epsilon(
+            values,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            scale=self.noise_scale(epsilon),
+            epsilon=epsilon,
+            shares=shares,
+        )
+
+    def advantages(
+        self, values: FloatArray, shares: FloatArray | None, epsilon: float, epsilon_svt: float = 0.0
+    ) -> FloatArray:
+        """Return the membership advantage of people with these PIS (P4); by ``shares`` of ε where ranks are."""
         return advantage(
             values,
             self.mechanism,
@@ -219,17 +254,13 @@ class Risk:
             grids=self.plan.grids(self.mechanism.norm),
             cells=self.reach,
             epsilon_svt=epsilon_svt,
+            shares=shares,
+            group_delta=0.0 if self.plan.threshold is None else self.plan.threshold.delta,
         )
-
-    def exact_numbers(self) -> ExactNumbers:
-        """Return the exact numbers of the answer, beside which an error is large or small. Never released."""
-        if not self.plan.digest:
-            return ExactNumbers.unknown(self.plan, self.mechanism)
-        return ExactNumbers.of(self.plan, self.mechanism, self.measured())
 
     def advise(self, lines: Sequence[Candidate]) -> Advice:
         """Return what to know before an ε is taken, without a preference."""
-        return build_advice(self, lines, self.exact_numbers(), epsilon=None, decides=None)
+        return build_advice(self, lines, epsilon=None, decides=None)
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""
@@ -266,7 +297,7 @@ class Risk:
         filters = self._check_filters(preference)
         sensitivities = self.sensitivities
         if filters:
-            sensitivities = self._summarise(self.data.contributions_by(filters)[1])
+            sensitivities = self.summarise(self.data.contributions_by(filters)[1])
         left = set(epsilons if available is None else available(epsilons))
         return find_choice(self, preference, epsilons, left, sensitivities, filters.values())
 
@@ -283,12 +314,13 @@ class Risk:
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self.limit_of(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
+        accuracy = [note for line in lines if line.epsilon == found.epsilon for note in note_accuracy(line)]
         return Choice(
             preference=preference.text,
             epsilon=found.epsilon,
             limit=limit.value,
             candidates=lines,
-            notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes))),
+            notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes, *accuracy))),
             empty_filters=find_empty_filters(preference, classes, found),
             decides=decides(lines),
             preset=preference.preset,
@@ -298,6 +330,8 @@ class Risk:
         self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
     ) -> Limit:
         """Return the exact largest ε for a preference over these classes (F2)."""
+        if self.plan.ranks:
+            return Limit()  # R12: the RDR is no function of one scale
         return exact_limit(
             preference,
             sensitivities,
@@ -314,7 +348,7 @@ class Risk:
         """
         if not preference.filters:
             return {}
-        self._require_profile("A preference with FILTER")
+        self.require_profile("A preference with FILTER")
         scope = scope_of(self.plan)
         try:
             return {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
@@ -325,7 +359,8 @@ class Risk:
         """Return notes on values in the query or a FILTER that the schema does not list."""
         return (*note_values(self.plan), *note_unlisted(filters, scope_of(self.plan).schema))
 
-    def _require_profile(self, what: str) -> AnyProfile:
+    def require_profile(self, what: str) -> AnyProfile:
+        """Return the profile. Raises OptionError where everybody was left out one by one instead."""
         if self.profile is None:
             raise OptionError(f"{what} needs the closed form. Leave ", Option("method", "recompute"), " out.")
         return self.profile
@@ -344,13 +379,20 @@ class Risk:
             sensitivity=self.sensitivity,
             indicator=self.indicator,
             grids=self.plan.grids(self.mechanism.norm),
-            measures=[type(measure) for measure in self.plan.measures],
-            groups=self.k // len(self.plan.measures),
+            measures=[type(measure) for measure in self.plan.all_measures],
+            groups=sum(self._list_groups()),
             epsilons=epsilons,
             preference=preference,
             found=found,
             limit=limit,
+            ranked=[rank.label for rank in self.plan.ranks.values()],
         )
+
+    def _list_groups(self) -> list[int]:
+        """Return how many groups each block has; observed ones are those of the data."""
+        if not self.plan.further:
+            return [self.k // len(self.plan.measures)]
+        return [len(block.group_keys or ()) for block in self.plan.blocks]
 
     def risk_notes(self) -> tuple[str, ...]:
         """Return what the controller should know even without a preference (R7, R8)."""
@@ -359,14 +401,35 @@ class Risk:
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None without groups."""
-        profile = self.profile
-        if not isinstance(profile, Profile) or not self.plan.groups:
-            return None
-        inside = profile.inside & (profile.group >= 0)
-        sizes = np.bincount(profile.group[inside], weights=profile.people[inside])
-        return int(sizes[sizes > 0].min()) if (sizes > 0).any() else None
+        parts = self.profile.parts if isinstance(self.profile, JointProfile) else (self.profile,)
+        found: list[int] = []
+        for profile in parts:
+            if isinstance(profile, Profile) and profile.plan.groups:
+                inside = profile.inside & (profile.group >= 0)
+                sizes = np.bincount(profile.group[inside], weights=profile.people[inside])
+                found += [int(size) for size in sizes[sizes > 0]]
+        return min(found, default=None)
 
     # ------------------------------------------------------------ people and groups
+
+    def foresee_groups(self, epsilons: Sequence[float] | None = None) -> ShownGroups:
+        """Return how many groups would be shown at each ε, where nobody declared them (H1).
+
+        Args:
+            epsilons: the ε's to look at; by default the candidates.
+
+        Raises:
+            OptionError: the groups are declared, so all of them are shown.
+        """
+        threshold, measured = self.plan.threshold, self.measured().values
+        if threshold is None:
+            raise OptionError("Declared groups are all shown.")
+        sizes = np.array([int(row[threshold.people]) for row in measured], dtype=np.int64)
+        scales = {
+            epsilon: float(measure_scales(self.plan, self.mechanism, self.noise_scale(epsilon))[threshold.people])
+            for epsilon in epsilons or self.candidates
+        }
+        return foresee_groups(sizes, self.mechanism, scales, group_delta=threshold.delta, most=threshold.most)
 
     def people(
         self,
@@ -393,22 +456,7 @@ class Risk:
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
     ) -> list[ExposedPerson]:
         """Return the most exposed, as values; ``people`` gives the same as a table."""
-        if count < 1:
-            raise OptionError("At least one person must be asked for.")
-        profile = self._require_profile("Showing the most exposed")
-        at = epsilon if epsilon is not None else self.candidates[0]
-        rows = self.data.most_exposed(
-            profile, self.contributions, self.measured(), count=count, columns=columns, reveal=reveal
-        )
-        mean = summarise_rdr(self.rdr(at)).mean or 1.0
-        own = self.own_epsilons(np.array([row.sensitivity for row in rows]), at)
-        found = []
-        for row, guarantee in zip(rows, own, strict=True):
-            alone = self._summarise(take_row(self.contributions, row.row))
-            times = float(self.rdr_of(alone, at).values[0] / mean)
-            own_guarantee = float(min(guarantee, at))
-            found.append(ExposedPerson(row.people, row.sensitivity, row.why, row.columns, times, own_guarantee))
-        return found
+        return list_people(self, count, epsilon=epsilon, columns=columns, reveal=reveal)
 
     def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[GroupRisk]:
         """Return the median and the largest RDR per group of a column, as multiples of the average person.
@@ -418,29 +466,7 @@ class Risk:
             epsilon: the ε to look at; by default the largest candidate.
             reveal: allow a column that identifies people, whose values are listed then.
         """
-        from dosimeter.inspection import tells_apart
-
-        self._require_profile("Showing the risk of groups")
-        facts = find_column(self.plan, column)
-        if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):
-            raise _refuse_names(facts.name)
-        at = epsilon if epsilon is not None else self.candidates[0]
-        profile, contributions = self.data.contributions_by({"by": column_tree(facts.name)})
-        if len(contributions.people) > len(profile.people):  # empty slots are in no group
-            contributions = replace(contributions, people=np.append(profile.people, 0))
-        rdrs = self.rdr_of(self._summarise(contributions), at)
-        mean = summarise_rdr(self.rdr(at)).mean or 1.0
-        members: dict[Any, list[int]] = {}
-        for row, value in enumerate(rdrs.attributes["by"].tolist()):
-            members.setdefault("NaN" if value != value else value, []).append(row)
-        if not reveal and facts.type is ColumnType.TEXT and tells_apart(len(members), int(rdrs.counts.sum())):
-            raise _refuse_names(facts.name)
-        groups = []
-        for value in sorted(members, key=lambda value: (value is None, str(type(value)), value)):
-            values, counts = rdrs.values[members[value]], rdrs.counts[members[value]]
-            median, most = weighted_quantile(values, counts, 0.5) / mean, float(values.max() / mean)
-            groups.append(GroupRisk(show_cell(value), int(counts.sum()), float(median), most))
-        return groups
+        return list_groups(self, column, epsilon=epsilon, reveal=reveal)
 
     def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
         """Return absolute figures for one ε, beside the relative RDR: own guarantee, odds, being picked out (P1–P4).
@@ -450,21 +476,29 @@ class Risk:
             prior: how strongly somebody believes beforehand that a person is in the data.
             charge: what is charged in all, where that is more than ε.
         """
-        highest = self.sensitivities.values[-1:]
-        own = self.own_epsilons(highest, epsilon)
-        pure, people = self.mechanism.pure, self.contributions.n
-        difference, exact = self.difference if pure else (0.0, True)
+        ranked = bool(self.plan.ranks)
+        pure, people = self.pure, self.contributions.n
+        difference, exact = self.difference if pure and not ranked else (0.0, True)
         testing = 0.0 if charge is None else max(charge - epsilon, 0.0)
         return AbsoluteRisk(
             epsilon=epsilon,
-            own_epsilon=float(min(own[0], epsilon)),
-            identification=lee_clifton(people, epsilon, self.sensitivity, difference) if pure else None,
+            own_epsilon=self.own_guarantee(epsilon),
+            identification=lee_clifton(people, epsilon, self.sensitivity, difference) if pure and not ranked else None,
             identification_exact=exact,
             prior=prior,
             posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
-            advantage=float(self.advantages(highest, epsilon, testing)[0]),
+            advantage=float(self.advantages(*self._highest(), epsilon, testing)[0]),
             people=people,
         )
+
+    def own_guarantee(self, epsilon: float) -> float:
+        """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
+        return float(min(self.own_epsilons(*self._highest(), epsilon)[0], epsilon))
+
+    def _highest(self) -> tuple[FloatArray, FloatArray | None]:
+        """Return the largest PIS, and the largest share of ε where something is drawn by rank (R12)."""
+        found = self.sensitivities
+        return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
 
     # ------------------------------------------------------------ showing
 
@@ -549,4 +583,5 @@ class Risk:
                 "distinct": len(distinct),
                 "histogram": listed,
             },
+            **({} if self.plan.threshold is None else {"thresholded": self.foresee_groups().describe()}),
         }

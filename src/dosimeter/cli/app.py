@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "find": "find:find",
     "release": "release:release",
     "ledger": "ledger:ledger",
+    "record": "record:record",
     "serve": "serve:serve",
     "user": "users:users",
     "audit": "audit:audit",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,14 +61,7 @@ def export(
     with _open(config, database) as opened:
         from dosimeter.web.store import export_audit
 
-        if output is None:
-            export_audit(opened, sys.stdout)
-            return 0
-        try:
-            with output.open("w", encoding="utf-8") as stream:
-                export_audit(opened, stream)
-        except OSError:
-            raise o.unwritable(output) from None
+        o.write_to(output, lambda stream: export_audit(opened, stream))
     return 0
 
 

@@ -15,6 +15,7 @@ def describe_candidate(line: Candidate, *, judged: bool) -> JsonObject:
         "epsilon": line.epsilon,
         "noise_scale": line.noise_scale,
         "error_95": list(line.error_95),
+        "accuracy": [each.describe() for each in line.accuracy],
         "rdr": line.rdr.describe(),
         "absolute": None if line.absolute is None else line.absolute.describe(),
     }

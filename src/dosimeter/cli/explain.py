@@ -15,14 +15,17 @@ def explain(
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")],
     groups: o.Groups = "declared",
     min_rows: o.MinRows = None,
+    quantiles: o.Quantiles = "ranks",
+    group_delta: o.GroupDelta = None,
     json: o.Json = False,
 ) -> int:
-    """What a query would measure, without touching data: Δ, k, groups, grid, or why it is refused."""
-    from dosimeter.cli.printing import print_explanation
+    """What a query would measure, stage by stage, without touching data: Δ, k, groups, errors, or why it is refused."""
+    from dosimeter.cli.explained import print_explanation
     from dosimeter.planning import PlanOptions, explain_plan, plan_query
     from dosimeter.schema import load_schema
 
-    plan = plan_query(o.read_sql(sql), load_schema(schema), PlanOptions(groups=groups, min_rows=min_rows))
+    options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
+    plan = plan_query(o.read_sql(sql), load_schema(schema), options)
     explanation = explain_plan(plan)
     if json:
         o.print_json(explanation.describe())

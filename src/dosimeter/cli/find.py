@@ -13,7 +13,7 @@ from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Account
+    from dosimeter.ledger import Standing
     from dosimeter.risk import Choice
 
 
@@ -34,6 +34,8 @@ def find(
     method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
+    quantiles: o.Quantiles = "ranks",
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -41,7 +43,7 @@ def find(
     null: o.Null = None,
     json: o.Json = False,
 ) -> int:
-    """The largest ε that meets the preference (find-ε-from-RDR), without releasing anything."""
+    """Find the largest ε that meets the preference. Releases nothing."""
     from dosimeter.dataset import Dataset
     from dosimeter.planning import Look
     from dosimeter.risk import parse_preference
@@ -53,7 +55,7 @@ def find(
     check_picture(plot)
     look = Look(
         mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows,
+        groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     query = o.read_sql(sql)
     opened = Dataset.open(
@@ -61,7 +63,7 @@ def find(
     )
     with opened as dataset:
 
-        def work(meter: Meter) -> tuple[Risk, Choice, Account | None]:
+        def work(meter: Meter) -> tuple[Risk, Choice, Standing | None]:
             assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
             return assessed, assessed.find(preference, available=looks.leave_remaining(account, assessed)), account

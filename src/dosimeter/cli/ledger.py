@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.ledger import Account, Ledger
+    from dosimeter.ledger import Entry, Ledger, Standing
 
 
 def ledger(
@@ -35,6 +35,16 @@ def ledger(
     plot: Annotated[
         Path | None,
         typer.Option("--plot", metavar="FILE", help="show: save the readings as a staircase, .svg, .png or .html."),
+    ] = None,
+    by_time: Annotated[
+        bool, typer.Option("--by-time", help="show --plot: draw the readings over time instead of by entry.")
+    ] = False,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", min=1, help="show: how many entries of each account to print.")
+    ] = 50,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="ENTRY", help="show --dataset: print the entries before this one."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -60,6 +70,10 @@ def ledger(
         raise OptionError("--plot goes with show.")
     if dataset is not None and action is not o.LedgerAction.SHOW:
         raise OptionError("--dataset goes with show.")
+    if by_time and plot is None:
+        raise OptionError("--by-time goes with --plot.")
+    if before is not None and (dataset is None or action is not o.LedgerAction.SHOW):
+        raise OptionError("--before goes with show and --dataset.")
     if output is not None and action is not o.LedgerAction.EXPORT:
         raise OptionError("-o goes with export.")
     if action is not o.LedgerAction.CLEAR and (by is not None or reason is not None):
@@ -71,15 +85,15 @@ def ledger(
     with Ledger.open(target, create=False) as books:
         match action:
             case o.LedgerAction.VERIFY:
-                return _verify(books, head, json=json)
+                return o.report_verification(books.verify(head), as_json=json)
             case o.LedgerAction.EXPORT:
-                _export(books, output)
+                o.write_to(output, books.export)
             case o.LedgerAction.ANSWERS:
                 _print_answers(books, name, json=json)
             case o.LedgerAction.CLEAR:
                 _clear(books, name, by, reason, json=json)
             case o.LedgerAction.SHOW:
-                _show(books, dataset, plot, json=json)
+                _show(books, dataset, _Shown(plot, by_time, last, before), json=json)
     return 0
 
 
@@ -111,16 +125,26 @@ def _clear(books: Ledger, dataset: str | None, by: str | None, reason: str | Non
     typer.echo(f"{dataset} answers releases again. It was stopped at {incident.at}: {incident.words}.")
 
 
-def _show(books: Ledger, dataset: str | None, plot: Path | None, *, json: bool) -> None:
-    accounts, stops = books.accounts(), books.stopped_datasets()
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What to show of a ledger besides its accounts."""
+
+    plot: Path | None
+    by_time: bool
+    last: int
+    before: str | None
+
+
+def _show(books: Ledger, dataset: str | None, shown: _Shown, *, json: bool) -> None:
+    accounts, stops = books.standings(), books.stopped_datasets()
     if dataset is not None:
         accounts = tuple(account for account in accounts if account.dataset == dataset)
         stops = tuple(incident for incident in stops if incident.dataset == dataset)
         if not accounts and not stops:
             known = ", ".join(books.datasets()) or "none yet"
             raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
-    if plot is not None:
-        _save_staircase(accounts, plot)
+    if shown.plot is not None:
+        _save_staircase(books, accounts, shown.plot, by_time=shown.by_time)
     if json:
         o.print_json(books.describe(dataset))
         return
@@ -128,29 +152,24 @@ def _show(books: Ledger, dataset: str | None, plot: Path | None, *, json: bool) 
 
     print_stops(stops)
     if accounts or not stops:
-        print_ledger(accounts)
+        print_ledger([(account, *_list_entries(books, account, shown)) for account in accounts])
 
 
-def _save_staircase(accounts: Sequence[Account], path: Path) -> None:
+def _list_entries(books: Ledger, account: Standing, shown: _Shown) -> tuple[Sequence[Entry], bool]:
+    """Return the entries to print, the oldest first, and whether there are earlier ones."""
+    if shown.before is not None and getattr(books.entry(shown.before), "dataset", None) != account.dataset:
+        raise OptionError(f"The account of {account.dataset} has no entry {shown.before}.")
+    found = books.entries(account.dataset, shown.last + 1, before=shown.before)
+    return found[: shown.last][::-1], len(found) > shown.last
+
+
+def _save_staircase(books: Ledger, accounts: Sequence[Standing], path: Path, *, by_time: bool) -> None:
     from dosimeter.show.charts import save_chart, staircase_chart
 
     if len(accounts) > 1:
         names = ", ".join(account.dataset for account in accounts)
         raise OptionError(f"A staircase shows one account, and there are several. Choose with --dataset: {names}.")
-    steps = [(entry.at, float(entry.reading)) for account in accounts for entry in account.entries]
-    save_chart(staircase_chart(steps), path)
-
-
-def _verify(books: Ledger, head: str | None, *, json: bool) -> int:
-    return o.report_verification(books.verify(head), as_json=json)
-
-
-def _export(books: Ledger, output: Path | None) -> None:
-    if output is None:
-        books.export(sys.stdout)
-        return
-    try:
-        with output.open("w", encoding="utf-8") as stream:
-            books.export(stream)
-    except OSError:
-        raise o.unwritable(output) from None
+    account = next((books.account(account.dataset) for account in accounts), None)
+    steps = [] if account is None else [(entry.at, float(entry.reading)) for entry in account.entries]
+    budget = None if account is None or account.policy.budget is None else float(account.policy.budget)
+    save_chart(staircase_chart(steps, budget=budget, by_time=by_time), path)

@@ -13,7 +13,7 @@ from dosimeter.json_values import JsonObject
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.dataset import Dataset
-    from dosimeter.ledger import Account
+    from dosimeter.ledger import Standing
     from dosimeter.release import Aftermath
 
 LedgerTarget = Annotated[
@@ -44,7 +44,7 @@ def check_books(target: str | None, release: str | None, schema: object, **other
         raise OptionError(f"--release shows one answer. Leave {', '.join(given)} out.")
 
 
-def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | None:
+def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Standing | None:
     """Record that the risk was looked at, before anything is shown (G1). Return the account, where there is one."""
     if target is None:
         return None
@@ -55,10 +55,10 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Account | N
 
     with Ledger.open(target) as ledger:
         ledger.record_view(dataset.schema.account_name, digest_measured(risk.plan), "risk")
-        return ledger.account(dataset.schema.account_name)
+        return ledger.standing(dataset.schema.account_name)
 
 
-def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
+def leave_remaining(account: Standing | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
     """Return a function that keeps the candidates the account still admits (O2); all of them without an account."""
     if account is None:
         return lambda candidates: candidates
@@ -74,7 +74,7 @@ def leave_remaining(account: Account | None, risk: Risk) -> Callable[[Sequence[f
     return remaining
 
 
-def describe_reading(account: Account | None, risk: Risk) -> JsonObject:
+def describe_reading(account: Standing | None, risk: Risk) -> JsonObject:
     """Return the reading, null when it is infinite, and the candidates that it rules out."""
     left = set(leave_remaining(account, risk)(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -54,6 +55,8 @@ Groups = Annotated[declared.Groups, declare("groups")]
 Method = Annotated[declared.Method, declare("method")]
 Sensitivity = Annotated[float | None, declare("sensitivity")]
 MinRows = Annotated[int | None, declare("min_rows")]
+Quantiles = Annotated[declared.Quantiles, declare("quantiles")]
+GroupDelta = Annotated[float | None, declare("group_delta")]
 EngineName = Annotated[str | None, declare("engine")]
 Table = Annotated[str | None, declare("table")]
 Delimiter = Annotated[str | None, declare("delimiter")]
@@ -117,6 +120,18 @@ def confirm_written(*paths: Path | None) -> None:
 
 def unwritable(path: Path) -> OptionError:
     return OptionError(f"{path} cannot be written. Choose a folder that exists and may be written to.")
+
+
+def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:
+    """Let ``write`` write to a file; without one, to standard output."""
+    if output is None:
+        write(sys.stdout)
+        return
+    try:
+        with output.open("w", encoding="utf-8") as stream:
+            write(stream)
+    except OSError:
+        raise unwritable(output) from None
 
 
 def report_verification(result: Verification, *, as_json: bool) -> int:

@@ -11,19 +11,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.show import advise, format_epsilon, format_number, format_percent, word_advice, word_conflict
-from dosimeter.show.terminal import candidate_table, groups_table, people_table, range_bars, say
+from dosimeter.show import (
+    advise,
+    format_epsilon,
+    format_measured,
+    format_number,
+    format_percent,
+    note_accuracy,
+    word_advice,
+    word_conflict,
+)
+from dosimeter.show.terminal import (
+    candidate_table,
+    groups_table,
+    people_table,
+    pick_candidates,
+    range_bars,
+    say,
+    shown_groups_table,
+)
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Account, Incident, ReleasedAnswer
-    from dosimeter.planning import Explanation
+    from dosimeter.ledger import Entry, Incident, ReleasedAnswer, Standing
     from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
+
+MOST_NOTED = 3  # candidates whose accuracy by group is written out
+
+
+NO_GROUP = "No group is left: HAVING and LIMIT keep none, or none has enough people."
 
 
 def make_console() -> Console:
@@ -63,6 +84,7 @@ def print_risk(
     console.print(candidate_table(lines, _aggregates(found), found=None, show_all=show_all))
     console.print()
     console.print(range_bars(lines, show_all=show_all))
+    _print_shown(console, found, lines, show_all=show_all)
     if people:
         console.print()
         console.print(people_table(people, epsilon=found.candidates[0]))
@@ -73,7 +95,8 @@ def print_risk(
     console.print(say(advise(lines, indicator=found.indicator, smallest=found.smallest_group())))
     for sentence in word_advice(found.advise(lines)):
         console.print(say(sentence))
-    print_notes(console, found.risk_notes())
+    accuracy = [note for line in lines for note in note_accuracy(line)] if len(lines) <= MOST_NOTED else []
+    print_notes(console, [*found.risk_notes(), *accuracy])
 
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading: float | None = None) -> None:
@@ -88,6 +111,7 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     console.print(table)
     console.print()
     console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon if choice.decides else None))
+    _print_shown(console, found, choice.candidates, show_all=show_all)
     console.print()
     sentence = (
         choice.words[0]
@@ -112,6 +136,15 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     print_notes(console, [note for note in choice.notes if note != headline])
 
 
+def _print_shown(console: Console, found: Risk, lines: Sequence[Candidate], *, show_all: bool) -> None:
+    """Show which groups would appear at each ε, where nobody declared them (H1)."""
+    if found.plan.threshold is None:
+        return
+    shown = lines if show_all else pick_candidates(lines)
+    console.print()
+    console.print(shown_groups_table(found.foresee_groups([line.epsilon for line in shown])))
+
+
 def print_notes(console: Console, notes: Sequence[str]) -> None:
     if not notes:
         return
@@ -120,46 +153,6 @@ def print_notes(console: Console, notes: Sequence[str]) -> None:
     for note in notes:
         lines.add_row("·", Text(note), style="dim")
     console.print(lines)
-
-
-def print_explanation(explanation: Explanation) -> None:
-    console = make_console()
-    console.print(Text(explanation.query.strip(), style="bold"))
-    measures, k = explanation.measures, explanation.k
-    console.print(Text(_describe_size(explanation), style="dim"))
-    console.print()
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for title, side in (("measured", "left"), ("kind", "left"), ("Δ", "right"), ("noise grid", "right")):
-        table.add_column(title, justify="right" if side == "right" else "left")
-    for measure in measures:
-        grid = format_number(measure.grid) if measure.grid else "none"
-        table.add_row(Text(measure.measure), measure.kind, format_number(measure.sensitivity), grid)
-    console.print(table)
-    console.print()
-    delta = explanation.sensitivity
-    several = ", every measure divided by its own Δ first" if len(measures) > 1 else ""
-    console.print(
-        f"Δ of the whole answer: {format_number(delta['laplace'])} for Laplace, {format_number(delta['gaussian'])} for "
-        f"Gaussian noise{several}. k = {'known once the data is read' if k is None else f'{k:,}'}."
-    )
-    if explanation.post_processing:
-        console.print(Text(f"After the noise, at no cost: {'; '.join(explanation.post_processing)}."))
-    if explanation.additive:
-        console.print("It can be released at a fixed ε, by find-ε, or by finding and releasing ε.")
-    else:
-        console.print("It can be released at a fixed ε or by find-ε. ε cannot be found and released privately for it:")
-        console.print("one person's rows decide what another person's removal would change.")
-    print_notes(console, explanation.notes)
-
-
-def _describe_size(explanation: Explanation) -> str:
-    each, groups = len(explanation.measures), explanation.groups
-    names = ", ".join(explanation.group_columns)
-    if not names:
-        return f"{each} noisy {'number' if each == 1 else 'numbers'}, over everybody who meets the WHERE."
-    if groups is None:
-        return f"{each} noisy {'number' if each == 1 else 'numbers'} for each group of {names} in the data."
-    return f"{each * groups:,} noisy numbers: {each} for each of the {groups:,} declared groups of {names}."
 
 
 def _print_question(console: Console, found: Risk) -> None:
@@ -171,8 +164,8 @@ def _print_question(console: Console, found: Risk) -> None:
         f"{found.present:,} individuals"
         if found.matched is None
         else f"touches {found.matched:,} of {found.present:,} people",
-        f"k = {found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
-        f"sensitivity Δ = {format_number(found.sensitivity)}",
+        f"{found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
+        f"sensitivity {format_number(found.sensitivity)}",
         noise,
         f"RDR by the {found.indicator} indicator",
         "for the controller only",
@@ -197,28 +190,35 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     rows = answer.answer or []
     table = Table(box=None, pad_edge=False)
     for name in rows[0] if rows else []:
-        numeric = all(isinstance(row[name], (int, float)) and not isinstance(row[name], bool) for row in rows)
+        numeric = all(row[name] is None or _is_number(row[name]) for row in rows)
         table.add_column(Text(str(name)), justify="right" if numeric else "left")
-    for row in rows:
-        table.add_row(*[Text(_show_cell(value)) for value in row.values()])
-    console.print(table if rows else "No group is left after HAVING and LIMIT.")
+    for at, row in enumerate(rows):
+        errors = {} if answer.errors is None else answer.errors[at]
+        table.add_row(*[_render_cell(value, errors.get(name)) for name, value in row.items()])
+    console.print(table if rows else NO_GROUP)
     console.print()
     if answer.epsilon is not None:
         found = f", {answer.epsilon_svt:g} for finding it" if answer.epsilon_svt is not None else ""
         found_errors = ["unbounded" if e is None else f"± {format_number(e)}" for e in answer.error_95 or ()]
+        ranked = answer.rank_errors or {}
         if len(columns) == len(found_errors) > 1:
-            found_errors = [f"{name} {error}" for name, error in zip(columns, found_errors, strict=True)]
-        error = f" 95 % error: {', '.join(found_errors)}." if rows else ""
+            pairs = zip(columns, found_errors, strict=True)
+            found_errors = [f"{name} {error}" for name, error in pairs if name not in ranked]
+        worst = " in the worst row" if len(rows) > 1 else ""
+        error = f" 95 % error: {', '.join(found_errors)}{worst}." if rows and len(ranked) < len(columns) else ""
         console.print(f"ε = {format_epsilon(answer.epsilon)}{found}.{error}")
+    for fact in answer.about:
+        console.print(Text(fact))
     console.print(Text(answer.guarantee or "", style="dim"))
 
 
-def _show_cell(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, float):
-        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _render_cell(value: object, error: float | None) -> RenderableType:
+    """Return a cell of an answer. Texts can come from the data (H1): nothing in them may act on the terminal."""
+    return say(value) if isinstance(value, str) else Text(format_measured(value, error))
 
 
 def print_dry_run(run: DryRun) -> None:
@@ -240,6 +240,8 @@ def print_dry_run(run: DryRun) -> None:
     elif found.epsilon is not None:
         console.print(f"ε would be {format_epsilon(found.epsilon)}.")
         _print_cost(console, found.cost)
+    if run.shown is not None:
+        console.print(shown_groups_table(run.shown))
     console.print(Text(f"The analyst would see: {json.dumps(found.sees, ensure_ascii=False)}"))
     told = "" if run.algorithm == "find" else " and will stand in the guarantee of new answers to this query"
     console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))
@@ -247,7 +249,7 @@ def print_dry_run(run: DryRun) -> None:
 
 def _print_outcomes(console: Console, found: Outcomes) -> None:
     table = Table(box=None, pad_edge=False)
-    for name in ("ε", "probability", "variance", "meets τ", "reading after"):
+    for name in ("ε", "probability", "variance", "meets the threshold", "reading after"):
         table.add_column(name, justify="right")
     shown = [line for line in found.candidates if line.probability >= 5e-4]
     for line in shown:
@@ -262,15 +264,18 @@ def _print_outcomes(console: Console, found: Outcomes) -> None:
     hidden = len(found.candidates) - len(shown)
     if hidden:
         console.print(Text(f"({hidden} candidates below 0.05 % are not shown)", style="dim"))
-    console.print(f"Denied with probability {format_percent(found.denial)}; a denial also costs ε_svt.")
+    console.print(f"Denied with probability {format_percent(found.denial)}; a denial costs the test all the same.")
     console.print(
         f"The released ε violates the preference with probability {format_percent(found.violation)} "
         f"({found.way.method} selection)."
     )
     alpha = found.accuracy
-    console.print(f"α at β = {alpha.beta:g}: {alpha.exact_alpha:.3g} (the paper's: {alpha.paper_alpha:.3g}).")
+    console.print(
+        f"With a chance of {format_percent(1.0 - alpha.beta)} every comparison of the test is right within "
+        f"{alpha.exact_alpha:.3g} (by the paper's formula: {alpha.paper_alpha:.3g})."
+    )
     if alpha.warning:
-        console.print("τ is below α: the noise of the test is larger than the threshold for some candidates.")
+        console.print("The threshold is below that: for some candidates the noise of the test is larger.")
 
 
 def _print_cost(console: Console, cost: Cost | None) -> None:
@@ -288,7 +293,8 @@ def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))
     facts = (
-        f"{found.n:,} individuals · k = {found.k} · ε = {format_epsilon(found.epsilon)} · after release {found.entry}"
+        f"{found.n:,} individuals · noisy numbers: {found.k:,} · ε = {format_epsilon(found.epsilon)} · after release "
+        f"{found.entry}"
     )
     console.print(Text(f"{facts} · controller only", style="dim"))
     console.print()
@@ -324,9 +330,12 @@ def print_answers(answers: Sequence[ReleasedAnswer]) -> None:
         rows = answer.rows
         for name in rows[0] if rows else []:
             table.add_column(Text(str(name)))
-        for row in rows:
-            table.add_row(*[Text(_show_cell(value)) for value in row.values()])
-        console.print(table if rows else "No group is left after HAVING and LIMIT.")
+        for at, row in enumerate(rows):
+            errors = {} if answer.errors is None else answer.errors[at]
+            table.add_row(*[_render_cell(value, errors.get(name)) for name, value in row.items()])
+        console.print(table if rows else NO_GROUP)
+        for fact in answer.about:
+            console.print(Text(fact, style="dim"))
         console.print()
 
 
@@ -339,11 +348,12 @@ def print_stops(incidents: Sequence[Incident]) -> None:
         console.print(Text(f"No release is answered until a controller clears it: {clear}"))
 
 
-def print_ledger(accounts: Sequence[Account]) -> None:
+def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry], bool]]) -> None:
+    """Print accounts, each with some of its entries, the oldest first, and whether there are earlier ones."""
     console = make_console()
     if not accounts:
         console.print("The ledger has no account yet.")
-    for account in accounts:
+    for account, entries, earlier in accounts:
         reading = "∞" if account.reading.infinite else f"{account.reading.epsilon:f}"
         console.print(
             Text(f"{account.dataset}: reading ε = {reading}, δ = {float(account.reading.delta):.3g}", style="bold")
@@ -365,16 +375,22 @@ def print_ledger(accounts: Sequence[Account]) -> None:
             ("reading", "right"),
         ):
             table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
-        noted = [name for name in ("analyst", "purpose") if any(getattr(e.request, name) for e in account.entries)]
+        noted = [name for name in ("analyst", "purpose") if any(getattr(e.request, name) for e in entries)]
         for name in (*noted, "query"):
             table.add_column(name, overflow="fold")
-        for entry in account.entries:
+        for entry in entries:
             after = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
             texts = [Text(getattr(entry.request, name) or "") for name in noted]
             table.add_row(
                 entry.at, entry.id, entry.status, f"{entry.charge:f}", after, *texts, Text(entry.query.strip())
             )
         console.print(table)
-        left = [entry for entry in account.entries if entry.status == "reserved"]
-        if left:
-            console.print(f"{len(left)} reserved and never settled: a release was interrupted. They count in full.")
+        if earlier:
+            console.print(
+                f"{len(entries):,} of {account.entry_count:,} entries. Earlier ones: --dataset "
+                f"{shlex.quote(account.dataset)} --before {entries[0].id}; all of them: --json."
+            )
+        if account.unsettled:
+            console.print(
+                f"{account.unsettled} reserved and never settled: a release was interrupted. They count in full."
+            )

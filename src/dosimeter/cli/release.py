@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,23 +52,31 @@ def release(
     method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
+    quantiles: o.Quantiles = "ranks",
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
     null: o.Null = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the table: .csv or .parquet, and a .json beside it."
+        ),
+    ] = None,
     json: o.Json = False,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
     from dosimeter.dataset import Dataset
     from dosimeter.ledger import Ledger
     from dosimeter.planning import Look, note_singled_out
-    from dosimeter.release import ReleaseOrder, Terms, preview_release, read_way
+    from dosimeter.release import ReleaseOrder, Terms, check_target, preview_release, read_way, save_answer
     from dosimeter.release import release as release_answer
 
     look = Look(
         mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows,
+        groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     order = ReleaseOrder(
         read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection),
@@ -78,6 +87,8 @@ def release(
         raise OptionError(
             "A release needs a reviewed schema: --schema FILE. Draft one with: dosimeter schema DATA -o FILE"
         )
+    if output is not None:
+        check_target(output)
     query = o.read_sql(sql)
     opened = Dataset.open(
         data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null
@@ -96,8 +107,10 @@ def release(
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
         plan = dataset.plan(query, look.plan_options())
-        columns = [output.name for output in plan.outputs if output.is_aggregate]
-    _print_answer(answer, columns, json=json)
+        columns = [each.name for each in plan.outputs if each.is_aggregate]
+        _print_answer(answer, columns, json=json)
+        if output is not None and answer.status == "released":
+            o.confirm_written(*save_answer(answer, books, output))
     for note in (*answer.notes, *note_singled_out(plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1

@@ -53,6 +53,8 @@ def risk(
     method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
+    quantiles: o.Quantiles = "ranks",
+    group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
     delimiter: o.Delimiter = None,
@@ -78,7 +80,7 @@ def risk(
     check_picture(plot)
     look = Look(
         mechanism, delta, calibration, indicator, epsilon or candidates,
-        groups, method, sensitivity, min_rows,
+        groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     shown_columns = o.split_list(columns)
     query = o.read_sql(sql)

@@ -12,6 +12,7 @@ from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
+from dosimeter.problems import Surface
 
 if TYPE_CHECKING:
     from dosimeter.inspection import SchemaCheck
@@ -46,7 +47,7 @@ def schema(
         if facts is not None:
             found = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
             if json:
-                o.print_json({"agrees": found.agrees, **asdict(found)})
+                o.print_json(_describe_check(found))
             else:
                 _print_check(found, check)
             return 0 if found.agrees else 1
@@ -67,10 +68,23 @@ def schema(
     return 0
 
 
+def _describe_check(found: SchemaCheck) -> JsonObject:
+    return {
+        "agrees": found.agrees,
+        "findings": [
+            {"column": finding.column, "problem": finding.stated.word(Surface.COMMAND_LINE)}
+            for finding in found.findings
+        ],
+        "remarks": [asdict(remark) for remark in found.remarks],
+        "odd_cells": dict(found.odd_cells),
+    }
+
+
 def _print_check(found: SchemaCheck, path: Path | None) -> None:
     """Print what disagrees, a line each, and below it what else there is to know."""
     for finding in found.findings:
-        typer.echo(f"{finding.column}: {finding.problem}" if finding.column else finding.problem)
+        words = finding.stated.word(Surface.COMMAND_LINE)
+        typer.echo(f"{finding.column}: {words}" if finding.column else words)
     if found.agrees:
         typer.echo(f"{path} agrees with the data.")
     for remark in found.remarks:

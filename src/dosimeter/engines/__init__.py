@@ -4,7 +4,7 @@ Takes a source and trees that the planner wrote; gives Arrow tables, and their c
 of an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers stand beside it.
 """
 
-from dosimeter.engines.arrays import fetch_rows, read_booleans, read_codes, read_integers, read_values
+from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_codes, read_integers, read_values
 from dosimeter.engines.base import ClosableEngine, Engine, EngineInFront, ReadOptions
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.opening import open_engine, read_frames

@@ -9,9 +9,9 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
@@ -248,8 +248,7 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
     digest = hashlib.sha256()
     for path in paths:
         try:
-            with Path(path).open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
+            digest.update(digest_bytes(path))
         except OSError:
             raise unreadable(path) from None
     digest.update(repr((kind, options.wording())).encode())

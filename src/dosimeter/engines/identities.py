@@ -11,9 +11,9 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from dosimeter.engines.base import unreadable
+from dosimeter.engines.file_digests import digest_bytes
 
 
 def identify_files(paths: Iterable[str]) -> frozenset[str]:
@@ -24,8 +24,7 @@ def identify_files(paths: Iterable[str]) -> frozenset[str]:
     found = set()
     for path in paths:
         try:
-            with Path(path).open("rb") as stream:
-                found.add(_name_bytes(hashlib.file_digest(stream, "sha256").hexdigest()))
+            found.add(_name_bytes(digest_bytes(path).hex()))
             if path.lower().endswith(".gz"):
                 found |= _identify_packed(path)
         except OSError:

@@ -6,7 +6,8 @@ knows the ledger. ``rows`` is for individuals with one row, ``units`` for those 
 
 from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_facts
 from dosimeter.influence.contributions import Contributions, no_attributes
-from dosimeter.influence.joined_rows import require_unique, unit_schema
+from dosimeter.influence.joined_rows import require_unique
+from dosimeter.influence.joint_profile import JointProfile
 from dosimeter.influence.most_exposed import ExposedRecord, find_people, find_units, show_cell, take_row
 from dosimeter.influence.profiles import (
     AnyProfile,
@@ -23,6 +24,7 @@ __all__ = [
     "AnyProfile",
     "Contributions",
     "ExposedRecord",
+    "JointProfile",
     "Measured",
     "Profile",
     "UnitProfile",
@@ -42,5 +44,4 @@ __all__ = [
     "require_unique",
     "show_cell",
     "take_row",
-    "unit_schema",
 ]

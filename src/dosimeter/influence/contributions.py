@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,13 +23,26 @@ def _add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
     return np.append(values, np.array([absent], dtype=values.dtype))
 
 
+def _sum_by_owner(shares: FloatArray, owners: IntArray, people: int) -> FloatArray:
+    total: FloatArray = np.bincount(owners, weights=shares, minlength=people).astype(np.float64)
+    return total
+
+
+def _add_shares(shares: Sequence[FloatArray | None]) -> FloatArray | None:
+    known = [each for each in shares if each is not None]
+    total: FloatArray | None = np.sum(known, axis=0) if len(known) == len(shares) else None
+    return total
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Contributions:
     """How individuals move the measured vector: a row per distinct contribution, sparse over the k cells.
 
-    Cell = group index × number of measures + measure index. ``changes`` are in the units of the norm.
+    Cell = group index × number of measures + measure index, block after block. ``changes`` are in the units of the
+    norm.
     Row r owns ``cells[starts[r]:starts[r + 1]]``. ``attributes`` (FILTER flags, ``--by``) are per row.
     Empty slots and people outside the WHERE are a row without cells.
+    ``shares``: where something is drawn by rank, the share of ε that bounds each row's own guarantee (R12).
     """
 
     k: int
@@ -38,6 +51,7 @@ class Contributions:
     cells: IntArray
     changes: FloatArray
     attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
+    shares: FloatArray | None = None
 
     @classmethod
     def of_entries(
@@ -50,11 +64,12 @@ class Contributions:
         people: IntArray,
         attributes: Mapping[str, NDArray[np.generic]],
         slots: int,
+        shares: FloatArray | None = None,
     ) -> Contributions:
         """Return the contributions of people from what each of their entries does to each measure (N2).
 
         ``changes``: a row per entry, a column per measure. ``owners``: each entry's row among the people. ``slots``:
-        all slots; those that nobody fills contribute nothing.
+        all slots; those that nobody fills contribute nothing. ``shares``: of each entry.
         """
         entries, columns = np.nonzero(changes)
         per_row = np.bincount(owners[entries], minlength=len(people))
@@ -65,8 +80,29 @@ class Contributions:
             cells=(group[entries] * changes.shape[1] + columns).astype(np.int64),
             changes=changes[entries, columns],
             attributes=dict(attributes),
+            shares=None if shares is None else _sum_by_owner(shares, owners, len(people)),
         )
         return found.with_empty_slots(max(slots - found.n, 0))
+
+    @classmethod
+    def of_blocks(cls, parts: Sequence[Contributions]) -> Contributions:
+        """Return what the same people move in several blocks, as one vector with the cells of block after block."""
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+        assert all(np.array_equal(part.people, first.people) for part in parts), "the blocks are about the same people"
+        rows = np.concatenate([part.entry_rows() for part in parts])
+        ends = np.cumsum([part.k for part in parts])
+        cells = np.concatenate([part.cells + end - part.k for part, end in zip(parts, ends, strict=True)])
+        order = np.argsort(rows, kind="stable")
+        return replace(
+            first,
+            k=int(ends[-1]),
+            starts=np.sum([part.starts for part in parts], axis=0),
+            cells=cells[order],
+            changes=np.concatenate([part.changes for part in parts])[order],
+            shares=_add_shares([part.shares for part in parts]),
+        )
 
     @property
     def n(self) -> int:
@@ -87,6 +123,7 @@ class Contributions:
             people=np.append(self.people, count),
             starts=np.append(self.starts, self.starts[-1]),
             attributes={name: _add_nobody(values) for name, values in self.attributes.items()},
+            shares=None if self.shares is None else np.append(self.shares, 0.0),
         )
 
     def entry_rows(self) -> IntArray:
@@ -119,6 +156,7 @@ class Contributions:
             cells=self.cells[entries],
             changes=self.changes[entries],
             attributes={name: column[rows] for name, column in self.attributes.items()},
+            shares=None if self.shares is None else self.shares[rows],
         )
 
     def __repr__(self) -> str:

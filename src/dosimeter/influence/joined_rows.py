@@ -15,7 +15,7 @@ from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
 from dosimeter.influence.bounded_rows import bounded_relation, find_facts
 from dosimeter.planning import QueryPlan, joined_relation, joined_rows
-from dosimeter.schema import JoinTable, Schema
+from dosimeter.schema import JoinTable, Schema, unit_schema
 from dosimeter.sql import column_tree, conjunction
 
 
@@ -56,8 +56,16 @@ class JoinedEngine(EngineInFront):
             for join in plan.joins
             if not join.left
         ]
-        where = conjunction([*([] if plan.where is None else [plan.where.copy()]), *found])
-        everybody = replace(plan, where=where, joins=tuple(replace(join, left=True) for join in plan.joins))
+
+        def only_found(where: exp.Expression | None) -> exp.Expression | None:
+            return conjunction([*([] if where is None else [where.copy()]), *(test.copy() for test in found)])
+
+        everybody = replace(
+            plan,
+            where=only_found(plan.where),
+            joins=tuple(replace(join, left=True) for join in plan.joins),
+            further=tuple(replace(block, where=only_found(block.where)) for block in plan.further),
+        )
         return everybody, JoinedEngine(self._engine, everybody, self._base, self._first)
 
 
@@ -70,19 +78,6 @@ def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expressio
     schema = unit_schema(table, table.unit, base)
     exceeded = find_facts(engine, schema, relation).most_rows > schema.max_rows_per_unit
     return bounded_relation(schema, relation) if exceeded else relation
-
-
-def unit_schema(table: JoinTable, unit: str, base: Schema) -> Schema:
-    """Return a private table's own facts, as if it were the only table."""
-    return replace(
-        base,
-        table=table.name,
-        columns=table.columns,
-        unit=unit,
-        max_rows_per_unit=table.max_rows_per_unit,
-        row_key=table.row_key,
-        tables={},
-    )
 
 
 def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -> None:

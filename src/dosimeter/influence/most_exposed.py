@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,17 +19,19 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.joint_profile import JointProfile
 from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
+from dosimeter.influence.units.joint_queries import joint_units_query
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.influence.units.queries import units_query
-from dosimeter.influence.units.trees import is_declared
+from dosimeter.influence.units.trees import equals, is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_cells, estimate_group
-from dosimeter.sql import conjunction, connect, literal, wrap
+from dosimeter.sql import conjunction, connect, wrap
 
 MASK = "•••"
 
@@ -46,7 +48,7 @@ class ExposedRecord:
 
 
 def find_people(
-    profile: Profile,
+    profile: Profile | JointProfile,
     contributions: Contributions,
     measured: Measured,
     engine: Engine,
@@ -57,23 +59,22 @@ def find_people(
     reveal: bool,
 ) -> list[ExposedRecord]:
     """Return up to ``count`` groups of identical records, most exposed first."""
-    plan = profile.plan
+    plan, parts = profile.plan, _list_row_parts(profile)
     identifying = [name for name, column in plan.schema.columns.items() if column.identifying]
     masked = [] if reveal else identifying
     shown = _shown_columns(plan, columns, identifying)
     norms = contributions.norms(norm)[: len(profile.people)]
     found: list[ExposedRecord] = []
-    undeclared_seen = False
-    for row in _most_exposed_first(profile, norms):
-        if len(found) >= count or not profile.inside[row]:
+    tried: list[exp.Expression] = []  # one query finds everybody in a group that nobody declared
+    for row in _most_exposed_first(parts, norms):
+        if len(found) >= count or not any(part.inside[row] for part in parts):
             break
-        if profile.group[row] < 0:
-            if undeclared_seen:  # one query finds everybody in a group that nobody declared
-                continue
-            undeclared_seen = True
-        condition = _condition_of(profile, int(row), engine)
+        condition = _condition_of_all(parts, int(row), engine)
+        if condition in tried:
+            continue
+        tried.append(condition)
         visible = [name for name in shown if name not in masked]
-        query = people_query(plan, engine.relation(), visible, condition, count - len(found))
+        query = people_query(_asked(parts), engine.relation(), visible, condition, count - len(found))
         why = explain_change(profile, contributions, measured, int(row), norm, reveal=reveal)
         for record in fetch_rows(engine, query, [*(f"c{at}" for at in range(len(visible))), PEOPLE]):
             seen = {name: show_cell(record[f"c{at}"]) for at, name in enumerate(visible)}
@@ -82,17 +83,28 @@ def find_people(
     return found[:count]
 
 
-def _most_exposed_first(profile: Profile, norms: FloatArray) -> NDArray[np.intp]:
-    """Return the rows by exposure, those outside the WHERE last.
+def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
+    parts = (profile,) if isinstance(profile, Profile) else profile.parts
+    return tuple(part for part in parts if isinstance(part, Profile))
+
+
+def _asked(parts: Sequence[Profile]) -> QueryPlan:
+    """Return the plan whose WHERE all shown records meet; of several blocks no single one is."""
+    return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
+
+
+def _most_exposed_first(parts: Sequence[Profile], norms: FloatArray) -> NDArray[np.intp]:
+    """Return the rows by exposure, those outside the WHERE of all blocks last.
 
     Among equals whoever is alone comes first; then by group and inputs, so that the engine's order does not matter.
     """
-    inputs = [part for name in sorted(profile.inputs) for part in profile.inputs[name]]
-    return np.lexsort((*inputs, profile.group, profile.people, -norms, ~profile.inside))
+    inputs = [column for part in parts for name in sorted(part.inputs) for column in part.inputs[name]]
+    inside = np.any([part.inside for part in parts], axis=0)
+    return np.lexsort((*inputs, *(part.group for part in parts), parts[0].people, -norms, ~inside))
 
 
 def find_units(
-    profile: UnitProfile,
+    profile: UnitProfile | JointProfile,
     contributions: Contributions,
     measured: Measured,
     engine: Engine,
@@ -108,14 +120,28 @@ def find_units(
     for row in _most_exposed_units(profile, norms, count):
         shown: Any = MASK
         if reveal:
-            alike = engine.fetch(units_query(profile.layout, engine.relation(), profile.identity(row), count))
+            alike = engine.fetch(_query_alike(profile, engine.relation(), row, count))
             shown = ", ".join(str(unit) for unit in alike.column(0).to_pylist())
         why = explain_change(profile, contributions, measured, row, norm, reveal=reveal)
         found.append(ExposedRecord(row, int(profile.people[row]), float(norms[row]), why, {plan.schema.unit: shown}))
     return found
 
 
-def _most_exposed_units(profile: UnitProfile, norms: FloatArray, count: int) -> list[int]:
+def _query_alike(profile: UnitProfile | JointProfile, relation: exp.Expression, row: int, count: int) -> exp.Select:
+    """Return the query for individuals of this row."""
+    if isinstance(profile, UnitProfile):
+        return units_query(profile.layout, relation, profile.identity(row), count)
+    return joint_units_query(profile.plan, relation, _own_texts(profile).identity(row), count)
+
+
+def _own_texts(profile: UnitProfile | JointProfile) -> UnitProfile:
+    """Return the part that holds what individuals contribute, as the profile query gave it: any part of a joint one."""
+    part = profile if isinstance(profile, UnitProfile) else profile.parts[0]
+    assert isinstance(part, UnitProfile)
+    return part
+
+
+def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, count: int) -> list[int]:
     """Return the rows by exposure, without those outside the WHERE.
 
     Among equals whoever is alone comes first; then by what they contribute, so that the engine's order does not matter.
@@ -123,9 +149,10 @@ def _most_exposed_units(profile: UnitProfile, norms: FloatArray, count: int) -> 
     inside = np.flatnonzero(profile.inside)
     least = np.sort(norms[inside])[-count:][:1]
     rows = inside[norms[inside] >= least] if len(inside) else inside
-    identities = profile.identities.take(rows).to_pylist()
+    found = _own_texts(profile).identities.take(rows).to_pylist()
+    identities = [["" if value is None else value for value in each.values()] for each in found]
     people = profile.people[rows]
-    order = sorted(range(len(rows)), key=lambda at: (-norms[rows[at]], people[at], list(identities[at].values())))
+    order = sorted(range(len(rows)), key=lambda at: (-norms[rows[at]], people[at], identities[at]))
     return [int(rows[at]) for at in order[:count]]
 
 
@@ -160,7 +187,26 @@ def take_row(contributions: Contributions, row: int) -> Contributions:
         starts=np.array([0, len(cells)], dtype=np.int64),
         cells=cells,
         changes=contributions.changes[entries],
+        shares=None if contributions.shares is None else contributions.shares[[row]],
     )
+
+
+def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp.Expression:
+    """Return the condition that the records of this row meet: in each block as the row says, or outside of it."""
+    if len(parts) == 1:
+        return _condition_of(parts[0], row, engine)
+    tests: list[exp.Expression] = []
+    for part in parts:
+        where = part.plan.where
+        met = exp.Coalesce(
+            this=exp.Boolean(this=True) if where is None else wrap(where.copy()),
+            expressions=[exp.Boolean(this=False)],
+        )
+        if part.inside[row]:
+            tests += [met, wrap(_condition_of(part, row, engine))]
+        else:
+            tests.append(exp.Not(this=met))
+    return connect(tests, exp.And)
 
 
 def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
@@ -170,7 +216,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
     if group < 0:
         return _in_no_declared_group(plan)
     tests: list[exp.Expression] = [exp.Boolean(this=True)]
-    tests += [_equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
+    tests += [equals(g.tree, value) for g, value in zip(plan.groups, profile.keys[group], strict=True)]
     grouped = list(tests)
     for measure in plan.measures:
         if isinstance(measure, ArgumentMeasure):
@@ -179,7 +225,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
 
 
 def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
-    """Return a test of whether a record is in a group that nobody declared (C7): NULL is one of these."""
+    """Return a test of whether a record is in a group that nobody declared (C7): NULL too, unless it is declared."""
     declared = conjunction(is_declared(group.tree, group.values) for group in plan.groups if group.values is not None)
     assert declared is not None, "only declared groups leave somebody out"
     known = exp.Coalesce(this=exp.Paren(this=declared), expressions=[exp.Boolean(this=False)])
@@ -207,14 +253,8 @@ def _see(
     return Seen(int(values[row]), reduced=name != measure.column_name, kept=kept, held=held)
 
 
-def _equals(tree: exp.Expression, value: Any) -> exp.Expression:
-    if value is None:
-        return exp.Is(this=wrap(tree.copy()), expression=exp.Null())
-    return exp.EQ(this=wrap(tree.copy()), expression=wrap(literal(value)))
-
-
 def explain_change(
-    profile: Profile | UnitProfile,
+    profile: Profile | UnitProfile | JointProfile,
     contributions: Contributions,
     measured: Measured,
     row: int,
@@ -223,15 +263,38 @@ def explain_change(
     reveal: bool,
 ) -> str:
     """Say which output changes from what to what when one individual of this row is left out."""
-    plan = profile.plan
     start, stop = contributions.starts[row], contributions.starts[row + 1]
     if start == stop:
         return "leaving them out changes nothing"
+    entries = list(zip(contributions.cells[start:stop].tolist(), contributions.changes[start:stop], strict=True))
+    said, before = [], 0
+    for part, exact in zip(_list_parts(profile), measured.blocks, strict=True):
+        own = [(cell - before, change) for cell, change in entries if 0 <= cell - before < part.k]
+        before += part.k
+        if own:
+            said.append(_explain_part(part, exact, own, norm, reveal=reveal))
+    return "; ".join(said)
+
+
+def _list_parts(profile: Profile | UnitProfile | JointProfile) -> Sequence[Profile | UnitProfile]:
+    return profile.parts if isinstance(profile, JointProfile) else (profile,)
+
+
+def _explain_part(
+    profile: Profile | UnitProfile,
+    measured: Measured,
+    entries: Sequence[tuple[int, float]],
+    norm: Norm,
+    *,
+    reveal: bool,
+) -> str:
+    """Say which numbers of one block change. ``entries``: its cells, and the changes in the units of the norm."""
+    plan = profile.plan
     weights = plan.weights(norm)
     width = len(plan.measures)
     changed: dict[int, list[Fraction]] = {}
-    for cell, change in zip(contributions.cells[start:stop], contributions.changes[start:stop], strict=True):
-        group, measure = divmod(int(cell), width)
+    for cell, change in entries:
+        group, measure = divmod(cell, width)
         after = changed.setdefault(group, list(measured.values[group]))
         step = plan.measures[measure].unit if plan.measures[measure].additive else None
         exact = Fraction(float(change) / float(weights[measure]))

@@ -7,11 +7,13 @@ schema says.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.influence.joined_rows import bound_table
-from dosimeter.planning import PersonStage, person_relation
+from dosimeter.planning import Memberships, PersonStage, person_relation
 from dosimeter.schema import JoinTable, Schema
 
 
@@ -33,6 +35,16 @@ class PersonEngine(EngineInFront):
         if self._relation is None or self._relation[0] != self.generation:
             self._relation = (self.generation, person_relation(self._stage, self._rows))
         return self._relation[1].copy()
+
+    def rows_without_flags(self, names: Set[str]) -> exp.Expression | None:
+        """Return the table's own rows, if the stage gives these with flags beside them, and none of these names is one.
+
+        A flag says whether the individual is in another query: leaving flags out saves joining that one.
+        """
+        step, rows = self._stage.step, self._stage.rows
+        if not isinstance(step, Memberships) or rows.table is not None or rows.stage is not None or rows.joins:
+            return None
+        return self._engine.relation() if names <= set(self._declared.columns) else None
 
     def _rows(self, table: JoinTable | None) -> exp.Expression:
         return self._engine.relation() if table is None else bound_table(self._engine, table, self._declared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dosimeter.engines import Engine
@@ -10,6 +11,7 @@ from dosimeter.errors import DataError
 from dosimeter.influence.bounded_rows import BoundedEngine
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.joined_rows import JoinedEngine
+from dosimeter.influence.joint_profile import JointProfile
 from dosimeter.influence.person_rows import PersonEngine
 from dosimeter.influence.rows.profile import (
     Measured,
@@ -18,8 +20,15 @@ from dosimeter.influence.rows.profile import (
     find_contributions,
     measure_answer,
     measure_profile,
+    measure_profiles,
 )
-from dosimeter.influence.units.profile import UnitProfile, find_unit_contributions, measure_unit_profile
+from dosimeter.influence.units.profile import (
+    UnitProfile,
+    count_touched,
+    find_unit_contributions,
+    measure_unit_profile,
+    measure_unit_profiles,
+)
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.problems import CHECK_SCHEMA
@@ -28,7 +37,7 @@ from dosimeter.schema import Schema
 if TYPE_CHECKING:
     from sqlglot import exp
 
-AnyProfile = Profile | UnitProfile
+AnyProfile = Profile | UnitProfile | JointProfile
 
 _ROUNDING = 1e-9
 
@@ -65,7 +74,19 @@ def measure_influence(
         everybody = _first_table(engine).relation()
     elif attributes is not None and isinstance(engine, JoinedEngine):
         plan, engine = engine.keeping_everybody()
-    if plan.schema.unit == "row" or (plan.is_one_row_each and attributes is None):
+    by_rows = plan.schema.unit == "row" or (plan.is_one_row_each and attributes is None)
+    if plan.further:
+        joint = JointProfile(
+            plan,
+            measure_profiles(plan, engine, attributes)
+            if by_rows
+            else measure_unit_profiles(plan, engine, attributes, everybody),
+            None if by_rows or attributes is not None else count_touched(plan, engine),
+        )
+        contributions = joint.contributions(n, norm)
+        _require_within(plan, contributions, norm)
+        return joint, contributions
+    if by_rows:
         profile = measure_profile(plan, engine, attributes)
         contributions = find_contributions(profile, n, norm)
         _require_within(plan, contributions, norm)
@@ -78,7 +99,7 @@ def measure_influence(
 
 def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -> None:
     """Refuse contributions larger than Δ: then the schema or the engine is not what it says."""
-    if plan.hand_sensitivity is not None or not plan.declared:
+    if plan.hand_sensitivity is not None or not (plan.declared or plan.threshold is not None):
         return
     most = float(contributions.norms(norm).max(initial=0.0))
     if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):
@@ -92,7 +113,14 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
 def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
     """Return the exact vector that gets noise, from the profile where it has one row per contribution."""
     _require_bounded(plan, engine)
-    return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)
+    if not plan.further:
+        return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)
+    parts = profile.parts if isinstance(profile, JointProfile) else [None] * len(plan.blocks)
+    found = [
+        measure_answer(block, engine, part if isinstance(part, Profile) else None)
+        for block, part in zip(plan.blocks, parts, strict=True)
+    ]
+    return replace(found[0], further=tuple(found[1:]))
 
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:

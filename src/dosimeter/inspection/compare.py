@@ -13,10 +13,11 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError, SchemaError
-from dosimeter.influence import count_alike, count_rows_each, find_facts, require_unique, unit_schema
+from dosimeter.influence import count_alike, count_rows_each, find_facts, require_unique
 from dosimeter.inspection.draft import count_if, describe_odd_cells, is_rounded
 from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner
-from dosimeter.schema import Column, JoinTable, Schema
+from dosimeter.problems import Problem, Surface
+from dosimeter.schema import Column, ColumnType, JoinTable, Schema, unit_schema
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree, literal
 
@@ -26,7 +27,12 @@ class Finding:
     """One way in which data and schema disagree. For the controller; counts, never cells."""
 
     column: str | None
-    problem: str
+    stated: Problem
+
+    @property
+    def problem(self) -> str:
+        """Return the problem in the words of a program."""
+        return self.stated.word(Surface.PYTHON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ def check_schema(engine: Engine, schema: Schema) -> SchemaCheck:
         _compare_units(engine, schema, relation, found)
     found.findings += findings
     _count_odd_cells(engine, schema.columns, None, found)
+    _count_missing(engine, relation, schema, found)
     for table in schema.tables.values():
         _check_joined(engine, schema, table, found)
     return SchemaCheck(tuple(found.findings), tuple(found.remarks), found.odd_cells)
@@ -96,7 +103,7 @@ def _check_joined(engine: Engine, schema: Schema, table: JoinTable, found: _Foun
             _compare_units(engine, unit_schema(table, table.unit, schema), relation, found)
         _count_odd_cells(engine, table.columns, table, found)
     except (DataError, SchemaError) as error:
-        found.findings.append(Finding(None, str(error)))
+        found.findings.append(Finding(None, error.problem))
 
 
 def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinTable | None, found: _Found) -> None:
@@ -106,6 +113,24 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
         if count:
             found.odd_cells[f"{prefix}{name}"] = count
             found.remarks.append(Remark(f"{prefix}{name}", describe_odd_cells(columns[name].type, count)))
+
+
+def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, found: _Found) -> None:
+    """Remark on rows that GROUP BY leaves out: NULL in a category or a flag, where NULL is no declared group (C8)."""
+    grouped = (ColumnType.CATEGORY, ColumnType.BOOLEAN)
+    names = [
+        name for name, each in schema.columns.items() if each.type in grouped and not (each.nulls or each.identifying)
+    ]
+    if not names:
+        return
+    missing = [count_if(exp.Is(this=column_tree(name), expression=exp.Null())) for name in names]
+    query = exp.select(*[exp.alias_(tree, f"c{at}") for at, tree in enumerate(missing)]).from_(relation.copy())
+    row = fetch_rows(engine, query)[0]
+    found.remarks += [
+        Remark(name, f"NULL in {int(row[f'c{at}']):,} rows, which GROUP BY leaves out; nulls = true makes NULL a group")
+        for at, name in enumerate(names)
+        if row[f"c{at}"]
+    ]
 
 
 def _compare_columns(
@@ -120,7 +145,7 @@ def _compare_columns(
             labels.append((column.name, problem))
     row = fetch_rows(engine, exp.select(*items).from_(relation.copy()))[0]
     findings = [
-        Finding(f"{prefix}{name}", f"{problem}: {int(row[f'c{at}']):,}")
+        Finding(f"{prefix}{name}", Problem(f"{problem}: {int(row[f'c{at}']):,}"))
         for at, (name, problem) in enumerate(labels)
         if row[f"c{at}"]
     ]
@@ -164,7 +189,7 @@ def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, fou
 
 def _compare_people(counted: int, declared: int | None) -> Iterator[Finding]:
     if declared is not None and counted > declared:
-        yield Finding(None, f"the data holds {counted:,} individuals and the schema declares {declared:,}")
+        yield Finding(None, Problem(f"the data holds {counted:,} individuals and the schema declares {declared:,}"))
 
 
 def _tests(column: Column) -> list[tuple[str, exp.Expression]]:

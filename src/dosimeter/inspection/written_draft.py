@@ -29,6 +29,7 @@ from dosimeter.show import format_percent
 from dosimeter.sql import column_tree
 
 _WIDTH = 110
+_GROUPED = (ColumnType.CATEGORY, ColumnType.BOOLEAN, ColumnType.INTEGER, ColumnType.DATE)
 _MOST_TRIED = 8  # columns that are tried as a row key, each with a query
 _ALL_THEIR_ROWS = 95  # percent of individuals of whom all rows should count
 
@@ -47,7 +48,8 @@ def write_draft(engine: Engine) -> WrittenDraft:
     drafted, facts = draft_with_facts(engine)
     schema, odd = impose_draft(engine, drafted)
     remarks = [*unread_remarks(engine), *odd_remarks(engine, schema, odd), *draft_remarks(engine)]
-    comments: Mapping[str, str] = {}
+    comments: dict[str, str] = {}
+    asked = _ask_about_nulls(schema, facts)
     owner = find_repeated_owner(schema.columns.values(), _read_counts(facts), facts.rows)
     if owner is not None:
         schema, comments = _propose_unit(engine, schema, facts, owner)
@@ -55,9 +57,26 @@ def write_draft(engine: Engine) -> WrittenDraft:
     text = dump_schema(
         schema,
         comment="\n".join((COMMENT, *remarks)),
-        comments={name: textwrap.fill(words, _WIDTH) for name, words in comments.items()},
+        comments={name: textwrap.fill(words, _WIDTH) for name, words in (comments | asked).items()},
     )
     return WrittenDraft(schema, text, tuple(remarks))
+
+
+def _ask_about_nulls(schema: Schema, facts: TableFacts) -> dict[str, str]:
+    """Return a question above each column that could be a group and has cells without a value (C8)."""
+    missing = {
+        name: facts.rows - found.present
+        for name, found in facts.columns.items()
+        if schema.columns[name].type in _GROUPED and not schema.columns[name].identifying
+    }
+    return {
+        f"columns.{name}": (
+            f"{count:,} of {facts.rows:,} rows have no value here (NULL), and GROUP BY leaves them out. Should NULL be "
+            "a group of its own? Then add: nulls = true"
+        )
+        for name, count in missing.items()
+        if count
+    }
 
 
 def _read_counts(facts: TableFacts) -> dict[str, ColumnCounts]:

@@ -1,7 +1,9 @@
 """The ledger: an append-only, hash-chained store of accounts and charges. Nothing else persists.
 
     book.py      Ledger: what the controller calls
-    replay.py    records → Account and Entry, or the reason why a record is invalid
+    lookups.py   find entries by an index, and follow the chain to them
+    pages.py     follow the chain from a checkpoint or the first record, append to it, write checkpoints
+    replay.py    records → Standing, Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
     entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out
@@ -32,6 +34,7 @@ from dosimeter.ledger.entries import (
     DenialReason,
     Details,
     Entry,
+    Errors,
     KeptNumber,
     MeasuredTexts,
     ReleasedAnswer,
@@ -39,7 +42,15 @@ from dosimeter.ledger.entries import (
 )
 from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
-from dosimeter.ledger.values import Account, AccountOpening, Continuation, Identification, Reservation, Verification
+from dosimeter.ledger.values import (
+    Account,
+    AccountOpening,
+    Continuation,
+    Identification,
+    Reservation,
+    Standing,
+    Verification,
+)
 
 __all__ = [
     "GENESIS",
@@ -54,6 +65,7 @@ __all__ = [
     "DenialReason",
     "Details",
     "Entry",
+    "Errors",
     "Identification",
     "Incident",
     "IncidentKind",
@@ -68,6 +80,7 @@ __all__ = [
     "ReleasedAnswer",
     "Request",
     "Reservation",
+    "Standing",
     "Verification",
     "check_apart",
     "default_delta_total",

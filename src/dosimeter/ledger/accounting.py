@@ -13,6 +13,7 @@ from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation,
 from typing import ClassVar, Literal
 
 from dosimeter.errors import OptionError
+from dosimeter.json_values import JsonObject, JsonValue, read_object, read_text
 from dosimeter.problems import Option
 
 Number = Decimal | float | int | str
@@ -57,6 +58,16 @@ def write_decimal(number: Decimal) -> str:
     return format(canonical, "f") if -7 < canonical.adjusted() < 16 else str(canonical)
 
 
+def write_reading(epsilon: Decimal) -> str:
+    """Write the ε of a reading, which can be infinite, as one text per number."""
+    return str(INFINITY) if epsilon.is_infinite() else write_decimal(epsilon)
+
+
+def read_reading(payload: JsonValue) -> Decimal:
+    text = read_text(payload)
+    return INFINITY if text == str(INFINITY) else exact_decimal(text)
+
+
 def default_delta_total(individuals: int) -> Decimal:
     """Return δ_g = min(100/n², 1/n) (O5), computed as min(100, n) times the *printed* default δ = 1/n².
 
@@ -75,8 +86,8 @@ def warn_of_delta(delta_total: Decimal) -> str | None:
     if delta_total < LARGE_DELTA:
         return None
     return (
-        f"δ_g = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance of "
-        f"{float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one, or use "
+        f"The account's δ = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance "
+        f"of {float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one, or use "
         "Laplace noise, which needs none."
     )
 
@@ -124,6 +135,20 @@ class Policy(ABC):
         if self.budget is None:
             return None
         return ZERO if reading.infinite else max(self.budget - reading.epsilon, ZERO)
+
+    def start(self, delta_total: Decimal) -> Reading:
+        """Return the reading of an account that has spent nothing."""
+        return Reading(delta_total=delta_total)
+
+    def write_reading(self, reading: Reading) -> JsonObject:
+        """Return the reading as a checkpoint keeps it: exact, and one text per number."""
+        return {"epsilon": write_reading(reading.epsilon), "delta": write_decimal(reading.delta)}
+
+    def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
+        """Return the reading that ``write_reading`` wrote."""
+        kept = read_object(payload)
+        delta = exact_decimal(read_text(kept["delta"]))
+        return Reading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import sqlalchemy as sa
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.records import GENESIS
 
+Isolation = Literal["REPEATABLE READ"]
 _SMALLEST_PAGE = 512  # bytes, in SQLite
 
 METADATA = sa.MetaData()
@@ -40,11 +41,27 @@ FORMAT = sa.Table(
 )
 
 
+IS_RESERVED = '"status":"reserved",'
+"""How the payload of a reservation for an answer differs from that of a denial. Payloads are canonical JSON, in which a
+quotation mark inside a text has a backslash before it: this, and every mark below, stands only where it is meant."""
+
+KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "request": ("reserve", IS_RESERVED, ('"request_digest":"',)),
+    "query": ("reserve", IS_RESERVED, ('"plan_digest":"', '"source_digest":"')),
+    "reference": ("reserve", '"reference":"', ('"reference":"',)),
+    "view": ("view", 'digest":"', ('digest":"',)),
+}
+"""What records are found by: their kind, what their payload must contain, and after which marks the key's texts stand.
+
+A new row is a new index; ledgers get it with their next checkpoint."""
+
+
 class Backend(Protocol):
     """One kind of database."""
 
     label: str
     texts_as_bytes: bool
+    reading_isolation: Isolation | None
 
     def prepare(self, *, create: bool) -> None:
         """Do what has to happen before a connection can be opened."""
@@ -62,6 +79,15 @@ class Backend(Protocol):
     def guards(self) -> Sequence[str]:
         """Return statements that create triggers against accidents. Proof of integrity is left to the hash chain."""
 
+    def contains(self, mark: str) -> str:
+        """Return the condition that a payload contains a text."""
+
+    def text_after(self, mark: str) -> str:
+        """Return the expression for what a payload has between the first such mark and the next quotation mark."""
+
+    def may_index(self, connection: sa.Connection, name: str) -> bool:
+        """Return whether this index can be created, and is not there yet."""
+
     def explain(self, error: BaseException, *, writing: bool) -> str:
         """Say what a driver's error means, and what to do."""
 
@@ -77,6 +103,7 @@ class SQLite:
     """
 
     texts_as_bytes = True  # a tampered text may not be UTF-8, and must still be readable by verify
+    reading_isolation: Isolation | None = None  # a transaction sees one state anyway
 
     def __init__(self, path: Path, busy_timeout: float) -> None:
         self._path = path
@@ -157,6 +184,17 @@ class SQLite:
             f"CREATE TRIGGER dosimeter_ledger_format_no_insert BEFORE INSERT ON dosimeter_ledger_format {refuse}",
         )
 
+    def contains(self, mark: str) -> str:
+        return f"instr(payload, '{mark}') > 0"
+
+    def text_after(self, mark: str) -> str:
+        rest = f"substr(payload, instr(payload, '{mark}') + {len(mark)})"
+        return f"substr({rest}, 1, instr({rest}, '\"') - 1)"
+
+    def may_index(self, connection: sa.Connection, name: str) -> bool:
+        query = sa.text("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = :name")
+        return connection.execute(query, {"name": name}).first() is None
+
     def explain(self, error: BaseException, *, writing: bool) -> str:
         if isinstance(error, UnicodeDecodeError):  # Python could not decode SQLite's message, which quotes the damage
             return f"The ledger {self.label} is damaged and cannot be read. Restore a backup."
@@ -195,6 +233,7 @@ class PostgreSQL:
     """A ledger in two tables of a PostgreSQL database."""
 
     texts_as_bytes = False
+    reading_isolation: Isolation | None = "REPEATABLE READ"  # all that a reader asks is about one state
     _WRITERS = 0x646F73696D657465  # the advisory lock's number: "dosimete"
 
     def __init__(self, url: str, busy_timeout: float) -> None:
@@ -266,6 +305,20 @@ class PostgreSQL:
             *(f"CREATE TRIGGER {t}_no_truncate BEFORE TRUNCATE ON {t} FOR EACH STATEMENT {refuse}" for t in tables),
         )
 
+    def contains(self, mark: str) -> str:
+        return f"strpos(payload, '{mark}') > 0"
+
+    def text_after(self, mark: str) -> str:
+        return f"split_part(substr(payload, strpos(payload, '{mark}') + {len(mark)}), '\"', 1)"
+
+    def may_index(self, connection: sa.Connection, name: str) -> bool:
+        """Return False also for a user who is not the owner: without the index, lookups read the table."""
+        query = sa.text(
+            "SELECT to_regclass(:name) IS NULL AND pg_has_role(relowner, 'USAGE') FROM pg_class "
+            "WHERE oid = 'dosimeter_ledger'::regclass"
+        )
+        return bool(connection.execute(query, {"name": name}).scalar())
+
     def explain(self, error: BaseException, *, writing: bool) -> str:
         state = getattr(error, "sqlstate", None) or _guess_state(str(error))
         match state:
@@ -298,6 +351,21 @@ class PostgreSQL:
                 )
             case _:
                 return f"The ledger {self.label} cannot be used: PostgreSQL says SQLSTATE {state}."
+
+
+def list_indexes(backend: Backend) -> Mapping[str, str]:
+    """Return the statement that creates each index. None is trusted: what is found by one is checked like the rest."""
+    create = "CREATE INDEX {name} ON dosimeter_ledger "
+    statements = {
+        "dosimeter_ledger_checkpoints": create + "(seq) WHERE kind = 'checkpoint'",
+        "dosimeter_ledger_entries": create + "(entry, seq) WHERE entry <> ''",
+        "dosimeter_ledger_datasets": create + "(dataset, kind, seq)",
+    }
+    for key, (kind, mark, marks) in KEYS.items():
+        texts = ", ".join(f"({backend.text_after(each)})" for each in marks)
+        condition = f"kind = '{kind}' AND {backend.contains(mark)}"
+        statements[f"dosimeter_ledger_by_{key}"] = f"{create}({texts}, seq) WHERE {condition}"
+    return {name: statement.format(name=name) for name, statement in statements.items()}
 
 
 def _guess_state(message: str) -> str | None:

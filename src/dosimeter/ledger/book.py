@@ -1,15 +1,17 @@
 """The ledger as the controller uses it: read accounts, reserve, settle, verify. Takes values; gives values.
 
-Every call reads the whole chain from the first record: nothing is granted on the basis of an altered ledger.
-SQLAlchemy is imported when a ledger is opened, not before.
+Every call follows the chain from the last checkpoint to its end, and what gives a whole history, or ``verify``, from
+the first record: nothing is granted on the basis of records that do not follow from one another. SQLAlchemy is imported
+when a ledger is opened, not before.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -18,19 +20,40 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.accounting import ZERO, Charge, admits_charge
-from dosimeter.ledger.entries import Details, Entry, tabulate_answer, write_charge, write_measured
+from dosimeter.ledger.entries import Details, Entry, Request, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
-from dosimeter.ledger.records import GENESIS, BadRecord, Record, check_text, derive_entry_id, follow_chain, seal_record
-from dosimeter.ledger.replay import DatasetReplay
+from dosimeter.ledger.lookups import (
+    find_answer,
+    find_earlier,
+    find_entry,
+    find_open,
+    find_reference,
+    is_near,
+    list_continuations,
+    list_entries,
+    list_readings,
+)
+from dosimeter.ledger.pages import Pages, Writer
+from dosimeter.ledger.records import (
+    GENESIS,
+    BadRecord,
+    check_text,
+    derive_entry_id,
+    follow_chain,
+    refusing_bad_records,
+)
+from dosimeter.ledger.replay import DatasetReplay, name_view
 from dosimeter.ledger.values import (
     Account,
+    Continuation,
     Identification,
     Reservation,
+    Standing,
     Verification,
     describe_without_account,
     write_decision,
 )
-from dosimeter.problems import Command, Option
+from dosimeter.problems import Option
 
 if TYPE_CHECKING:
     from dosimeter.ledger.store import Store, Transaction
@@ -48,6 +71,7 @@ class Ledger:
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
+        self._near = False  # whether the last checkpoint was seen to be near; what this program appends keeps it so
 
     @classmethod
     def open(
@@ -89,26 +113,84 @@ class Ledger:
         return f"Ledger({self._store.label!r})"
 
     def account(self, dataset: str) -> Account | None:
+        """Return an account with its whole history: reads every record. ``standing`` does not."""
         with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).account
+            return Pages.read_all(transaction).of(dataset).account
 
     def accounts(self) -> tuple[Account, ...]:
-        """Return every account, in the order in which their datasets first appear."""
+        """Return every account with its whole history, in the order in which their datasets first appear."""
         with self._store.reading() as transaction:
-            pages = _Pages.read(transaction)
-        return tuple(page.account for page in pages.by_dataset.values() if page.account is not None)
+            pages = Pages.read_all(transaction)
+        return tuple(page.account for _, page in pages.each() if page.account is not None)
+
+    def standing(self, dataset: str) -> Standing | None:
+        """Return an account as it is now, without its entries: follows the chain from the last checkpoint."""
+        with self._using() as transaction:
+            return Pages.read(transaction).of(dataset).standing
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Return every account as it is now, in the order in which their datasets first appear."""
+        with self._using() as transaction:
+            found = (page.standing for _, page in Pages.read(transaction).each())
+            return tuple(standing for standing in found if standing is not None)
 
     def datasets(self) -> tuple[str, ...]:
-        return tuple(account.dataset for account in self.accounts())
+        return tuple(standing.dataset for standing in self.standings())
 
     def entry(self, entry_id: str) -> Entry | None:
-        with self._store.reading() as transaction:
-            return _Pages.read(transaction).find_entry(entry_id)
+        """Return an entry, once the chain from it to the end was followed."""
+        with self._using() as transaction:
+            return find_entry(transaction, entry_id)
+
+    def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
+        """Return the latest entries of an account, the newest first; with ``before``, those older than that entry.
+
+        Follows the chain from the oldest of them to the end.
+        """
+        with self._using() as transaction:
+            return list_entries(transaction, dataset, limit, before)
 
     def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
-        """Return the latest released entry of the same request."""
-        account = self.account(dataset)
-        return None if account is None else account.find_answer(request_digest)
+        """Return the latest released entry of the same request, once the chain from it to the end was followed."""
+        with self._using() as transaction:
+            return find_answer(transaction, dataset, request_digest)
+
+    def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
+        """Return the answer that a request would get again, and otherwise the name of an earlier one.
+
+        The answer: the latest of the same request, None also with ``answer=False``. The name: that of the latest entry
+        that answered the same query on the same data, whatever its settings were.
+        """
+        with self._using() as transaction:
+            found = find_answer(transaction, dataset, request.request_digest) if answer else None
+            if found is not None:
+                return found, None
+            return None, find_earlier(transaction, dataset, request.plan_digest, request.source_digest)
+
+    def find_earlier(self, dataset: str, plan_digest: str, source_digest: str) -> str | None:
+        """Return the name of the latest entry that answered a query on the same data, whatever its settings were."""
+        with self._using() as transaction:
+            return find_earlier(transaction, dataset, plan_digest, source_digest)
+
+    def find_reference(self, dataset: str, reference: str) -> Entry | None:
+        """Return the latest entry whose request has this reference, once the chain from it to the end was followed."""
+        with self._using() as transaction:
+            return find_reference(transaction, dataset, reference)
+
+    def continuations(self, dataset: str) -> tuple[Continuation, ...]:
+        """Return who said when that an account goes on with other data or another schema, the oldest first."""
+        with self._using() as transaction:
+            Pages.read(transaction)
+            return list_continuations(transaction, dataset)
+
+    def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
+        """Return how an account came to its reading: number of entries, time and reading, now and at earlier states."""
+        with self._using() as transaction:
+            page = Pages.read(transaction).of(dataset)
+            if page.standing is None or not page.standing.entry_count:
+                return ()
+            earlier = list_readings(transaction, dataset, most)
+            return *earlier, (page.standing.entry_count, self._now(), page.standing.reading.epsilon)
 
     def check_holder(
         self,
@@ -123,44 +205,45 @@ class Ledger:
         which any account may hold as private. ``reserve`` checks again before it opens or continues an account; this
         method is for the time before the data are measured.
         """
-        with self._store.reading() as transaction:
-            pages = _Pages.read(transaction)
-        _check_holder(pages, dataset, source_digest, identities)
-        _check_public(pages, public)
+        with self._using() as transaction:
+            pages = Pages.read(transaction)
+            _check_holder(pages, dataset, source_digest, identities)
+            _check_public(pages, public)
 
     def unidentified(self) -> tuple[str, ...]:
         """Return the accounts that version 0.1.0 opened and of whose data only a digest is known."""
-        with self._store.reading() as transaction:
-            return _Pages.read(transaction).list_unidentified()
+        with self._using() as transaction:
+            return Pages.read(transaction).list_unidentified()
 
     def viewed(self, dataset: str, *digests: str) -> bool:
         """Return whether risk or a dry run was looked at of what one of these digests stands for (G1).
 
         ``digests``: of what is measured (``plan_identity``), and of the plan, by which version 0.1.0 recorded looks.
         """
-        with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).has_view(*digests)
+        with self._using() as transaction:
+            return Pages.read(transaction).of(dataset).find_views(*digests) != ()
 
     def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
         """Return whether this analyst may be told of a look: one for their own query, or for nobody's in particular."""
-        with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).has_named_view(*digests, analyst=analyst)
+        with self._using() as transaction:
+            return name_view(Pages.read(transaction).of(dataset).find_views(*digests), analyst)
 
     def stopped(self, dataset: str) -> Incident | None:
         """Return the incident that stopped a dataset, or None while it answers releases. No account is needed."""
-        with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).stopped
+        with self._using() as transaction:
+            return Pages.read(transaction).of(dataset).stopped
 
     def incidents(self, dataset: str) -> tuple[Incident, ...]:
-        """Return every incident of a dataset, cleared or not, the oldest first."""
-        with self._store.reading() as transaction:
-            return _Pages.read(transaction).of(dataset).incidents
+        """Return every incident of a dataset, cleared or not, the oldest first. Reads every record if there are any."""
+        with self._using() as transaction:
+            some = bool(transaction.numbers(dataset, "stop", limit=1))
+            pages = Pages.read_all(transaction) if some else Pages.read(transaction)
+            return pages.of(dataset).incidents
 
     def stopped_datasets(self) -> tuple[Incident, ...]:
         """Return the open incident of every dataset that is stopped, with or without an account."""
-        with self._store.reading() as transaction:
-            pages = _Pages.read(transaction)
-        return tuple(page.stopped for page in pages.by_dataset.values() if page.stopped is not None)
+        with self._using() as transaction:
+            return tuple(page.stopped for _, page in Pages.read(transaction).each() if page.stopped is not None)
 
     def describe(self, dataset: str | None = None) -> JsonObject:
         """Return readings, entries and stops as JSON values, of all datasets or of one.
@@ -171,8 +254,8 @@ class Ledger:
             dataset: one dataset's name; by default all.
         """
         with self._store.reading() as transaction:
-            pages = _Pages.read(transaction).by_dataset
-        wanted = [page for name, page in pages.items() if dataset in (None, name)]
+            pages = Pages.read_all(transaction)
+        wanted = [page for name, page in pages.each() if dataset in (None, name)]
         return {"datasets": [described for page in wanted if (described := _describe(page)) is not None]}
 
     def export(self, stream: TextIO) -> None:
@@ -181,7 +264,7 @@ class Ledger:
         Args:
             stream: where to.
         """
-        with self._store.reading() as transaction, _refusing_bad_records(), closing(transaction.rows()) as rows:
+        with self._store.reading() as transaction, refusing_bad_records(), closing(transaction.rows()) as rows:
             for record in follow_chain(rows):
                 stream.write(record.to_json_line() + "\n")
 
@@ -195,7 +278,7 @@ class Ledger:
         if not re.fullmatch(r"[0-9a-f]{64}", wanted):
             raise LedgerError("A head is a digest of 64 hexadecimal digits, as verify prints it.")
         found = wanted == GENESIS
-        pages = _Pages()
+        pages = Pages()
         with self._store.reading() as transaction:
             try:
                 with closing(transaction.rows()) as rows:
@@ -210,7 +293,15 @@ class Ledger:
             return Verification(False, count, pages.head, (count + 1, reason))
         return Verification(True, count, pages.head)
 
-    def reserve(self, dataset: str, decide: Callable[[Account | None], Reservation]) -> Entry:
+    def require_intact(self) -> Verification:
+        """Verify, and refuse a ledger that was altered."""
+        found = self.verify()
+        if found.first_bad is not None:
+            with refusing_bad_records():
+                raise BadRecord(*found.first_bad)
+        return found
+
+    def reserve(self, dataset: str, decide: Callable[[Standing | None], Reservation]) -> Entry:
         """Read the account, decide, and charge: one transaction, in which nobody else can write.
 
         ``decide`` gets the account as it is now. What it returns is written and on disk when this returns; what it
@@ -219,33 +310,35 @@ class Ledger:
         """
         check_text(dataset, "A dataset's name")
         with self._store.writing() as transaction:
-            pages = _Pages.read(transaction)
+            pages = Pages.read(transaction)
             page = pages.of(dataset)
             if page.stopped is not None:
                 raise refuse_stopped(dataset)
-            account = page.account
-            reservation = decide(account)
+            reservation = decide(page.standing)
             request = reservation.request
-            writer = _Writer(transaction, pages, dataset, self._now())
+            writer = Writer(transaction, pages, dataset, self._now())
             _agree(pages, writer, dataset, reservation)
-            _check_reservation(dataset, page.account, reservation)
-            digests = (request.plan_digest, request.measured_digest)
+            _check_reservation(dataset, page.standing, reservation)
+            looks = page.find_views(request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
-                "viewed": reservation.viewed or page.has_view(*digests),
-                "told": reservation.viewed or page.has_named_view(*digests, analyst=request.analyst),
+                "viewed": reservation.viewed or bool(looks),
+                "told": reservation.viewed or name_view(looks, request.analyst),
             } | write_decision(reservation)
             entry_id = derive_entry_id(pages.next_seq, pages.head)
             writer.append("reserve", payload, entry_id)
-            return _require_entry(pages, entry_id)  # leaving the block commits, or raises
+            writer.finish()
+            return _require_entry(page, entry_id)  # leaving the block commits, or raises
 
     def identify(self, dataset: str, identification: Identification) -> None:
         """Record which stored data an agreed pair is of. An account of version 0.1.0 continues, overlap or not."""
         with self._store.writing() as transaction:
-            pages = _Pages.read(transaction)
-            _write_identification(pages, _Writer(transaction, pages, dataset, self._now()), dataset, identification)
+            pages = Pages.read(transaction)
+            writer = Writer(transaction, pages, dataset, self._now())
+            _write_identification(pages, writer, dataset, identification)
+            writer.finish()
 
     def settle(
         self,
@@ -287,16 +380,19 @@ class Ledger:
         if incident is not None:
             payload["reason"] = "incident"
         with self._store.writing() as transaction:
-            pages = _Pages.read(transaction)
-            entry = _require_entry(pages, entry_id)
+            pages = Pages.read(transaction)
+            entry = find_open(transaction, pages, entry_id) or find_entry(transaction, entry_id)
+            if entry is None:
+                raise LedgerError(f"The ledger has no entry {entry_id!r}.")
             if entry.status != "reserved":
                 raise LedgerError(f"Entry {entry_id} is {entry.status} already; an entry is settled once.")
-            writer = _Writer(transaction, pages, entry.dataset, self._now())
+            writer = Writer(transaction, pages, entry.dataset, self._now())
             writer.append("settle", payload, entry_id)
             if incident is not None:
                 stop = write_incident(incident, entry.request.software, entry.request_digest)
                 writer.append("stop", stop, entry_id)
-            return _require_entry(pages, entry_id)
+            writer.finish()
+            return _require_entry(pages.of(entry.dataset), entry_id)
 
     def stop(
         self,
@@ -317,8 +413,10 @@ class Ledger:
         check_text(dataset, "A dataset's name")
         payload = write_incident(kind, software, request_digest, identities)
         with self._store.writing() as transaction:
-            pages = _Pages.read(transaction)
-            _Writer(transaction, pages, dataset, self._now()).append("stop", payload)
+            pages = Pages.read(transaction)
+            writer = Writer(transaction, pages, dataset, self._now())
+            writer.append("stop", payload)
+            writer.finish()
             return pages.of(dataset).open_incidents[0]
 
     def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
@@ -331,11 +429,13 @@ class Ledger:
         """
         payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
         with self._store.writing() as transaction:
-            pages = _Pages.read(transaction)
+            pages = Pages.read(transaction)
             page = pages.of(dataset)
             if page.stopped is None:
                 raise LedgerError(f"The dataset {dataset!r} is not stopped. There is nothing to clear.")
-            _Writer(transaction, pages, dataset, self._now()).append("clear", payload)
+            writer = Writer(transaction, pages, dataset, self._now())
+            writer.append("clear", payload)
+            writer.finish()
             return page.incidents[-1]
 
     def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
@@ -349,88 +449,32 @@ class Ledger:
         if what not in ("risk", "dry-run"):
             raise LedgerError("What was viewed is risk or dry-run.")
         with self._store.writing() as transaction:
-            pages = _Pages.read(transaction)
+            pages = Pages.read(transaction)
             if not pages.of(dataset).knows_view(digest, what, analyst):
                 payload = {"digest": digest, "what": what, "analyst": analyst}
-                _Writer(transaction, pages, dataset, self._now()).append("view", payload)
+                writer = Writer(transaction, pages, dataset, self._now())
+                writer.append("view", payload)
+                writer.finish()
+
+    @contextmanager
+    def _using(self) -> Iterator[Transaction]:
+        """Read, once the last checkpoint is near: a ledger of an earlier version gets its first one here."""
+        with ExitStack() as stack:
+            transaction = stack.enter_context(self._store.reading())
+            if not self._near and not is_near(transaction):
+                stack.close()
+                self._catch_up()
+                transaction = stack.enter_context(self._store.reading())
+            self._near = True
+            yield transaction
+
+    def _catch_up(self) -> None:
+        """Write a checkpoint. What keeps it from being written does not keep anybody from reading, only slower."""
+        with suppress(LedgerError), self._store.writing() as transaction:
+            Writer(transaction, Pages.read(transaction), "", self._now()).finish()
 
     def _now(self) -> str:
         return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class _Pages:
-    """The whole ledger, replayed: the records of each dataset, and where the chain ends."""
-
-    def __init__(self) -> None:
-        self.by_dataset: dict[str, DatasetReplay] = {}
-        self.next_seq = 1
-        self.head = GENESIS
-
-    @classmethod
-    def read(cls, transaction: Transaction) -> _Pages:
-        pages = cls()
-        with _refusing_bad_records(), closing(transaction.rows()) as rows:
-            for record in follow_chain(rows):
-                pages.add(record)
-        return pages
-
-    def add(self, record: Record) -> None:
-        page = self.of(record.dataset)
-        page.apply(record)
-        if record.kind == "identify":  # each of the two accounts names the other
-            for name in page.overlaps:
-                self.of(name).note_overlap(record.dataset)
-        self.next_seq, self.head = record.seq + 1, record.digest
-
-    def of(self, dataset: str) -> DatasetReplay:
-        return self.by_dataset.setdefault(dataset, DatasetReplay())
-
-    def list_unidentified(self) -> tuple[str, ...]:
-        return tuple(name for name, page in self.by_dataset.items() if page.is_unidentified)
-
-    def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
-        """Return the other accounts that are, or were, of some of these stored data."""
-        return [name for name, page in self.by_dataset.items() if name != dataset and page.shares(identities)]
-
-    def find_entry(self, entry_id: str) -> Entry | None:
-        found = (page.find_entry(entry_id) for page in self.by_dataset.values())
-        return next((entry for entry in found if entry is not None), None)
-
-
-class _Writer:
-    """Appends records to the chain, and to the replayed ledger through the code that will read them again."""
-
-    def __init__(self, transaction: Transaction, pages: _Pages, dataset: str, at: str) -> None:
-        self._transaction = transaction
-        self._pages = pages
-        self._dataset = dataset
-        self._at = at
-
-    def append(self, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
-        record = seal_record(
-            seq=self._pages.next_seq,
-            dataset=self._dataset,
-            kind=kind,
-            at=self._at,
-            entry=entry,
-            payload=payload,
-            previous=self._pages.head,
-        )
-        self._pages.add(record)
-        self._transaction.append(record)
-
-
-@contextmanager
-def _refusing_bad_records() -> Iterator[None]:
-    """Turn the first bad record into an error, for those who rely on the records."""
-    try:
-        yield
-    except BadRecord as bad:
-        raise LedgerError(
-            f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. Run ",
-            Command("ledger LEDGER verify", call="Ledger.verify()"),
-            ", and restore a backup.",
-        ) from None
 
 
 def _describe(page: DatasetReplay) -> JsonObject | None:
@@ -441,16 +485,16 @@ def _describe(page: DatasetReplay) -> JsonObject | None:
     return None if stopped is None else describe_without_account(stopped)
 
 
-def _require_entry(pages: _Pages, entry_id: str) -> Entry:
-    entry = pages.find_entry(entry_id)
+def _require_entry(page: DatasetReplay, entry_id: str) -> Entry:
+    entry = page.find_entry(entry_id)
     if entry is None:
         raise LedgerError(f"The ledger has no entry {entry_id!r}.")
     return entry
 
 
-def _agree(pages: _Pages, writer: _Writer, dataset: str, reservation: Reservation) -> None:
+def _agree(pages: Pages, writer: Writer, dataset: str, reservation: Reservation) -> None:
     """Open, continue or identify the account, as the reservation says, or refuse to."""
-    account = pages.of(dataset).account
+    account = pages.of(dataset).standing
     opening, continuation = reservation.opening, reservation.continuation
     agreed = opening or continuation
     if agreed is not None:
@@ -468,16 +512,16 @@ def _agree(pages: _Pages, writer: _Writer, dataset: str, reservation: Reservatio
         _write_identification(pages, writer, dataset, reservation.identification)
 
 
-def _write_identification(pages: _Pages, writer: _Writer, dataset: str, found: Identification) -> None:
-    account = pages.of(dataset).account
+def _write_identification(pages: Pages, writer: Writer, dataset: str, found: Identification) -> None:
+    account = pages.of(dataset).standing
     if account is None or not account.is_of(found.schema_digest, found.source_digest):
         raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
     if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
         writer.append("identify", found.to_payload(pages.list_holders(dataset, found.identities)))
 
 
-def _check_holder(pages: _Pages, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
-    for holder, page in pages.by_dataset.items():
+def _check_holder(pages: Pages, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
+    for holder, page in pages.each():
         if page.stopped is not None and not page.stopped.identities.isdisjoint(identities):
             raise refuse_stopped(holder)
         if holder != dataset and (page.held(source_digest) or page.shares(identities)):
@@ -487,8 +531,8 @@ def _check_holder(pages: _Pages, dataset: str, source_digest: str, identities: f
             )
 
 
-def _check_public(pages: _Pages, public: frozenset[str]) -> None:
-    for holder, page in pages.by_dataset.items():
+def _check_public(pages: Pages, public: frozenset[str]) -> None:
+    for holder, page in pages.each():
         if page.shares(public):
             raise LedgerError(
                 f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
@@ -509,7 +553,7 @@ def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
         )
 
 
-def _check_reservation(dataset: str, account: Account | None, reservation: Reservation) -> None:
+def _check_reservation(dataset: str, account: Standing | None, reservation: Reservation) -> None:
     """Refuse what the terms of the account do not allow, whatever the caller decided (O2, O3)."""
     if account is None:
         raise LedgerError(

@@ -105,7 +105,8 @@ class Details:
 
     ``further``: blocks of measured numbers besides the first one. ``errors``: for each row of the answer, the 95 %
     error of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the
-    numbers needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP.
+    numbers needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP. ``keys``: the
+    groups of the measured numbers, where the schema does not declare them (H1).
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
@@ -114,6 +115,7 @@ class Details:
     about: Sequence[str] | None = None
     kept: KeptNumber | None = None
     rho: Fraction | None = None
+    keys: Sequence[Sequence[JsonScalar]] | None = None
 
     def to_payload(self) -> JsonObject:
         given = {
@@ -122,6 +124,7 @@ class Details:
             "about": None if self.about is None else list(self.about),
             "kept": None if self.kept is None else self.kept.to_payload(),
             "rho": write_rho(self.rho),
+            "keys": None if self.keys is None else [list(key) for key in self.keys],
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -228,6 +231,7 @@ class Entry:
     kept: KeptNumber | None = None
     reason: DenialReason | None = None
     rho: Fraction | None = None
+    keys: tuple[tuple[JsonScalar, ...], ...] | None = None
 
     @property
     def measured(self) -> MeasuredTexts | None:
@@ -298,6 +302,8 @@ class Entry:
             epsilon=None if hidden or self.epsilon is None else float(self.epsilon),
             epsilon_svt=None if hidden or self.epsilon_svt is None else float(self.epsilon_svt),
             error_95=None if hidden else self.error_95,
+            errors=None if hidden else self.errors,
+            about=self.about or (),
             guarantee=self.guarantee,
         )
 
@@ -316,6 +322,8 @@ class ReleasedAnswer:
     epsilon: float | None
     epsilon_svt: float | None
     error_95: tuple[float | None, ...] | None
+    errors: tuple[Errors, ...] | None
+    about: tuple[str, ...]
     guarantee: str | None
 
     def describe(self) -> JsonObject:
@@ -327,6 +335,8 @@ class ReleasedAnswer:
             "epsilon": self.epsilon,
             "epsilon_svt": self.epsilon_svt,
             "error_95": None if self.error_95 is None else list(self.error_95),
+            "errors": None if self.errors is None else [dict(row) for row in self.errors],
+            "about": list(self.about),
             "guarantee": self.guarantee,
         }
 
@@ -381,26 +391,34 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
     if settled.status != "released":
         return settled
     answer, error, about = read_object(payload["answer"]), payload["error_95"], payload.get("about")
+    keys = payload.get("keys")
     rows = tuple(tuple(map(read_scalar, read_list(row))) for row in read_list(answer["rows"]))
+    columns = tuple(map(read_text, read_list(answer["columns"])))
     return replace(
         settled,
-        columns=tuple(map(read_text, read_list(answer["columns"]))),
+        columns=columns,
         rows=rows,
         error_95=None if error is None else tuple(map(read_number, read_list(error))),
         blocks=read_blocks(payload["measured"] if version >= 2 else None, version),
-        errors=_read_errors(payload.get("errors"), len(rows)),
+        errors=_read_errors(payload.get("errors"), columns, len(rows)),
         rank_errors=None if payload.get("rank_errors") is None else _read_numbers(payload["rank_errors"]),
         about=None if about is None else tuple(check_text(text, "about") for text in read_list(about)),
+        keys=None if keys is None else tuple(tuple(map(read_scalar, read_list(key))) for key in read_list(keys)),
     )
 
 
-def _read_errors(payload: JsonValue, rows: int) -> tuple[Errors, ...] | None:
+def _read_errors(payload: JsonValue, columns: Sequence[str], rows: int) -> tuple[Errors, ...] | None:
+    """Return the errors of every row, in the order of the columns: records sort their keys."""
     if payload is None:
         return None
-    read = tuple(map(_read_numbers, read_list(payload)))
+    read = [_read_numbers(row) for row in read_list(payload)]
     if len(read) != rows:
         raise TypeError
-    return read
+    places = {name: place for place, name in enumerate(columns)}
+    return tuple(
+        MappingProxyType({name: row[name] for name in sorted(row, key=lambda name: places.get(name, len(places)))})
+        for row in read
+    )
 
 
 def _read_numbers(payload: JsonValue) -> Errors:

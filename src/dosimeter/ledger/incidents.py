@@ -56,6 +56,11 @@ class Incident:
         """Return what happened, for the controller: one of a few fixed phrases."""
         return INCIDENT_WORDS[self.kind]
 
+    def to_state(self) -> JsonObject:
+        """Return what a checkpoint keeps of an incident that nobody has cleared."""
+        written = write_incident(self.kind, self.software, self.request_digest, self.identities)
+        return {**written, "at": self.at, "entry": self.entry}
+
     def describe(self) -> JsonObject:
         """Return the JSON form: when the dataset was stopped, and by what kind of failure."""
         return {"at": self.at, "kind": self.kind}

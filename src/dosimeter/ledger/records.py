@@ -6,6 +6,7 @@ import hashlib
 import json
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
@@ -13,6 +14,7 @@ from typing import Any
 
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
+from dosimeter.problems import Command
 
 GENESIS = "0" * 64
 """What the first record names as the digest before it, and the head of an empty ledger."""
@@ -26,6 +28,8 @@ KINDS = {
     "view": 2,
     "stop": 1,
     "clear": 1,
+    "state": 1,
+    "checkpoint": 1,
 }
 """Every kind of record this program can read, and the newest version of each, which is the one it writes.
 
@@ -33,7 +37,8 @@ account 2 and continue 2: with ``identities``, which stored data these are. iden
 reserve 2: with the ``reason`` of a denial, what is measured, who may be told of a look, and room for a kept number and
 ρ. settle 2: with ``measured``, the noisy numbers that the answer was made of. settle 3: with any number of such tables,
 and room for errors, public facts, a kept number, a reason and ρ. view 2: by what is measured, and for whose query.
-stop and clear: an incident, and its end.
+stop and clear: an incident, and its end. state: what the records of one dataset add up to. checkpoint: where the latest
+state of every dataset stands, so that a use need not read what is before it.
 """
 
 
@@ -44,6 +49,19 @@ class BadRecord(Exception):
         super().__init__(f"record {seq}: {reason}")
         self.seq = seq
         self.reason = reason
+
+
+@contextmanager
+def refusing_bad_records() -> Iterator[None]:
+    """Turn the first bad record into an error, for those who rely on the records."""
+    try:
+        yield
+    except BadRecord as bad:
+        raise LedgerError(
+            f"The ledger was altered at record {bad.seq}: {bad.reason}. Nothing is read from it or added to it. Run ",
+            Command("ledger LEDGER verify", call="Ledger.verify()"),
+            ", and restore a backup.",
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +127,33 @@ def derive_entry_id(seq: int, previous: str) -> str:
     return hashlib.sha256(f"dosimeter-ledger-entry:{seq}:{previous}".encode()).hexdigest()[:16]
 
 
-def follow_chain(rows: Iterable[Sequence[object]]) -> Iterator[Record]:
-    """Yield the records in the order of their numbers, each proven to be the one written after the one before it."""
-    expected, previous = 1, GENESIS
+def follow_chain(rows: Iterable[Sequence[object]], *, start: int = 1) -> Iterator[Record]:
+    """Yield the records in the order of their numbers, each proven to be the one written after the one before it.
+
+    ``start``: the number of the first; what stands before it is not looked at.
+    """
+    expected, previous = start, GENESIS
     for row in rows:
         record = _read_row(expected, row)
         if record.seq != expected:
             raise BadRecord(expected, f"it is missing, and record {record.seq} stands in its place")
         if record.compute_digest() != record.digest:
             raise BadRecord(expected, "its content does not match its digest")
-        if record.previous != previous:
+        if record.previous != previous and (expected > start or start == 1):
             raise BadRecord(expected, "it does not follow the record before it")
         _check_kind(record)
         yield record
         expected, previous = expected + 1, record.digest
+
+
+def read_alone(row: Sequence[object]) -> Record:
+    """Return one record whose content matches its digest. Whether it belongs to the chain is for others to show."""
+    seq = row[0] if isinstance(row[0], int) else 0
+    record = _read_row(seq, row)
+    if record.compute_digest() != record.digest:
+        raise BadRecord(seq, "its content does not match its digest")
+    _check_kind(record)
+    return record
 
 
 def _read_row(expected: int, row: Sequence[object]) -> Record:

@@ -1,16 +1,20 @@
 """Replay the records of one dataset. Takes records in order; gives its Account, entries and views.
 
-A record that contradicts the ones before it raises BadRecord with the reason.
+A record that contradicts the ones before it raises BadRecord with the reason. A replay begins with the first record, or
+with a state that a checkpoint names: then it knows the entries since, and those that were open.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple, Protocol
 
 from dosimeter.errors import InputError
-from dosimeter.json_values import JsonObject, read_list, read_object, read_optional_text, read_text
-from dosimeter.ledger.accounting import Reading
+from dosimeter.json_values import JsonObject, JsonValue, read_list, read_object, read_optional_text, read_text
+from dosimeter.ledger.accounting import Reading, read_reading, write_reading
 from dosimeter.ledger.entries import (
     RESERVED,
     SETTLED,
@@ -24,8 +28,26 @@ from dosimeter.ledger.entries import (
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
-from dosimeter.ledger.records import BadRecord, Record, check_text, read_payload
-from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, read_identities
+from dosimeter.ledger.records import (
+    GENESIS,
+    BadRecord,
+    Record,
+    check_text,
+    read_payload,
+    refusing_bad_records,
+    write_canonical_json,
+)
+from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, Standing, read_identities
+
+
+class Older(Protocol):
+    """The records before a checkpoint, for the few that are needed again. Each is found by its number, or an index."""
+
+    def record(self, seq: int, digest: str) -> Record:
+        """Return the record that a state names by number and digest; raise BadRecord where it is another."""
+
+    def views(self, dataset: str, digest: str) -> Iterator[Record]:
+        """Yield the looks of a dataset at what this digest stands for."""
 
 
 class View(NamedTuple):
@@ -39,6 +61,22 @@ class View(NamedTuple):
     analyst: str | None
 
 
+def name_view(views: Iterable[View], analyst: str | None) -> bool:
+    """Return whether one of these looks was for this analyst's query, or for nobody's in particular.
+
+    A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
+    """
+    return any(view.analyst in (None, analyst) for view in views)
+
+
+class OpenEntry(NamedTuple):
+    """An entry that is reserved and not settled: the number and digest of its record, and the reading after it."""
+
+    seq: int
+    digest: str
+    reading: str
+
+
 def _read_view(payload: JsonObject, version: int) -> View:
     if version == 1:
         return View(read_text(payload["request_digest"]), read_text(payload["what"]), None)
@@ -48,19 +86,77 @@ def _read_view(payload: JsonObject, version: int) -> View:
 class DatasetReplay:
     """The state of one dataset after the records applied so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, dataset: str, older: Older | None = None) -> None:
+        self._dataset = dataset
+        self._older = older
         self._opening: AccountOpening | None = None
-        self._opened: Record | None = None
+        self._opened = ("", 0)  # when, and by which version of the record
         self._pairs: dict[Pair, None] = {}  # the latest last
-        self._latest: Pair = ("", "")
         self._identified: set[Pair] = set()
         self._identities: set[str] = set()
         self._overlaps: dict[str, None] = {}
         self._continuations: list[Continuation] = []
         self._reading: Reading | None = None
         self._entries: dict[str, Entry] = {}
+        self._unsettled: dict[str, OpenEntry] = {}
+        self._count = 0
         self._views: set[View] = set()
+        self._view_count = 0
+        self._views_digest = GENESIS
         self._incidents: list[Incident] = []
+
+    @classmethod
+    def read_state(cls, record: Record, older: Older | None = None) -> DatasetReplay:
+        """Return the replay that a state leaves off at. Raise BadRecord where it is no state."""
+        page, payload = cls(record.dataset, older), read_payload(record)
+        try:
+            page._read_state(payload)
+        except (KeyError, TypeError, ValueError, InputError):
+            raise BadRecord(record.seq, "its payload is not that of a record of kind state") from None
+        return page
+
+    def _read_state(self, payload: JsonObject) -> None:
+        if payload["account"] is not None:
+            account = read_object(payload["account"])
+            self._opening = AccountOpening.from_payload(read_object(account["terms"]))
+            self._opened = read_text(account["at"]), _read_count(account["version"])
+            self._reading = self._opening.policy.read_reading(account["reading"], self._opening.delta_total)
+        for agreed in read_list(payload["agreed"]):
+            schema, source, identified = read_list(agreed)
+            pair = read_text(schema), read_text(source)
+            self._pairs[pair] = None
+            if identified:
+                self._identified.add(pair)
+        self._identities = set(map(read_text, read_list(payload["identities"])))
+        self._overlaps = dict.fromkeys(map(read_text, read_list(payload["overlaps"])))
+        for entry in read_list(payload["open"]):
+            name, seq, digest, reading = read_list(entry)
+            self._unsettled[read_text(name)] = OpenEntry(_read_count(seq), read_text(digest), read_text(reading))
+        self._count = _read_count(payload["entries"])
+        self._incidents = [_read_incident(self._dataset, read_object(stop)) for stop in read_list(payload["stops"])]
+        count, digest = read_list(payload["views"])
+        self._view_count, self._views_digest = _read_count(count), read_text(digest)
+
+    def write_state(self) -> JsonObject:
+        """Return what the records so far add up to: the same, whichever record the replay began with."""
+        account: JsonObject | None = None
+        if self._opening is not None and self._reading is not None:
+            account = {
+                "terms": self._opening.to_payload(),
+                "at": self._opened[0],
+                "version": self._opened[1],
+                "reading": self._opening.policy.write_reading(self._reading),
+            }
+        return {
+            "account": account,
+            "agreed": [[*pair, pair in self._identified] for pair in self._pairs],
+            "identities": sorted(self._identities),
+            "overlaps": list(self._overlaps),
+            "open": [[name, *entry] for name, entry in self._unsettled.items()],
+            "entries": self._count,
+            "stops": [incident.to_state() for incident in self.open_incidents],
+            "views": [self._view_count, self._views_digest],
+        }
 
     def apply(self, record: Record) -> None:
         payload = read_payload(record)
@@ -81,7 +177,7 @@ class DatasetReplay:
                 case "clear":
                     self._clear(record, payload)
                 case "view":
-                    self._views.add(_read_view(payload, record.version))
+                    self._look(_read_view(payload, record.version))
         except (KeyError, TypeError, ValueError, InputError):
             raise BadRecord(record.seq, f"its payload is not that of a record of kind {record.kind}") from None
 
@@ -89,9 +185,9 @@ class DatasetReplay:
         if self._opening is not None:
             raise BadRecord(record.seq, "it opens an account that is already open")
         self._opening = AccountOpening.from_payload(payload)
-        self._opened = record
+        self._opened = record.at, record.version
         self._agree(self._opening.schema_digest, self._opening.source_digest, self._opening.identities)
-        self._reading = Reading(delta_total=self._opening.delta_total)
+        self._reading = self._opening.policy.start(self._opening.delta_total)
 
     def _continue(self, record: Record, payload: JsonObject) -> None:
         if self._opening is None:
@@ -101,11 +197,11 @@ class DatasetReplay:
         self._continuations.append(continuation)
 
     def _agree(self, schema_digest: str, source_digest: str, identities: frozenset[str] | None) -> None:
-        self._latest = (schema_digest, source_digest)
-        self._pairs.pop(self._latest, None)
-        self._pairs[self._latest] = None
+        latest = (schema_digest, source_digest)
+        self._pairs.pop(latest, None)
+        self._pairs[latest] = None
         if identities is not None:
-            self._identified.add(self._latest)
+            self._identified.add(latest)
             self._identities |= identities
 
     def _identify(self, record: Record, payload: JsonObject) -> None:
@@ -132,46 +228,27 @@ class DatasetReplay:
             raise BadRecord(record.seq, "its entry has no name of its own")
         if payload["status"] not in RESERVED:
             raise BadRecord(record.seq, "it reserves with an unknown status")
-        charge = read_charge(payload["charge"])
-        entry = Entry(
-            id=record.entry,
-            dataset=record.dataset,
-            at=record.at,
-            status=check_choice(payload["status"], RESERVED, "The status"),
-            spent=charge,
-            reading=self._reading.after(charge).epsilon,
-            request=Request.from_payload(read_object(payload["request"])),
-            viewed=bool(payload["viewed"]),
-            told=bool(payload.get("told", payload["viewed"])),
-            reason=read_reason(payload.get("reason")),
-            kept=read_kept(payload.get("kept")),
-            rho=read_rho(payload.get("rho")),
-        )
-        self._reading = self._reading.after(charge)
-        self._entries[entry.id] = entry
+        reading = self._reading.after(read_charge(payload["charge"]))
+        self._entries[record.entry] = _read_reserved(record, payload, reading.epsilon)
+        self._unsettled[record.entry] = OpenEntry(record.seq, record.digest, write_reading(reading.epsilon))
+        if self._entries[record.entry].status != "reserved":
+            del self._unsettled[record.entry]
+        self._reading = reading
+        self._count += 1
 
     def _settle(self, record: Record, payload: JsonObject) -> None:
-        entry = self._entries.get(record.entry)
+        entry = self._find_entry(record.entry)
         if entry is None or entry.status != "reserved":
             raise BadRecord(record.seq, "it settles an entry that is not reserved")
         if payload["status"] not in SETTLED:
             raise BadRecord(record.seq, "it settles with an unknown status")
         self._entries[entry.id] = read_settled(entry, payload, record.version, record.at)
+        del self._unsettled[entry.id]
 
     def _stop(self, record: Record, payload: JsonObject) -> None:
-        if record.entry and record.entry not in self._entries:
+        if record.entry and self._find_entry(record.entry) is None:
             raise BadRecord(record.seq, "it stops the dataset for an entry that does not exist")
-        self._incidents.append(
-            Incident(
-                dataset=record.dataset,
-                at=record.at,
-                kind=check_choice(payload["kind"], INCIDENT_KINDS, "The kind"),
-                entry=record.entry or None,
-                request_digest=read_optional_text(payload["request_digest"]),
-                software=read_text(payload["software"]),
-                identities=read_identities(payload.get("identities")) or frozenset(),
-            )
-        )
+        self._incidents.append(_read_incident(record.dataset, {**payload, "at": record.at, "entry": record.entry}))
 
     def _clear(self, record: Record, payload: JsonObject) -> None:
         if self.stopped is None:
@@ -199,31 +276,60 @@ class DatasetReplay:
         return tuple(self._incidents)
 
     @property
+    def standing(self) -> Standing | None:
+        """Return the account as it is now, without its entries."""
+        fields = self._standing()
+        return None if fields is None else Standing(**fields)
+
+    @property
     def account(self) -> Account | None:
-        if self._opening is None or self._opened is None or self._reading is None:
+        """Return the account with every entry that was replayed: all of them, where the replay began with the first."""
+        fields = self._standing()
+        if fields is None:
             return None
-        return Account(
-            dataset=self._opened.dataset,
-            opened_at=self._opened.at,
-            policy=self._opening.policy,
-            algorithm=self._opening.algorithm,
-            delta_total=self._opening.delta_total,
-            max_epsilon=self._opening.max_epsilon,
-            individuals=self._opening.individuals,
-            schema_digest=self._latest[0],
-            source_digest=self._latest[1],
-            reading=self._reading,
-            entries=tuple(self._entries.values()),
-            stopped=self.stopped,
-            agreed=tuple(self._pairs),
-            identified=frozenset(self._identified),
-            identities=frozenset(self._identities),
-            overlaps=self.overlaps,
-            continuations=tuple(self._continuations),
-        )
+        return Account(entries=tuple(self._entries.values()), continuations=tuple(self._continuations), **fields)
+
+    def _standing(self) -> dict[str, Any] | None:
+        if self._opening is None or self._reading is None:
+            return None
+        agreed = tuple(self._pairs)
+        return {
+            "dataset": self._dataset,
+            "opened_at": self._opened[0],
+            "policy": self._opening.policy,
+            "algorithm": self._opening.algorithm,
+            "delta_total": self._opening.delta_total,
+            "max_epsilon": self._opening.max_epsilon,
+            "individuals": self._opening.individuals,
+            "schema_digest": agreed[-1][0],
+            "source_digest": agreed[-1][1],
+            "reading": self._reading,
+            "stopped": self.stopped,
+            "agreed": agreed,
+            "identified": frozenset(self._identified),
+            "identities": frozenset(self._identities),
+            "overlaps": self.overlaps,
+            "entry_count": self._count,
+            "unsettled": len(self._unsettled),
+        }
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Return the entries that were replayed."""
+        return tuple(self._entries.values())
 
     def find_entry(self, entry_id: str) -> Entry | None:
-        return self._entries.get(entry_id)
+        """Return an entry that was replayed, or was open where the replay began."""
+        with refusing_bad_records():
+            return self._find_entry(entry_id)
+
+    def _find_entry(self, entry_id: str) -> Entry | None:
+        known = self._entries.get(entry_id)
+        where = self._unsettled.get(entry_id)
+        if known is not None or where is None or self._older is None:
+            return known
+        record = self._older.record(where.seq, where.digest)
+        return _read_reserved(record, read_payload(record), read_reading(where.reading))
 
     def held(self, source_digest: str) -> bool:
         """Return whether the account was ever agreed to be of these data."""
@@ -236,18 +342,63 @@ class DatasetReplay:
     @property
     def is_unidentified(self) -> bool:
         """Return whether an earlier version opened the account, and its data are not identified yet."""
-        return self._opened is not None and self._opened.version == 1 and not self._identified
+        return self._opening is not None and self._opened[1] == 1 and not self._identified
 
-    def has_view(self, *digests: str | None) -> bool:
-        """Return whether somebody looked at what one of these digests stands for."""
-        return any(view.digest in digests for view in self._views)
-
-    def has_named_view(self, *digests: str | None, analyst: str | None) -> bool:
-        """Return whether somebody looked for this analyst's query, or for nobody's in particular.
-
-        A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
-        """
-        return any(view.digest in digests and view.analyst in (None, analyst) for view in self._views)
+    def find_views(self, *digests: str | None) -> tuple[View, ...]:
+        """Return the looks at what one of these digests stands for."""
+        return tuple(self._find_views(digests))
 
     def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
-        return View(digest, what, analyst) in self._views
+        return View(digest, what, analyst) in self._find_views([digest])
+
+    def _look(self, view: View) -> None:
+        self._views.add(view)
+        self._view_count += 1
+        text = write_canonical_json([self._views_digest, *view])
+        self._views_digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    def _find_views(self, digests: Sequence[str | None]) -> Iterator[View]:
+        """Yield the looks that were replayed, then those before: none, where the replay began with the first record."""
+        yield from (view for view in self._views if view.digest in digests)
+        if self._older is None or self._view_count == len(self._views):
+            return
+        for digest in digests:
+            if digest is not None:
+                records = self._older.views(self._dataset, digest)
+                found = (_read_view(read_payload(record), record.version) for record in records)
+                yield from (view for view in found if view.digest == digest)
+
+
+def _read_reserved(record: Record, payload: JsonObject, reading: Decimal) -> Entry:
+    return Entry(
+        id=record.entry,
+        dataset=record.dataset,
+        at=record.at,
+        status=check_choice(payload["status"], RESERVED, "The status"),
+        spent=read_charge(payload["charge"]),
+        reading=reading,
+        request=Request.from_payload(read_object(payload["request"])),
+        viewed=bool(payload["viewed"]),
+        told=bool(payload.get("told", payload["viewed"])),
+        reason=read_reason(payload.get("reason")),
+        kept=read_kept(payload.get("kept")),
+        rho=read_rho(payload.get("rho")),
+    )
+
+
+def _read_incident(dataset: str, payload: Mapping[str, JsonValue]) -> Incident:
+    return Incident(
+        dataset=dataset,
+        at=read_text(payload["at"]),
+        kind=check_choice(payload["kind"], INCIDENT_KINDS, "The kind"),
+        entry=read_optional_text(payload["entry"]) or None,
+        request_digest=read_optional_text(payload["request_digest"]),
+        software=read_text(payload["software"]),
+        identities=read_identities(payload.get("identities")) or frozenset(),
+    )
+
+
+def _read_count(payload: JsonValue) -> int:
+    if type(payload) is not int or payload < 0:
+        raise TypeError
+    return payload

@@ -6,14 +6,16 @@ through untouched, and rolls it back.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.backends import FORMAT, METADATA, RECORDS, Backend, choose_backend
+from dosimeter.ledger.backends import FORMAT, KEYS, METADATA, RECORDS, Backend, choose_backend, list_indexes
 from dosimeter.ledger.records import COLUMNS, Record
 
 FORMAT_VERSION = 1
@@ -27,13 +29,72 @@ class Transaction:
         self._backend = backend
         self._writing = writing
 
-    def rows(self) -> Generator[Sequence[object], None, None]:
-        """Yield every record, as it is stored, by number."""
-        columns = [self._raw(RECORDS.c[name]) for name in COLUMNS]
-        query = sa.select(*columns).order_by(RECORDS.c.seq).execution_options(yield_per=1000)
+    def rows(self, start: int = 1) -> Generator[Sequence[object], None, None]:
+        """Yield the records, as they are stored, by number: all of them, or those from a number on."""
+        query = self._select().order_by(RECORDS.c.seq).execution_options(yield_per=1000)
+        if start > 1:
+            query = query.where(RECORDS.c.seq >= start)
         with _translated(self._backend, writing=self._writing), self._connection.execute(query) as result:
             for row in result:
                 yield tuple(row)
+
+    def row(self, seq: int) -> Sequence[object] | None:
+        """Return one record as it is stored."""
+        return next(iter(self._fetch(self._select().where(RECORDS.c.seq == seq))), None)
+
+    def last_checkpoint(self, before: int | None = None) -> int | None:
+        """Return the number of the last checkpoint, or of the last one before a record."""
+        query = sa.select(sa.func.max(RECORDS.c.seq)).where(sa.text("kind = 'checkpoint'"))
+        if before is not None:
+            query = query.where(RECORDS.c.seq < before)
+        found = next(iter(self._fetch(query)))[0]
+        return found if isinstance(found, int) and found >= 1 else None
+
+    def last(self) -> int:
+        """Return the number of the last record; 0 without one."""
+        found = next(iter(self._fetch(sa.select(sa.func.max(RECORDS.c.seq)))))[0]
+        return found if isinstance(found, int) else 0
+
+    def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Sequence[object]]:
+        """Return the records of all datasets under a key of KEYS, as they are stored, the latest first."""
+        kind, mark, marks = KEYS[key]
+        query = self._select().where(sa.text(f"kind = '{kind}' AND {self._backend.contains(mark)}"))
+        for number, (each, text) in enumerate(zip(marks, texts, strict=True)):
+            name = f"text_{number}"
+            written = json.dumps(text, ensure_ascii=False)[1:-1].partition('"')[0]  # as text_after cuts it out
+            query = query.where(sa.text(f"{self._backend.text_after(each)} = :{name}").bindparams(**{name: written}))
+        return self._fetch(query.order_by(RECORDS.c.seq.desc()).limit(limit))
+
+    def find_by_entry(self, entry: str) -> Sequence[Sequence[object]]:
+        """Return the records of an entry, as they are stored, in order."""
+        return self._fetch(
+            self._select().where(sa.text("entry <> ''"), RECORDS.c.entry == entry).order_by(RECORDS.c.seq)
+        )
+
+    def numbers(
+        self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
+    ) -> list[tuple[int, str]]:
+        """Return number and entry of a dataset's records of one kind, the latest first."""
+        query = sa.select(RECORDS.c.seq, RECORDS.c.entry).where(RECORDS.c.dataset == dataset, RECORDS.c.kind == kind)
+        if before is not None:
+            query = query.where(RECORDS.c.seq < before)
+        found = self._fetch(query.order_by(RECORDS.c.seq.desc()).limit(limit))
+        return [(seq, entry) for seq, entry in found if isinstance(seq, int) and isinstance(entry, str)]
+
+    def add_indexes(self) -> None:
+        """Create the indexes that are missing, where that is allowed."""
+        with _translated(self._backend, writing=True):
+            for name, statement in list_indexes(self._backend).items():
+                if self._backend.may_index(self._connection, name):
+                    self._connection.exec_driver_sql(statement)
+
+    def _select(self) -> sa.Select[Any]:
+        columns: list[Any] = [self._raw(RECORDS.c[name]) for name in COLUMNS]
+        return sa.select(*columns)
+
+    def _fetch(self, query: sa.Select[Any]) -> Sequence[Sequence[object]]:
+        with _translated(self._backend, writing=self._writing):
+            return [tuple(row) for row in self._connection.execute(query)]
 
     def _raw(self, column: sa.Column[object]) -> sa.ColumnElement[object]:
         if self._backend.texts_as_bytes and isinstance(column.type, sa.Text):
@@ -89,6 +150,8 @@ class Store:
     def _transaction(self, *, writing: bool) -> Iterator[sa.Connection]:
         with _translated(self._backend, writing=writing):
             connection = self._engine.connect()
+            if not writing and self._backend.reading_isolation is not None:
+                connection = connection.execution_options(isolation_level=self._backend.reading_isolation)
         try:
             with _translated(self._backend, writing=writing):
                 transaction = connection.begin()
@@ -138,6 +201,8 @@ class Store:
             METADATA.create_all(connection, checkfirst=False)
             connection.execute(FORMAT.insert().values(version=FORMAT_VERSION))
             for statement in self._backend.guards():
+                connection.exec_driver_sql(statement)
+            for statement in list_indexes(self._backend).values():
                 connection.exec_driver_sql(statement)
 
 

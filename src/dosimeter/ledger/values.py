@@ -199,7 +199,10 @@ class Reservation:
             raise LedgerError("Only a denial has a reason.")
         if self.status == "reserved" and self.charge.epsilon == 0:
             raise LedgerError("A reservation for an answer must charge an epsilon larger than 0.")
-        if self.status == "denied" and (self.charge.epsilon != 0 or self.charge.delta != 0):
+        unread = (
+            self.reason != "preference"
+        )  # otherwise the groups of the data were read, and their δ may be charged (H1)
+        if self.status == "denied" and (self.charge.epsilon != 0 or (self.charge.delta != 0 and unread)):
             raise LedgerError("A denial charges nothing but epsilon_svt, and only if the noisy test was run.")
         if self.opening is not None and self.continuation is not None:
             raise LedgerError("An account that is being opened cannot be continued at the same time.")
@@ -216,13 +219,14 @@ def write_decision(reservation: Reservation) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Account:
-    """The account of one dataset.
+class Standing:
+    """The account of one dataset as it is now: everything that a release needs of it, which is not its entries.
 
     ``schema_digest`` and ``source_digest`` are the latest that were agreed to, ``agreed`` every pair that ever was, the
     latest last.
     ``identified``: the pairs whose stored data are on record, ``identities`` which data these are. ``overlaps``: other
-    accounts that turned out to be of the same data, when accounts of version 0.1.0 were identified.
+    accounts that turned out to be of the same data, when accounts of version 0.1.0 were identified. ``unsettled``: how
+    many entries are reserved, and have no outcome.
     """
 
     dataset: str
@@ -235,18 +239,13 @@ class Account:
     schema_digest: str
     source_digest: str
     reading: Reading
-    entries: tuple[Entry, ...]
     stopped: Incident | None = None
     agreed: tuple[Pair, ...] = ()
     identified: frozenset[Pair] = frozenset()
     identities: frozenset[str] = frozenset()
     overlaps: tuple[str, ...] = ()
-    continuations: tuple[Continuation, ...] = ()
-
-    def find_answer(self, request_digest: str) -> Entry | None:
-        """Return the latest released entry of the same request."""
-        same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
-        return next(same, None)
+    entry_count: int = 0
+    unsettled: int = 0
 
     def check_terms(
         self,
@@ -321,6 +320,22 @@ class Account:
         warning = warn_of_delta(self.delta_total)
         return () if warning is None else (warning,)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dataset={self.dataset!r}, entries={self.entry_count}, redacted)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Account(Standing):
+    """The account of one dataset with its whole history."""
+
+    entries: tuple[Entry, ...]
+    continuations: tuple[Continuation, ...] = ()
+
+    def find_answer(self, request_digest: str) -> Entry | None:
+        """Return the latest released entry of the same request."""
+        same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
+        return next(same, None)
+
     def released_answers(self) -> tuple[ReleasedAnswer, ...]:
         """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
 
@@ -343,9 +358,6 @@ class Account:
             "continuations": [continuation.describe() for continuation in self.continuations],
             "entries": [entry.describe() for entry in self.entries],
         }
-
-    def __repr__(self) -> str:
-        return f"Account(dataset={self.dataset!r}, entries={len(self.entries)}, redacted)"
 
 
 def describe_without_account(incident: Incident) -> JsonObject:
@@ -370,10 +382,10 @@ def _name_way(algorithm: Algorithm) -> tuple[Piece, ...]:
         case "fixed":
             return "a fixed ε", Hint("(", Option("epsilon"), ")", surfaces=ASKING)
         case "find":
-            return "find, algorithm 1", Hint("(", Option("prefer"), ")", surfaces=ASKING)
+            return "an ε found from a preference", Hint("(", Option("prefer"), ")", surfaces=ASKING)
         case "find-and-release":
             asked = Hint("(", Option("svt"), " with ", Option("variance"), ")", surfaces=ASKING)
-            return "find-and-release, the noisy test", asked
+            return "an ε found by the noisy test", asked
 
 
 def _name_term(option: str, agreed: Policy | Decimal | None) -> tuple[Piece, ...]:

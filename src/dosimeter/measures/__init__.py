@@ -14,6 +14,7 @@ from dosimeter.measures.means import Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.ranks import Rank, candidate_step, find_ranks
 from dosimeter.measures.reading import Call, Distinct, Source, take_spread
 from dosimeter.measures.sums import Sum
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
@@ -38,6 +39,7 @@ __all__ = [
     "Mean",
     "Measure",
     "NearValues",
+    "Rank",
     "Reducible",
     "Seen",
     "Source",
@@ -47,5 +49,7 @@ __all__ = [
     "UnitRows",
     "Values",
     "Whole",
+    "candidate_step",
+    "find_ranks",
     "take_spread",
 ]

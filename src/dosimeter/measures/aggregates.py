@@ -14,6 +14,13 @@ from sqlglot import exp
 from dosimeter.measures.counts import read_count, read_count_if, read_distinct
 from dosimeter.measures.means import read_mean
 from dosimeter.measures.moments import read_deviation, read_sample_deviation, read_sample_variance, read_variance
+from dosimeter.measures.order_statistics import (
+    read_discrete_quantile,
+    read_maximum,
+    read_median,
+    read_minimum,
+    read_quantile,
+)
 from dosimeter.measures.pairs import (
     read_correlation,
     read_covariance,
@@ -21,7 +28,6 @@ from dosimeter.measures.pairs import (
     read_sample_covariance,
     read_slope,
 )
-from dosimeter.measures.quantiles import read_maximum, read_median, read_minimum, read_quantile
 from dosimeter.measures.reading import Reader
 from dosimeter.measures.sums import read_sum
 
@@ -45,6 +51,7 @@ AGGREGATES: Mapping[type[exp.Expression], Aggregate] = {
     exp.Max: Aggregate(("MAX",), "max", read_maximum),
     exp.Median: Aggregate(("MEDIAN",), "median", read_median),
     exp.PercentileCont: Aggregate(("QUANTILE_CONT",), "quantile", read_quantile),
+    exp.PercentileDisc: Aggregate(("QUANTILE_DISC",), "quantile", read_discrete_quantile),
     exp.VariancePop: Aggregate(("VAR_POP",), "var_pop", read_variance),
     exp.Variance: Aggregate(("VAR_SAMP", "VARIANCE"), "variance", read_sample_variance),
     exp.StddevPop: Aggregate(("STDDEV_POP",), "stddev_pop", read_deviation),

@@ -121,12 +121,17 @@ class CountIndividuals(ArgumentMeasure, Total):
         """Return the measure with its sensitivity: 1 in each group that an individual can be in."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
 
+    @property
+    def adds_up(self) -> bool:
+        """Return that it does not: an individual with rows in two groups is one individual of both together."""
+        return False
+
     def total(self) -> exp.Expression:
         """Count the individuals."""
         return exp.Count(this=exp.Distinct(expressions=[self.argument.tree.copy()]))
 
-    def _value(self, values: IntArray, people: IntArray) -> Fraction:
-        return Fraction(int(people.sum()))  # one row each
+    def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
+        return self.total()  # the profile counts rows, and an individual may have several
 
     def native(self) -> Native:
         """Return COUNT(DISTINCT unit)."""

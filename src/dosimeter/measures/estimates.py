@@ -39,13 +39,40 @@ class Estimate(ABC):
     def width(self) -> float | None:
         """Return the width of the range that the estimate is clamped to; None where it has no two ends."""
 
+    @property
+    def counted(self) -> int | None:
+        """Return what is taken from the count, the first measure, to give a divisor (E1); None: nothing is divided."""
+        return None
+
     @abstractmethod
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
         """Return the aggregate from its measures, put back into its range if asked to."""
 
     @abstractmethod
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return what the aggregate is a plain function of, from arrays of its measures; NaN where it divides by 0."""
+
+    def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        """Return what is divided by besides the count: computed numbers that must be known to be positive (E1)."""
+        return ()
+
+    def limits(self, *, clamp: bool) -> tuple[float, float]:
+        """Return the range that ``smooth`` is put back into."""
+        return -math.inf, math.inf
+
+    def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
+        """Return the aggregate from ``smooth``."""
+        return np.clip(smooth, *self.limits(clamp=clamp))
+
+    def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
+        """Return how far the aggregate can be off where ``smooth`` can: the truth is in range (E1)."""
+        low, high = self.limits(clamp=clamp)
+        inside = np.clip(smooth, low, high)
+        return np.minimum(error, np.maximum(inside - low, high - inside))
+
     def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the aggregate from arrays of its measures, without clamping."""
+        """Return the aggregate from arrays of its measures, as it is released by default; NaN where it has none."""
+        return self.finish(self.smooth(inputs), clamp=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +117,14 @@ class Identity(Estimate):
             value = min(value, self.upper)
         return int(value) if self.integer and value.denominator == 1 else float(value)
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the measure."""
         return inputs[0]
+
+    def limits(self, *, clamp: bool) -> tuple[float, float]:
+        """Return the range of the measure, if clamped to it."""
+        low = -math.inf if not clamp or self.lower is None else float(self.lower)
+        return low, math.inf if not clamp or self.upper is None else float(self.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +134,11 @@ class FromSums(Estimate, ABC):
     argument: Argument
 
     @property
+    def counted(self) -> int:
+        """Return 0: the count itself divides."""
+        return 0
+
+    @property
     def half(self) -> Fraction:
         """Return half the distance between the bounds."""
         return self.argument.width * self.argument.unit / 2
@@ -109,7 +146,7 @@ class FromSums(Estimate, ABC):
 
 @dataclass(frozen=True, slots=True)
 class MeanFromSums(FromSums):
-    """AVG(x): the middle of the bounds, and the centred sum over the count."""
+    """AVG(x): the middle of the bounds, and the centred sum over the count; always within the bounds (E1)."""
 
     @property
     def width(self) -> float:
@@ -120,12 +157,16 @@ class MeanFromSums(FromSums):
         """Return the mean; the middle of the bounds where the count is not positive."""
         count, total = inputs
         offset = total / count if count > 0 else Fraction(0)  # S2
-        return float(self.argument.middle + (min(max(offset, -self.half), self.half) if clamp else offset))
+        return float(self.argument.middle + min(max(offset, -self.half), self.half))
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the means."""
         count, total = inputs
         return float(self.argument.middle) + divide(total, count)
+
+    def limits(self, *, clamp: bool) -> tuple[float, float]:
+        """Return the bounds."""
+        return float(self.argument.middle - self.half), float(self.argument.middle + self.half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +188,14 @@ class VarianceFromSums(FromSums):
         """Return the variance; 0 where the count is not positive."""
         return float(self._variance(inputs, clamp))
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the variances."""
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the variances, negative ones too."""
         count, total, squares = inputs
-        return np.maximum(divide(squares, count) - np.square(divide(total, count)), 0.0)
+        return divide(squares, count) - np.square(divide(total, count))
+
+    def limits(self, *, clamp: bool) -> tuple[float, float]:
+        """Return 0 and, if clamped to it, the largest variance."""
+        return 0.0, float(self.half**2) if clamp else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +211,23 @@ class DeviationFromSums(VarianceFromSums):
         """Return the deviation; 0 where the count is not positive."""
         return math.sqrt(self._variance(inputs, clamp))
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
         """Return the deviations."""
-        return np.sqrt(VarianceFromSums.on_arrays(self, inputs))
+        return np.sqrt(VarianceFromSums.finish(self, smooth, clamp=clamp))
+
+    def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
+        """Return how far roots of variances can be off."""
+        return _spread_root(smooth, error, self.limits(clamp=clamp))
 
 
 @dataclass(frozen=True, slots=True)
 class SampleVariance(VarianceFromSums):
     """VAR_SAMP(x): the variance times n/(n − 1), which is at most 2; 0 where the count is not above 1."""
+
+    @property
+    def counted(self) -> int:
+        """Return 1: n − 1 divides."""
+        return 1
 
     @property
     def width(self) -> float:
@@ -185,10 +239,14 @@ class SampleVariance(VarianceFromSums):
         count = inputs[0]
         return float(self._variance(inputs, clamp) * count / (count - 1)) if count > 1 else 0.0
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the variances of the samples."""
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the variances of the samples, negative ones too."""
         count = inputs[0]
-        return VarianceFromSums.on_arrays(self, inputs) * divide(count, count - 1.0)
+        return VarianceFromSums.smooth(self, inputs) * divide(count, count - 1.0)
+
+    def limits(self, *, clamp: bool) -> tuple[float, float]:
+        """Return 0 and, if clamped to it, the largest variance of a sample."""
+        return 0.0, 2.0 * float(self.half**2) if clamp else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +262,24 @@ class SampleDeviation(SampleVariance):
         """Return the deviation of the sample."""
         return math.sqrt(SampleVariance.value(self, inputs, clamp=clamp))
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
         """Return the deviations of the samples."""
-        return np.sqrt(SampleVariance.on_arrays(self, inputs))
+        return np.sqrt(SampleVariance.finish(self, smooth, clamp=clamp))
+
+    def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
+        """Return how far roots of variances can be off."""
+        return _spread_root(smooth, error, self.limits(clamp=clamp))
 
 
 def divide(total: FloatArray, count: FloatArray) -> FloatArray:
-    """Return the quotients, 0 where the count is not positive."""
-    return np.where(count > 0, total / np.where(count > 0, count, 1.0), 0.0)
+    """Return the quotients, NaN where the count is not positive."""
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
+
+
+def _spread_root(squares: FloatArray, error: FloatArray, limits: tuple[float, float]) -> FloatArray:
+    """Return how far a root can be off where its square, which is not negative, can be off by so much."""
+    inside = np.clip(squares, *limits)
+    up = np.sqrt(np.minimum(inside + error, limits[1])) - np.sqrt(inside)
+    down = np.sqrt(inside) - np.sqrt(np.maximum(inside - error, 0.0))
+    longer: FloatArray = np.maximum(up, down)
+    return longer

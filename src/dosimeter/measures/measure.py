@@ -26,7 +26,7 @@ from dosimeter.sql import column_tree, is_there, whole_number, wrap
 
 
 class Dependence(Enum):
-    """A dependence of one individual's influence on other people: with one, ε cannot be found privately (V2)."""
+    """What one individual's influence depends on besides their own rows. Then ε cannot be found privately (V2)."""
 
     VALUES = "everybody else's values"
     HOLDERS = "who else holds the same value"
@@ -35,13 +35,16 @@ class Dependence(Enum):
     DEVIATION = "the standard deviation of the group"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class GroupColumn:
-    """The distinct inputs of one group: in whole steps, which are not NULL, and how many individuals have each."""
+    """The distinct inputs of one group: in whole steps, which are not NULL, and how many have each. Private."""
 
     values: IntArray
     present: NDArray[np.bool_]
     people: IntArray
+
+    def __repr__(self) -> str:
+        return "GroupColumn(redacted)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,11 @@ class Measure(ABC):
         return self.depends_on is None
 
     @property
+    def adds_up(self) -> bool:
+        """Return whether the number of several groups together is the sum of theirs, whoever is in several of them."""
+        return self.additive
+
+    @property
     def parameters(self) -> tuple[str | None, int | None]:
         """Return what distinguishes measures of one class over the same argument: a fraction, a floor on rows."""
         return None, None
@@ -141,14 +149,17 @@ class Measure(ABC):
         """Write the exact answer in whole steps of the unit, as SQL over a group's rows; None if it is no total."""
 
     def value(self, column: GroupColumn) -> Fraction | exp.Expression:
-        """Return the exact answer from the group's distinct inputs; where these do not suffice, the total to query."""
+        """Return the exact answer from the group's distinct inputs.
+
+        Where these are not enough, return SQL instead: a query over the group's rows has to add it up.
+        """
         present = column.present
         values, people = column.values[present], column.people[present]
         return self._value(values, people) if len(values) else self.empty
 
     @abstractmethod
     def _value(self, values: IntArray, people: IntArray) -> Fraction | exp.Expression:
-        """Return the exact answer, or the total to query, from at least one input, none of them NULL."""
+        """Return the exact answer, or the SQL that gives it, from at least one input, none of them NULL."""
 
     @abstractmethod
     def native(self) -> Native:

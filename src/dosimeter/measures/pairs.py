@@ -39,10 +39,19 @@ class FromPairs(Estimate, ABC):
         """Return how far from 0 the exact value can lie; None where there is no end."""
         return None if self.width is None else self.width / 2.0
 
+    @property
+    def counted(self) -> int:
+        """Return 0: the count itself divides."""
+        return 0
+
+    def limits(self, *, clamp: bool) -> tuple[float, float]:
+        """Return the range, if clamped to it."""
+        return (-math.inf, math.inf) if not clamp or self.half is None else (-self.half, self.half)
+
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
         """Return the aggregate; 0 in place of a quotient by what is not positive."""
-        found = float(self.on_arrays([np.array([float(number)]) for number in inputs])[0])
-        return found if not clamp or self.half is None else max(-self.half, min(self.half, found))
+        smooth = self.smooth([np.array([float(number)]) for number in inputs])
+        return float(np.nan_to_num(self.finish(smooth, clamp=clamp))[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,7 @@ class Covariance(FromPairs):
         widths = (float(each.width * each.unit) for each in (self.x, self.y))
         return math.prod(widths) / 2.0
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the covariances."""
         return _covary(*inputs[:4])
 
@@ -65,12 +74,17 @@ class SampleCovariance(Covariance):
     """COVAR_SAMP(x, y): the covariance times n/(n − 1), which is at most 2."""
 
     @property
+    def counted(self) -> int:
+        """Return 1: n − 1 divides."""
+        return 1
+
+    @property
     def width(self) -> float:
         """Return the width of the range of a sample's covariances."""
         widths = (float(each.width * each.unit) for each in (self.x, self.y))
         return math.prod(widths)
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the covariances of the samples."""
         count = inputs[0]
         return _covary(*inputs[:4]) * divide(count, count - 1.0)
@@ -85,34 +99,56 @@ class Correlation(FromPairs):
         """Return 2: it lies between −1 and 1."""
         return 2.0
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the correlations."""
-        count, x, y, products, x_squares, y_squares = inputs
-        spreads = (np.maximum(_covary(count, each, each, sq), 0.0) for each, sq in ((x, x_squares), (y, y_squares)))
-        return np.clip(divide(_covary(count, x, y, products), np.sqrt(math.prod(spreads))), -1.0, 1.0)
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
+        """Return the correlations, also beyond 1."""
+        count, x, y, products, _, _ = inputs
+        spreads = (np.maximum(spread, 0.0) for spread in self.divisors(inputs))
+        return divide(_covary(count, x, y, products), np.sqrt(math.prod(spreads)))
+
+    def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        """Return both variances."""
+        count, x, y, _, x_squares, y_squares = inputs
+        return _covary(count, x, x, x_squares), _covary(count, y, y, y_squares)
+
+    def limits(self, *, clamp: bool) -> tuple[float, float]:
+        """Return −1 and 1."""
+        return -1.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Slope(FromPairs):
     """REGR_SLOPE(y, x)."""
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the slopes."""
-        count, x, y, products, x_squares = inputs
-        return divide(_covary(count, x, y, products), _covary(count, x, x, x_squares))
+        count, x, y, products, _ = inputs
+        return divide(_covary(count, x, y, products), *self.divisors(inputs))
+
+    def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        """Return the variance of x."""
+        return _x_variance(inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class Intercept(FromPairs):
     """REGR_INTERCEPT(y, x): the mean of y less the slope times the mean of x."""
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
+    def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the intercepts."""
-        count, x, y, products, x_squares = inputs
-        slope = divide(_covary(count, x, y, products), _covary(count, x, x, x_squares))
+        count, x, y, products, _ = inputs
+        slope = divide(_covary(count, x, y, products), *self.divisors(inputs))
         means = (float(each.middle) + divide(total, count) for each, total in ((self.x, x), (self.y, y)))
         mean_x, mean_y = means
         return mean_y - slope * mean_x
+
+    def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        """Return the variance of x."""
+        return _x_variance(inputs)
+
+
+def _x_variance(inputs: Sequence[FloatArray]) -> tuple[FloatArray]:
+    count, x, _, _, x_squares = inputs
+    return (_covary(count, x, x, x_squares),)
 
 
 def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArray) -> FloatArray:

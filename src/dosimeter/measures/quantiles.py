@@ -1,8 +1,12 @@
-"""MIN, MAX, MEDIAN and quantiles: order statistics. Leaving somebody out depends on a few neighbours only (C3, S3)."""
+"""MIN, MAX, MEDIAN and quantiles: order statistics. Leaving somebody out depends on a few neighbours only (C3, S3).
+
+An ``OrderStatistic`` is what the exact answer is and how people move it; a ``Quantile`` is one that gets noise.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,64 +18,26 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
-from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, Reduction, Seen, count_present_people
 from dosimeter.measures.near_values import NearValues, is_near
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
-from dosimeter.measures.reading import Call, Collector, take_spread
 from dosimeter.measures.units import Entries, Places, UnitField
-from dosimeter.sql import (
-    clamp,
-    clause_of,
-    column_tree,
-    conjunction,
-    expect_only,
-    is_there,
-    read_number,
-    refusal,
-    whole_number,
-    window,
-    wrap,
-)
+from dosimeter.sql import clamp, column_tree, conjunction, is_there, whole_number, window, wrap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile(Reducible, Bounded):
+class OrderStatistic(Bounded, ABC):
     """The quantile ``fraction``: MIN is 0, MAX is 1, MEDIAN is 1/2. Between two values it interpolates."""
 
-    name: ClassVar[str] = "quantile"
     depends_on: ClassVar[Dependence | None] = Dependence.VALUES
     by_group: ClassVar[bool] = True
 
     fraction: Fraction
 
-    @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction) -> Quantile:
-        """Return the measure with its sensitivities: max(p, 1 − p)·w for one row each."""
-        share = max(fraction, 1 - fraction) if facts.rows == 1 else Fraction(1)  # S3
-        delta = share * argument.width * argument.unit
-        # MIN and MAX are values of the column or the middle of the bounds, so they are on the half grid at worst.
-        half_grid = argument.unit if (argument.middle / argument.unit).denominator == 1 else argument.unit / 2
-        moved = min(facts.rows, facts.groups)  # S3: an individual's rows may fall into several groups
-        return cls(
-            label=label,
-            unit=argument.unit,
-            grid=half_grid if fraction in (0, 1) else delta / OFF_GRID_STEPS,
-            sensitivity_l1=float(moved * delta),
-            sensitivity_l2=float(delta) if moved == 1 else math.nextafter(math.sqrt(moved) * float(delta), math.inf),
-            argument=argument,
-            fraction=fraction,
-        )
-
     @property
     def parameters(self) -> tuple[str | None, int | None]:
         """Return the fraction."""
         return str(self.fraction), None
-
-    @property
-    def is_on_grid(self) -> bool:
-        """Return whether the quantile is MIN or MAX, which are on the half grid."""
-        return self.fraction in (0, 1)
 
     # ------------------------------------------------------------ answer
 
@@ -100,36 +66,6 @@ class Quantile(Reducible, Bounded):
 
     # ------------------------------------------------------------ individuals with one row
 
-    @property
-    def reduced_name(self) -> str:
-        """Return the name of the column of values that are clamped to those around the quantile."""
-        return f"{self.column_name}_q{self.nth}"
-
-    @classmethod
-    def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write, for each quantile of the argument, its values clamped to the few around that quantile (C3)."""
-        name = readers[0].column_name
-        same, upto, total = f"{name}_same", f"{name}_upto", f"{name}_total"
-        counted = exp.Sum(this=count_present_people(name, people))
-        ranks = {
-            same: window(counted, [*groups, name]),
-            upto: window(counted.copy(), groups, order=name),
-            total: window(counted.copy(), groups),
-        }
-        borders: dict[str, exp.Expression] = {}
-        clamped: dict[str, exp.Expression] = {}
-        for reader in readers:
-            low, high = f"{name}_low{reader.nth}", f"{name}_high{reader.nth}"
-            near = is_near(
-                reader.fraction, rows, upto=column_tree(upto), same=column_tree(same), total=column_tree(total)
-            )
-            test = conjunction([is_there(column_tree(name)), *near])
-            around = exp.Case(ifs=[exp.If(this=test, true=column_tree(name))])
-            borders[low] = window(exp.Min(this=around), groups)
-            borders[high] = window(exp.Max(this=around.copy()), groups)
-            clamped[reader.reduced_name] = clamp(column_tree(name), column_tree(low), column_tree(high))
-        return Reduction((ranks, borders), clamped)
-
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         """Apply C3: without a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th."""
         ordered, where = _sort(values, people)
@@ -145,18 +81,6 @@ class Quantile(Reducible, Bounded):
         high = ordered.at(np.minimum(left + 1 + (left + 1 >= first), total - 1))
         after = (low - reference).astype(np.float64) + float(left_part) * (high - low).astype(np.float64)
         return ((before - after) * float(self.unit))[where]
-
-    def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the test for a value; the lowest and the highest kept value stand for everything beyond them."""
-        tree = wrap(self.argument.tree.copy())
-        if not seen.reduced:
-            return exp.EQ(this=tree, expression=whole_number(seen.value))
-        kept = seen.kept()
-        lowest, highest = int(kept.min()), int(kept.max())
-        if lowest == highest:
-            return is_there(tree)
-        kind = exp.LTE if seen.value == lowest else exp.GTE if seen.value == highest else exp.EQ
-        return kind(this=tree, expression=whole_number(seen.value))
 
     # ------------------------------------------------------------ individuals with several rows
 
@@ -205,6 +129,78 @@ class Quantile(Reducible, Bounded):
         return (low + part * (high - low)) * self.unit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile(Reducible, OrderStatistic):
+    """An order statistic that gets noise of its global sensitivity (S3)."""
+
+    name: ClassVar[str] = "quantile"
+
+    @classmethod
+    def over(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction) -> Quantile:
+        """Return the measure with its sensitivities: max(p, 1 − p)·w for one row each."""
+        share = max(fraction, 1 - fraction) if facts.rows == 1 else Fraction(1)  # S3
+        delta = share * argument.width * argument.unit
+        # MIN and MAX are values of the column or the middle of the bounds, so they are on the half grid at worst.
+        half_grid = argument.unit if (argument.middle / argument.unit).denominator == 1 else argument.unit / 2
+        moved = min(facts.rows, facts.groups)  # S3: an individual's rows may fall into several groups
+        return cls(
+            label=label,
+            unit=argument.unit,
+            grid=half_grid if fraction in (0, 1) else delta / OFF_GRID_STEPS,
+            sensitivity_l1=float(moved * delta),
+            sensitivity_l2=float(delta) if moved == 1 else math.nextafter(math.sqrt(moved) * float(delta), math.inf),
+            argument=argument,
+            fraction=fraction,
+        )
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Return whether the quantile is MIN or MAX, which are on the half grid."""
+        return self.fraction in (0, 1)
+
+    @property
+    def reduced_name(self) -> str:
+        """Return the name of the column of values that are clamped to those around the quantile."""
+        return f"{self.column_name}_q{self.nth}"
+
+    @classmethod
+    def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
+        """Write, for each quantile of the argument, its values clamped to the few around that quantile (C3)."""
+        name = readers[0].column_name
+        same, upto, total = f"{name}_same", f"{name}_upto", f"{name}_total"
+        counted = exp.Sum(this=count_present_people(name, people))
+        ranks = {
+            same: window(counted, [*groups, name]),
+            upto: window(counted.copy(), groups, order=name),
+            total: window(counted.copy(), groups),
+        }
+        borders: dict[str, exp.Expression] = {}
+        clamped: dict[str, exp.Expression] = {}
+        for reader in readers:
+            low, high = f"{name}_low{reader.nth}", f"{name}_high{reader.nth}"
+            near = is_near(
+                reader.fraction, rows, upto=column_tree(upto), same=column_tree(same), total=column_tree(total)
+            )
+            test = conjunction([is_there(column_tree(name)), *near])
+            around = exp.Case(ifs=[exp.If(this=test, true=column_tree(name))])
+            borders[low] = window(exp.Min(this=around), groups)
+            borders[high] = window(exp.Max(this=around.copy()), groups)
+            clamped[reader.reduced_name] = clamp(column_tree(name), column_tree(low), column_tree(high))
+        return Reduction((ranks, borders), clamped)
+
+    def _condition(self, seen: Seen) -> exp.Expression:
+        """Write the test for a value; the lowest and the highest kept value stand for everything beyond them."""
+        tree = wrap(self.argument.tree.copy())
+        if not seen.reduced:
+            return exp.EQ(this=tree, expression=whole_number(seen.value))
+        kept = seen.kept()
+        lowest, highest = int(kept.min()), int(kept.max())
+        if lowest == highest:
+            return is_there(tree)
+        kind = exp.LTE if seen.value == lowest else exp.GTE if seen.value == highest else exp.EQ
+        return kind(this=tree, expression=whole_number(seen.value))
+
+
 @dataclass(frozen=True, slots=True)
 class _Sorted:
     values: IntArray
@@ -238,41 +234,3 @@ def _order_statistics(ordered: Sequence[int], histogram: Mapping[int, int], firs
         if len(found) == 2:
             break
     return found[0], found[1]
-
-
-# ---------------------------------------------------------------- reading SQL
-
-
-def read_minimum(collector: Collector, call: Call) -> Identity:
-    """Read MIN(x)."""
-    return _read(collector, call, Fraction(0))
-
-
-def read_maximum(collector: Collector, call: Call) -> Identity:
-    """Read MAX(x)."""
-    return _read(collector, call, Fraction(1))
-
-
-def read_median(collector: Collector, call: Call) -> Identity:
-    """Read MEDIAN(x)."""
-    return _read(collector, call, Fraction(1, 2))
-
-
-def read_quantile(collector: Collector, call: Call) -> Identity:
-    """Read QUANTILE_CONT(x, fraction)."""
-    node = call.node
-    literal = node.expression
-    if not isinstance(literal, exp.Literal) or literal.is_string:
-        raise refusal(node, f"{clause_of(node)}: the quantile must be a number between 0 and 1.")
-    fraction = Fraction(read_number(literal))
-    if not 0 <= fraction <= 1:
-        raise refusal(node, f"{clause_of(node)}: the quantile must lie between 0 and 1.")
-    return _read(collector, call, fraction, "expression")
-
-
-def _read(collector: Collector, call: Call, fraction: Fraction, *given: str) -> Identity:
-    """Read a quantile. ``given``: the arguments of the node beside the values."""
-    expect_only(call.node, "this", *given)
-    source = take_spread(collector, call)
-    measure = Quantile.over(source.argument, call.label, collector.facts, fraction)
-    return Identity.within(collector.measure(measure, source), call.label, source.argument)

@@ -53,6 +53,7 @@ class Collector(Protocol):
 
     ``facts``: the public facts that sensitivities depend on, besides the bounds. ``by_hand``: whether a sensitivity is
     given by hand, so that an aggregate is measured as one number (S7). ``min_rows``: the floor on an AVG's rows (S2).
+    ``by_ranks``: whether order statistics are drawn by rank (M4).
     """
 
     @property
@@ -61,6 +62,8 @@ class Collector(Protocol):
     def by_hand(self) -> bool: ...
     @property
     def min_rows(self) -> int | None: ...
+    @property
+    def by_ranks(self) -> bool: ...
 
     def take(self, call: Call, node: exp.Expression | None, *, distinct: bool = False) -> Source:
         """Return the source of an aggregate that reads whether a value is there, or which values differ."""
@@ -76,6 +79,10 @@ class Collector(Protocol):
 
     def take_value(self, call: Call) -> Source:
         """Return the source of an aggregate over values, with the values on their grid."""
+        ...
+
+    def take_candidates(self, call: Call) -> tuple[Source, int]:
+        """Return the source of an order statistic by ranks, its values rounded to candidates, and their step (M4)."""
         ...
 
     def take_pair(self, call: Call) -> tuple[Source, Source, Source]:

@@ -6,6 +6,12 @@ Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees 
 from dosimeter.mechanisms.base import Incaution, Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
+from dosimeter.mechanisms.permute_and_flip import (
+    expected_distances,
+    score_error,
+    selection_probabilities,
+    selection_scale,
+)
 from dosimeter.mechanisms.table import MECHANISMS, NORMS, make_pure, make_with_delta
 from dosimeter.mechanisms.zcdp import default_delta
 
@@ -19,6 +25,10 @@ __all__ = [
     "Mechanism",
     "Norm",
     "default_delta",
+    "expected_distances",
     "make_pure",
     "make_with_delta",
+    "score_error",
+    "selection_probabilities",
+    "selection_scale",
 ]

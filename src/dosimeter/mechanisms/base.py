@@ -131,13 +131,28 @@ class Mechanism(ABC):
     def _error(self, steps: float, probability: float) -> float:
         """Return the error in grid steps, for noise of this many steps."""
 
-    def points(self, scale: float, count: int) -> FloatArray:
-        """Return equally likely points of the continuous noise: its inverse distribution function at (i + ½)/count."""
-        check_scale(scale)
-        if count < 1:
-            raise OptionError("The number of noise points must be at least 1.")
-        half = scale * self._below_median((np.arange(count // 2) + 0.5) / count)
-        return np.concatenate([half, np.zeros(count % 2), -half[::-1]])  # mirrored: symmetric to the last bit
+    def quantiles(self, shares: FloatArray) -> FloatArray:
+        """Return the inverse distribution function of continuous noise of scale 1, at shares between 0 and 1."""
+        below = np.minimum(shares, 1.0 - shares)
+        size = self._below_median(np.maximum(below, 1e-300).reshape(-1)).reshape(below.shape)
+        return np.where(shares < 0.5, size, -size)
+
+    @abstractmethod
+    def reach(self, probability: float, numbers: int) -> float:
+        """Return what the norm of so many continuous noises of scale 1 exceeds with this probability (E1)."""
+
+    # ------------------------------------------------------------ noise on whole numbers (H1)
+
+    @abstractmethod
+    def find_excess(self, scale: float, probability: Fraction) -> int:
+        """Return the least whole t ≥ 0 that integer noise of this scale reaches with at most this probability.
+
+        Where the exact tail is out of reach, a bound on it serves: t is then too large, never too small.
+        """
+
+    @abstractmethod
+    def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
+        """Return the probability with which integer noise of this scale is at least so many steps; not for promises."""
 
     @abstractmethod
     def _below_median(self, shares: FloatArray) -> FloatArray:

@@ -98,6 +98,21 @@ class _AnyGaussian(Mechanism):
     def _sum_error(self, terms: int, probability: float) -> float:
         return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
 
+    def reach(self, probability: float, numbers: int) -> float:
+        """Return the quantile of the root of a sum of squares."""
+        from scipy.special import gammainccinv  # imported late: it takes time
+
+        return math.sqrt(2.0 * float(gammainccinv(0.5 * numbers, probability)))
+
+    def find_excess(self, scale: float, probability: Fraction) -> int:
+        """Solve e^(−t²/2σ²) ≤ probability for t (H1): integer Gaussian noise has no heavier tail than that."""
+        logarithm = math.log(probability.denominator) - math.log(probability.numerator)
+        return max(0, math.ceil(scale * math.sqrt(2.0 * max(logarithm, 0.0)) * (1.0 + 1e-12)))
+
+    def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
+        normal = NormalDist(0.0, scale)
+        return np.array([normal.cdf(0.5 - step) for step in steps.tolist()], dtype=np.float64)
+
     def _below_median(self, shares: FloatArray) -> FloatArray:
         normal = NormalDist()
         return np.array([normal.inv_cdf(share) for share in shares.tolist()], dtype=np.float64)
@@ -202,7 +217,7 @@ class ClassicGaussian(_AnyGaussian):
 
     calibration: ClassVar[Calibration] = "classic"
     caution: ClassVar[str] = (
-        "The classic Gaussian calibration is proven for ε up to 1 only (M2), and above it gives too little noise: for "
+        "The classic Gaussian calibration is proven for ε up to 1 only, and above it gives too little noise: for "  # M2
         "reproducing the paper, it never backs a release."
     )
 

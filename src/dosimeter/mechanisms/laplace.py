@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +16,10 @@ from dosimeter.mechanisms.base import Incaution, Mechanism
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
     from dosimeter.mechanisms.base import Norm, SparseRows
+
+
+_SAFE = Decimal("1e-30")
+"""Far above the rounding of 60 digits, far below a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,29 @@ class Laplace(Mechanism):
         density = np.fft.ifft(np.exp(-terms * np.log1p(waves**2))).real  # 0 first, then upwards
         within = density[0] + 2.0 * np.cumsum(density[1 : count // 2])
         return float(step * (np.searchsorted(within, probability) + 2))
+
+    def reach(self, probability: float, numbers: int) -> float:
+        """Return the quantile of a sum of exponential sizes."""
+        from scipy.special import gammainccinv  # imported late: it takes time
+
+        return float(gammainccinv(numbers, probability))
+
+    def find_excess(self, scale: float, probability: Fraction) -> int:
+        """Solve P(Z ≥ t) = q^t / (1 + q) ≤ probability, with q = e^(−1/b), for t (H1).
+
+        In 60 digits, and rounded up by far more than they can be off: no t is too small.
+        """
+        with localcontext() as context:
+            context.prec = 60
+            wanted = Decimal(probability.numerator) / Decimal(probability.denominator)
+            width = Decimal(scale)
+            least = -width * (wanted.ln() + (1 + (-1 / width).exp()).ln())
+            return max(0, math.ceil(least * (1 + _SAFE) + _SAFE))
+
+    def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
+        beyond = np.where(steps > 0, steps, 1 - steps)  # P(Z ≥ t) = 1 − P(Z ≥ 1 − t)
+        tail = np.exp(-beyond / scale) / (1.0 + math.exp(-1.0 / scale))
+        return np.where(steps > 0, tail, 1.0 - tail)
 
     def _below_median(self, shares: FloatArray) -> FloatArray:
         return np.log(2.0 * shares)

@@ -4,7 +4,9 @@ Takes text and public facts; gives the plan, its explanation and its identity. N
 """
 
 from dosimeter.planning.after import CELL, RELEASED
+from dosimeter.planning.blocks import name_released
 from dosimeter.planning.explain import Explanation, explain_plan, list_columns, note_singled_out, note_values
+from dosimeter.planning.explained_stages import Stages
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -14,25 +16,33 @@ from dosimeter.planning.joins import (
     name_columns,
     scope_of,
 )
+from dosimeter.planning.less_noise import Advice, Change, LessNoise
 from dosimeter.planning.native import StudyPlan, plan_study
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import Look, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
-from dosimeter.planning.person_stage import PersonStage, joined_rows, person_relation
+from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import After, Group, Output, QueryPlan
+from dosimeter.planning.query_plan import After, Group, Output, QueryPlan, Threshold
+from dosimeter.planning.selected import selects_rows
 
 __all__ = [
     "CELL",
     "RELEASED",
+    "Advice",
     "After",
+    "Change",
     "Explanation",
     "Group",
+    "LessNoise",
     "Look",
+    "Memberships",
     "Output",
     "PersonStage",
     "PlanOptions",
     "QueryPlan",
+    "Stages",
     "StudyPlan",
+    "Threshold",
     "digest_measured",
     "explain_plan",
     "find_column",
@@ -42,11 +52,15 @@ __all__ = [
     "list_identifying",
     "list_unit_columns",
     "name_columns",
+    "name_released",
     "note_singled_out",
     "note_values",
     "person_relation",
     "plan_query",
     "plan_study",
+    "require_noise",
+    "require_pure",
     "scope_of",
+    "selects_rows",
     "write_plainly",
 ]

@@ -1,8 +1,9 @@
 """Everything after the noise (Q4): SQL over the released table, as a tree of our own. Knows no data.
 
-The table ``released`` has one row for each group: its number ``cell``, the group's values g0, g1 …, and the aggregates
-e0, e1 …. The SELECT that measures becomes a SELECT over it, and the SELECTs around that one are rebuilt over its
-result. So nothing after the noise can touch the data, whatever the analyst writes.
+The table ``released`` has one row for each group: its number ``released_cell``, the group's values g0, g1 …, and the
+aggregates e0, e1 …; further blocks have tables of their own, ``released1`` …. A SELECT that measures becomes a SELECT
+over its table, and the SELECTs around it are rebuilt over its result. So nothing after the noise can touch the data,
+whatever the analyst writes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,12 @@ from dosimeter.planning.after_expressions import (
     reads_own_cell,
 )
 from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
-from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased
+from dosimeter.planning.named_windows import write_out_windows
+from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, UNION, read_whole_number, unaliased
 from dosimeter.planning.query_plan import After, Group, Output
 from dosimeter.schema import Schema
 from dosimeter.sql import (
-    EmbeddedError,
     Scope,
-    Type,
-    Values,
     check_expression,
     clause_of,
     column_tree,
@@ -36,11 +35,11 @@ from dosimeter.sql import (
     expect_only,
     make_total,
     refusal,
-    run_embedded,
     wrap,
 )
 
-RELEASED, CELL = "released", "cell"
+RELEASED, CELL = "released", "released_cell"
+OUTER_SELECT = "an outer SELECT"
 MAX_ROWS = 1_000_000
 MAX_AFTER_NODES = 20_000
 _JOINS = ("", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS")
@@ -66,12 +65,13 @@ class Field:
 class Relation:
     """A query over released tables. ``rows``: at most how many it gives. ``traced``: it ends with the column cell."""
 
-    query: exp.Select
+    query: exp.Select | exp.Union
     fields: tuple[Field, ...]
     rows: int
     traced: bool
     steps: tuple[str, ...]
     plain: bool = False  # nothing but released columns, in the order of the groups
+    blocks: tuple[int, ...] = (0,)  # whose cells are its rows
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the columns of the answer."""
@@ -79,31 +79,27 @@ class Relation:
 
     def after(self) -> After:
         """Return what runs after the noise; nothing where the released columns are the answer."""
-        return After(None if self.plain else self.query, self.traced, self.steps)
+        return After(None if self.plain else self.query, self.traced, self.steps, self.blocks)
+
+
+def read_scalar(relation: Relation, node: exp.Expression) -> exp.Subquery:
+    """Write a subquery that gives one column, as a value among others."""
+    if len(relation.fields) != 1:
+        raise refusal(node, f"{clause_of(node)}: a subquery here gives one column.")
+    only = exp.select(column_tree(relation.fields[0].name)).from_(relation.query.copy().subquery("inner_query"))
+    return only.subquery()
+
+
+def require_one_row(relation: Relation, node: exp.Expression) -> None:
+    """Refuse a subquery that can give several rows where a number stands."""
+    if relation.rows > 1:
+        raise refusal(node, f"{clause_of(node)} can give several rows where one number stands. Aggregate it.")
 
 
 def is_measured(select: exp.Select) -> bool:
     """Return whether a SELECT over rows aggregates them."""
     clauses = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
     return bool(select.args.get("group")) or any(finds_aggregate(part) for part in clauses if part is not None)
-
-
-def try_after(after: After, groups: Sequence[Group], wholes: Sequence[bool], *, totals: bool) -> None:
-    """Run what comes after the noise on two made-up rows, so that nothing is charged for what cannot be computed."""
-    if after.query is None:
-        return
-    rows = range(2 if all(group.values is not None for group in groups) else 0)
-    table = {CELL: Values(Type.INTEGER, rows)}
-    for at, group in enumerate(groups):
-        table[f"g{at}"] = Values(group.type, [(group.values or ())[row % len(group.values or ())] for row in rows])
-        if totals:
-            table[f"h{at}"] = Values(Type.INTEGER, rows)
-    for at, whole in enumerate(wholes):
-        table[f"e{at}"] = Values(Type.INTEGER if whole else Type.NUMBER, rows, whole)
-    try:
-        run_embedded(after.query, {RELEASED: table})
-    except EmbeddedError as error:
-        raise QueryError(f"This cannot be computed from the released numbers: {error}.") from None
 
 
 # ---------------------------------------------------------------- the clauses of any SELECT
@@ -124,11 +120,12 @@ class _Clauses:
     distinct: bool = False
 
     def write(
-        self, source: exp.Expression, joins: Sequence[exp.Expression], *, cell: exp.Expression | None
+        self, source: exp.Expression | None, joins: Sequence[exp.Expression], *, cell: exp.Expression | None
     ) -> exp.Select:
         """Write the SELECT; with the cell of each row as its last column, and as the last word on the order."""
         shown = [_named(tree.copy(), name) for name, tree in self.items]
-        query = exp.select(*shown, *([] if cell is None else [_named(cell.copy(), CELL)])).from_(source)
+        query = exp.select(*shown, *([] if cell is None else [_named(cell.copy(), CELL)]))
+        query = query if source is None else query.from_(source)
         query.set("joins", list(joins) or None)
         if self.where is not None:
             query = query.where(self.where)
@@ -191,10 +188,6 @@ def _read_distinct(select: exp.Select) -> bool:
     return distinct is not None
 
 
-def _read_windows(select: exp.Select) -> dict[str, exp.Expression]:
-    return {window.this.name.lower(): window for window in select.args.get("windows") or []}
-
-
 def _unwrapped(tree: exp.Expression) -> exp.Expression:
     found = tree.unnest()
     assert isinstance(found, exp.Expression)
@@ -202,7 +195,7 @@ def _unwrapped(tree: exp.Expression) -> exp.Expression:
 
 
 def _free_name(name: str, taken: Iterable[str]) -> str:
-    lowered = {each.lower() for each in taken}
+    lowered = {CELL, *(each.lower() for each in taken)}
     candidate, number = name, 2
     while candidate.lower() in lowered:
         candidate, number = f"{name}_{number}", number + 1
@@ -214,15 +207,19 @@ def _free_name(name: str, taken: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class MeasuringSelect:
-    """The SELECT over rows, rebuilt over the released table: its aggregates become e0, e1 …, its groups g0, g1 …."""
+    """The SELECT over rows, rebuilt over the released table: its aggregates become e0, e1 …, its groups g0, g1 ….
+
+    ``source``: that table. ``scalars``: what stands for subqueries that give a number, by the names of placeholders.
+    """
 
     scope: Scope
     groups: tuple[Group, ...]
     aggregates: Aggregates
     cells: int
     totals: bool = False
+    source: exp.Expression = field(default_factory=lambda: exp.table_(RELEASED))
+    scalars: Mapping[str, exp.Expression] = field(default_factory=dict)
     named: dict[str, exp.Expression] = field(default_factory=dict)
-    _windows: Mapping[str, exp.Expression] = field(default_factory=dict)
 
     def write(self, select: exp.Select) -> Relation:
         """Rebuild the SELECT list and every clause that works on groups."""
@@ -235,7 +232,7 @@ class MeasuringSelect:
                 "A window function (OVER) over rows would give a number for every row. Group first: SELECT city, "
                 "COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM … GROUP BY city.",
             )
-        self._windows = _read_windows(select)
+        write_out_windows(select)
         clauses, fields = _Clauses(distinct=_read_distinct(select)), []
         for item in select.expressions:
             each = self._field(item, clauses)
@@ -250,7 +247,7 @@ class MeasuringSelect:
         if not self.aggregates.met:
             raise QueryError("The query has no aggregate. Ask for COUNT, SUM, AVG, MIN, MAX, MEDIAN, ….")
         traced = not clauses.distinct
-        query = clauses.write(exp.table_(RELEASED), (), cell=exp.column(CELL) if traced else None)
+        query = clauses.write(self.source.copy(), (), cell=exp.column(CELL) if traced else None)
         direct = all(isinstance(tree, exp.Column) and tree.name[0] in "ge" for _, tree in clauses.items)
         steps = ((*(("arithmetic over the released numbers",) if not direct else ()),)
                  + (("HAVING",) if having is not None else ()) + clauses.steps())  # fmt: skip
@@ -260,7 +257,7 @@ class MeasuringSelect:
             rows=self.cells if clauses.limit is None else min(self.cells, clauses.limit),
             traced=traced,
             steps=steps,
-            plain=direct and not steps,
+            plain=direct and not steps and self.source == exp.table_(RELEASED),
         )
 
     def _field(self, item: exp.Expression, clauses: _Clauses) -> Field:
@@ -285,7 +282,7 @@ class MeasuringSelect:
         return found
 
     def _writer(self, *, aliases_first: bool) -> Writer:
-        return Writer(lambda node: self._leaf(node, aliases_first), self.scope.schema, self._windows)
+        return Writer(lambda node: self._leaf(node, aliases_first), self.scope.schema)
 
     def _leaf(self, node: exp.Expression, aliases_first: bool) -> exp.Expression | None:
         named = self._find_named(node)
@@ -299,6 +296,8 @@ class MeasuringSelect:
         if named is not None:
             return named
         match node:
+            case exp.Placeholder() if node.name in self.scalars:
+                return self.scalars[node.name].copy()
             case exp.Column():
                 raise self._not_grouped(node)
             case exp.Grouping():
@@ -394,11 +393,11 @@ class OuterSelect:
             if name not in _CLAUSES and value:
                 raise refusal(select, f"The clause {name.strip('_').upper()} is not supported around a grouped query.")
         clauses = _Clauses(distinct=_read_distinct(select))
-        windows = _read_windows(select)
+        write_out_windows(select)
         using = [key for join in select.args.get("joins") or [] for key in join.args.get("using") or []]
         self.merged = {key.name.lower() for key in using}
         grouped = is_measured(select)
-        writer = Writer(self._leaf, self.schema, windows, aggregates=True)
+        writer = Writer(self._leaf, self.schema, aggregates=True)
         fields = [each for item in select.expressions for each in self._fields(item, writer, clauses)]
         for name in ("where", "having", "qualify"):
             if select.args.get(name) is not None:
@@ -410,11 +409,11 @@ class OuterSelect:
         clauses.limit = _read_rows(select.args.get("limit"), "LIMIT")
         clauses.offset = _read_rows(select.args.get("offset"), "OFFSET")
         alone = len(self.sources) == 1
-        first = next(iter(self.sources))
+        first = next(iter(self.sources), "")
         traced = alone and self.sources[first].traced and not grouped and not clauses.distinct
         cell = exp.column(CELL, table=first) if traced else None
-        source, joins = _source(first, self.sources[first]), self._joins(select, writer)
-        query = clauses.write(source, joins, cell=cell)
+        source = _source(first, self.sources[first]) if first else None
+        query = clauses.write(source, self._joins(select, writer), cell=cell)
         if sum(1 for _ in query.walk()) > MAX_AFTER_NODES:
             raise refusal(select, "The query is too long with its subqueries written in.")
         inner = [step for relation in self.sources.values() for step in relation.steps]
@@ -424,7 +423,8 @@ class OuterSelect:
             fields=tuple(each if traced else replace(each, formula=None, group=None) for each in fields),
             rows=self._count_rows(select, clauses, grouped),
             traced=traced,
-            steps=tuple(dict.fromkeys([*steps, "an outer SELECT"])),
+            steps=tuple(dict.fromkeys([*steps, *([] if select.meta.get(UNION) else [OUTER_SELECT])])),
+            blocks=self.sources[first].blocks if traced else (),
         )
 
     def _fields(self, item: exp.Expression, writer: Writer, clauses: _Clauses) -> Iterable[Field]:
@@ -527,21 +527,16 @@ class OuterSelect:
                 return wrap(self.named[node.name.lower()].copy())
             self._find(node)
         if isinstance(node, exp.In) and id(node) in self.subquery:
-            return exp.In(this=wrap(Writer(self._leaf, self.schema).write(node.this)), query=self._inner(node))
+            return exp.In(
+                this=wrap(Writer(self._leaf, self.schema).write(node.this)),
+                query=read_scalar(self.subquery[id(node)], node),
+            )
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)):
             if id(node) not in self.subquery:
                 raise refusal(node, NO_SUBQUERIES)
-            if self.subquery[id(node)].rows > 1:
-                raise refusal(node, f"{clause_of(node)} can give several rows where one number stands. Aggregate it.")
-            return self._inner(node)
+            require_one_row(self.subquery[id(node)], node)
+            return read_scalar(self.subquery[id(node)], node)
         return None
-
-    def _inner(self, node: exp.Expression) -> exp.Subquery:
-        relation = self.subquery[id(node)]
-        if len(relation.fields) != 1:
-            raise refusal(node, f"{clause_of(node)}: a subquery here gives one column.")
-        only = exp.select(column_tree(relation.fields[0].name)).from_(relation.query.copy().subquery("inner_query"))
-        return only.subquery()
 
     def _formula(self, node: exp.Expression) -> exp.Expression | None:
         """Return an expression in terms of its own cell, if it reads nothing else."""

@@ -8,7 +8,7 @@ fit are NULL. Knows no data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
@@ -124,12 +124,11 @@ _SUPPORTED = (
 class Writer:
     """Rebuild expressions. ``leaf`` gives the tree of what stands for itself: columns, and measured aggregates.
 
-    ``windows``: the named windows of the SELECT. ``aggregates``: whether released rows may be aggregated here.
+    ``aggregates``: whether released rows may be aggregated here.
     """
 
     leaf: Leaf
     schema: Schema
-    windows: Mapping[str, exp.Expression] = field(default_factory=dict)
     aggregates: bool = False
 
     def write(self, node: exp.Expression) -> exp.Expression:
@@ -217,24 +216,18 @@ class Writer:
     # ------------------------------------------------------------ windows
 
     def _window(self, node: exp.Expression) -> exp.Expression:
-        expect_only(node, "this", "partition_by", "order", "spec", "over", "alias")
-        within = node
-        if node.args.get("alias") is not None:
-            name = node.args["alias"].name.lower()
-            if name not in self.windows:
-                raise refusal(node, f"There is no window {node.args['alias'].name}. Write OVER (…).")
-            within = self.windows[name]
+        expect_only(node, "this", "partition_by", "order", "spec", "over")
         function = node.this
         if isinstance(function, exp.Filter):
             written = self._filter(function, WINDOWS)
         else:
             written = self._rebuild(function, WINDOWS)
-        order = within.args.get("order")
+        order = node.args.get("order")
         return exp.Window(
             this=written,
-            partition_by=[wrap(self.write(part)) for part in within.args.get("partition_by") or []],
+            partition_by=[wrap(self.write(part)) for part in node.args.get("partition_by") or []],
             order=None if order is None else exp.Order(expressions=[self.ordered(item) for item in order.expressions]),
-            spec=_frame(within.args.get("spec")),
+            spec=_frame(node.args.get("spec")),
             over="OVER",
         )
 

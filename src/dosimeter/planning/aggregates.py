@@ -23,10 +23,11 @@ from dosimeter.measures import (
     Facts,
     Measure,
     Source,
+    candidate_step,
     take_spread,
 )
 from dosimeter.planning.grid import put_on_grid
-from dosimeter.planning.steps import Gridded
+from dosimeter.planning.steps import Gridded, round_to_candidates
 from dosimeter.problems import for_controller
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (
@@ -89,6 +90,7 @@ class Aggregates:
     """A collector of aggregates, in the order in which they are met; equal ones are shared.
 
     ``by_hand``: whether a sensitivity is given by hand, so that an aggregate is measured as one number.
+    ``rank_cells``: how many cells are drawn by rank, at most; 0 where order statistics get noise.
     """
 
     schema: Schema
@@ -96,6 +98,7 @@ class Aggregates:
     min_rows: int | None
     by_hand: bool
     groups: int = 1
+    rank_cells: int = 0
     _sources: dict[str, _Expression] = field(default_factory=dict)
     _measures: dict[tuple[object, ...], tuple[Measure, str]] = field(default_factory=dict)
     _estimates: dict[tuple[type[Estimate], tuple[int, ...]], Estimate] = field(default_factory=dict)
@@ -140,6 +143,16 @@ class Aggregates:
         return Collected(arguments, tuple(measures), tuple(self._estimates.values()))
 
     @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Return the measures that were added so far."""
+        return tuple(measure for measure, _ in self._measures.values())
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Return the estimates that were added so far."""
+        return tuple(self._estimates.values())
+
+    @property
     def met(self) -> bool:
         """Return whether an aggregate was added."""
         return bool(self._estimates)
@@ -149,10 +162,15 @@ class Aggregates:
         """Return the public facts that sensitivities depend on, besides the bounds."""
         return Facts(self.schema.max_rows_per_unit, self.schema.individuals, self.groups)
 
+    @property
+    def by_ranks(self) -> bool:
+        """Return whether order statistics are drawn by rank (M4)."""
+        return self.rank_cells > 0
+
     def _unfilter(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression | None]:
         """Separate an aggregate from its FILTER: COUNT(x) FILTER (WHERE p) is COUNT(CASE WHEN p THEN x END)."""
         if isinstance(node, exp.WithinGroup):
-            return unfold_within_group(node, exp.PercentileCont), None
+            return unfold_within_group(node, exp.PercentileCont, exp.PercentileDisc), None
         if isinstance(node, exp.Filter):
             expect_only(node, "this", "expression")
             bare, inner = self._unfilter(node.this)
@@ -198,6 +216,22 @@ class Aggregates:
         if source.gridded is None:
             source.gridded = put_on_grid(source.tree, self.schema, call.label)
         return Source(key, _on_grid(source.gridded, source.label))
+
+    def take_candidates(self, call: Call) -> tuple[Source, int]:
+        """Return the source of an order statistic by ranks, its values rounded to candidates, and their step (M4)."""
+        before = set(self._sources)
+        fine = self.take_value(call)
+        step = candidate_step(fine.argument.width, self.rank_cells)
+        if step == 1:
+            return fine, step
+        source = self._sources[fine.key]
+        if fine.key not in before:  # nothing else reads the values as fine as they are
+            del self._sources[fine.key]
+        assert source.gridded is not None
+        gridded = round_to_candidates(source.gridded, step)
+        key = f"{fine.key} every {step}"
+        self._sources.setdefault(key, _Expression(source.tree, source.label, gridded))
+        return Source(key, _on_grid(gridded, source.label)), step
 
     def take_pair(self, call: Call) -> tuple[Source, Source, Source]:
         """Return the sources of both values of an aggregate over two, and of their product, where both are there."""

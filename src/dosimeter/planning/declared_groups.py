@@ -24,6 +24,7 @@ from dosimeter.sql import (
     distinct_values,
     evaluate_row,
     find_date_part,
+    gives_null,
     make_total,
     refusal,
 )
@@ -32,8 +33,31 @@ MAX_POINTS = 1_000_000
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 
 
+def group_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
+    """Return the declared groups of an expression, in order: its declared values, and NULL last where it is declared.
+
+    NULL is declared if a column of the expression says ``nulls = true`` and the expression can be NULL.
+    """
+    values = declared_values(source, checked, schema)
+    return (*values, None) if _declares_null(source, checked, schema) else values
+
+
+def _declares_null(source: exp.Expression, checked: Checked, schema: Schema) -> bool:
+    bare = cast(exp.Expression, checked.tree.unnest())
+    columns = {node.name: schema.columns[node.name] for node in bare.find_all(exp.Column)}
+    if not any(column.nulls for column in columns.values()):
+        return False
+    if isinstance(bare, exp.Column) or math.prod(_count_values(each, bare) for each in columns.values()) > MAX_POINTS:
+        return True  # an empty group more, at worst
+    domains = {name: _domain(column, source, bare, null=column.nulls) for name, column in columns.items()}
+    return gives_null(make_total(bare, schema), domains)
+
+
 def declared_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
-    """Return a plain column's declared values in order, or what the expression gives over its columns' domains."""
+    """Return a plain column's declared values in order, or what the expression gives over its columns' domains.
+
+    Values other than NULL.
+    """
     bare = cast(exp.Expression, checked.tree.unnest())
     part = _date_part_values(bare, schema)
     if part is not None:
@@ -135,8 +159,8 @@ def _count_values(column: Column, tree: exp.Expression) -> float:
             return math.inf
 
 
-def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> str:
-    """Return a query for a column's declared values and NULL, to be asked of a database without tables."""
+def _domain(column: Column, source: exp.Expression, tree: exp.Expression, *, null: bool = True) -> str:
+    """Return a query for a column's declared values, and NULL, to be asked of a database without tables."""
     count = _count_values(column, tree)
     if math.isinf(count):
         raise _undeclared(column, source)
@@ -146,13 +170,13 @@ def _domain(column: Column, source: exp.Expression, tree: exp.Expression) -> str
             f"{MAX_POINTS:,} can be listed.",
             clause=clause_of(source),
         )
-    numbered = f"SELECT {{}} FROM range(0, {int(count) - 1}) AS r(n) UNION ALL SELECT NULL"
+    numbered = f"SELECT {{}} FROM range(0, {int(count) - 1}) AS r(n){' UNION ALL SELECT NULL' if null else ''}"
     match column.type:
         case ColumnType.BOOLEAN:
-            return "VALUES (FALSE), (TRUE), (NULL)"
+            return f"VALUES (FALSE), (TRUE){', (NULL)' if null else ''}"
         case ColumnType.CATEGORY:
             texts = [exp.Literal.string(text).sql(dialect="duckdb") for text in column.values or ()]
-            return f"VALUES {', '.join(f'({text})' for text in [*texts, 'NULL'])}"
+            return f"VALUES {', '.join(f'({text})' for text in [*texts, *(['NULL'] if null else [])])}"
         case ColumnType.DATE:
             first = constant_tree(cast(tuple[date, date], column.bounds)[0]).sql(dialect="duckdb")
             return numbered.format(f"{first} + CAST(n AS INTEGER)")
@@ -197,13 +221,24 @@ def _count_moments(column: Column, unit: str) -> int:
     return int((last - first) / timedelta(seconds=_SECONDS[unit])) + 1
 
 
+def require_shareable(source: exp.Expression, checked: Checked, schema: Schema) -> None:
+    """Refuse groups by a column that identifies people, or by the unit: each group would be a person (H1)."""
+    for node in checked.tree.find_all(exp.Column):
+        if schema.columns[node.name].identifying or node.name == schema.unit:
+            raise _identifies(schema.columns[node.name], source)
+
+
+def _identifies(column: Column, source: exp.Expression) -> QueryError:
+    return QueryError(
+        f"GROUP BY {clause_of(source)}: {column.name} identifies people, so it cannot be a group. "
+        "Group by something that many people share.",
+        clause=clause_of(source),
+    )
+
+
 def _undeclared(column: Column, source: exp.Expression) -> QueryError:
     if column.identifying:
-        return QueryError(
-            f"GROUP BY {clause_of(source)}: {column.name} identifies people, so it cannot be a group. "
-            "Group by something that many people share.",
-            clause=clause_of(source),
-        )
+        return _identifies(column, source)
     wanted = {
         ColumnType.INTEGER: "bounds = [low, high]",
         ColumnType.DECIMAL: "bounds = [low, high] and a resolution",
@@ -211,7 +246,17 @@ def _undeclared(column: Column, source: exp.Expression) -> QueryError:
         ColumnType.CATEGORY: "values = […]",
         ColumnType.TEXT: 'type = "category" and values = […]',
     }.get(column.type)
-    observed = Hint("Or look with ", Option("groups", "observed"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
+    observed = Hint(
+        "Or show groups of the data with enough people: ",
+        Option("groups", "thresholded"),
+        " and ",
+        Option("group_delta", text="D"),
+        "; for study, ",
+        Option("groups", "observed"),
+        ".",
+        audience=Audience.CONTROLLER,
+        surfaces=ASKING,
+    )
     return refusal(
         source,
         f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values.",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
 
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import NORMS, Laplace
+from dosimeter.planning.explained_stages import Stages, explain_stages
+from dosimeter.planning.less_noise import LessNoise, find_less_noise
 from dosimeter.planning.person_stage import joined_stages, list_trees
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
@@ -31,7 +35,9 @@ class Explanation:
 
     ``groups`` and ``k`` (noisy numbers in all) are None where the groups are those observed in the data.
     ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
-    privately.
+    privately. ``stages``: what happens to rows, people, numbers and after the noise, and what each costs.
+    ``less_noise``: how to ask for less of it; None where that was not asked for. ``group_delta``: the δ of groups that
+    nobody declared (H1); None where they are declared or observed.
     """
 
     query: str
@@ -47,6 +53,9 @@ class Explanation:
     post_processing: tuple[str, ...]
     digest: str
     notes: tuple[str, ...]
+    stages: Stages
+    less_noise: LessNoise | None
+    group_delta: float | None = None
 
     def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""
@@ -64,14 +73,19 @@ class Explanation:
             "post_processing": list(self.post_processing),
             "digest": self.digest,
             "notes": list(self.notes),
+            "stages": self.stages.describe(),
+            "less_noise": None if self.less_noise is None else self.less_noise.describe(),
+            **({} if self.group_delta is None else {"group_delta": self.group_delta}),
         }
 
 
-def explain_plan(plan: QueryPlan) -> Explanation:
-    """Return what a plan would measure."""
-    keys = plan.group_keys
-    groups = len(keys) if keys is not None else None
-    notes = [*note_person_stage(plan), *note_singled_out(plan), *note_values(plan), *_note_noise(plan)]
+def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
+    """Return what a plan would measure. ``advise``: also plan other questions, to find those with less noise."""
+    keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
+    groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
+    notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
+    notes += [*_note_null_groups(plan), *_note_thresholded(plan), *_note_noise(plan)]
+    notes += dict.fromkeys(_note_ranks(plan))
     return Explanation(
         query=plan.sql,
         table=plan.table,
@@ -79,17 +93,30 @@ def explain_plan(plan: QueryPlan) -> Explanation:
         outputs=tuple(output.name for output in plan.outputs),
         measures=tuple(
             ExplainedMeasure(measure.label, measure.name, measure.sensitivity_l1, float(measure.grid))
-            for measure in plan.measures
+            for measure in plan.all_measures
         ),
         groups=groups,
-        group_columns=tuple(group.name for group in plan.groups),
-        k=groups * len(plan.measures) if groups is not None else None,
+        group_columns=tuple(dict.fromkeys(group.name for block in plan.blocks for group in block.groups)),
+        k=plan.k,
         sensitivity={name: plan.sensitivity(norm) for name, norm in NORMS.items()},
-        additive=plan.additive,
-        post_processing=tuple(_post_processing(plan)),
+        additive=plan.additive and plan.threshold is None,
+        post_processing=after,
         digest=plan.digest,
         notes=tuple(notes),
+        stages=explain_stages(plan, after),
+        less_noise=find_less_noise(plan) if advise else None,
+        group_delta=None if plan.threshold is None else plan.threshold.delta,
     )
+
+
+def _note_blocks(plan: QueryPlan) -> list[str]:
+    """Return a sentence about a query that is measured in several blocks (S5)."""
+    if not plan.further:
+        return []
+    return [
+        f"The query measures {len(plan.blocks)} blocks (SELECTs, or sets of groups) over the same rows. Their "
+        f"{len(plan.all_measures)} noisy numbers per group share ε: one SELECT alone would have less noise."
+    ]
 
 
 def note_singled_out(plan: QueryPlan) -> list[str]:
@@ -136,21 +163,51 @@ def list_columns(plan: QueryPlan) -> tuple[str, ...]:
 
 def list_conditions(plan: QueryPlan) -> list[Any]:
     """Return every tree of the plan in which the analyst may have written a value."""
-    arguments = (argument.tree for argument in plan.arguments)
-    return [plan.where, *(group.tree for group in plan.groups), *arguments]
+    found: list[Any] = []
+    for block in plan.blocks:
+        arguments = (argument.tree for argument in block.arguments)
+        found += [block.where, *(group.tree for group in block.groups), *arguments]
+    return found
+
+
+def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
+    """Yield a sentence for each group of which NULL is a declared value (C8)."""
+    for group in dict.fromkeys(group for block in plan.blocks for group in block.groups):
+        if group.values is not None and None in group.values:
+            yield f"{group.name}: NULL is one of its groups, the last one; rows without a value count there."
+
+
+def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
+    """Yield what becomes of groups that nobody declared (H1)."""
+    threshold, mechanism = plan.threshold, Laplace()
+    if threshold is None:
+        return
+    people = plan.measures[threshold.people]
+    weight = float(plan.weights(mechanism.norm)[threshold.people])
+    scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0) / weight
+    least = 1 + mechanism.find_excess(scale, Fraction(threshold.delta) / threshold.most)
+    yield (
+        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of {least:,} "
+        f"individuals has an even chance to be shown, and somebody alone in a group one of at most {threshold.delta:g} "
+        "to show up. That δ is charged."
+    )
+    yield from (
+        f"{group.name}: rows without a value (NULL) are in no group, since the schema does not say nulls = true."
+        for group in plan.groups
+        if not any(plan.schema.columns[node.name].nulls for node in group.tree.find_all(exp.Column))
+    )
 
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:
     """Yield a sentence for each number whose Laplace noise at ε = 1 is larger than the range of its bounds."""
     mechanism = Laplace()
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
-    weights = plan.weights(mechanism.norm)
-    for estimate in plan.estimates:
+    for block, estimate in ((each, estimate) for each in plan.blocks for estimate in each.estimates):
         at, width = estimate.alone, estimate.width
         if at is None or width is None:
             continue
-        own = scale / float(weights[at])
-        error = mechanism.error(own, float(plan.measures[at].grid) or own * 1e-6)
+        own = scale / float(block.weights(mechanism.norm)[at])
+        error = mechanism.error(own, float(block.measures[at].grid) or own * 1e-6)
         if error > width > 0.0:
             yield (
                 f"{estimate.label}: at ε = 1 the noise (95 % error ± {error:,.4g}) is larger than the whole range of "
@@ -158,6 +215,19 @@ def _note_noise(plan: QueryPlan) -> Iterator[str]:
             )
 
 
+def _note_ranks(plan: QueryPlan) -> Iterator[str]:
+    """Yield a sentence for each number that is drawn by rank: from how many values, and how well at ε = 1 (M4, E3)."""
+    share = plan.rank_share(1.0)
+    for rank in plan.ranks.values():
+        target = rank.describe_target(share)
+        meant = "" if target is None else f" {target}"
+        yield (
+            f"{rank.label} is drawn by rank from {rank.candidate_count:,} values within its bounds. At ε = 1 its rank "
+            f"is within about {math.ceil(rank.rank_error(share)):,} rows of the one sought (with 95 %).{meant}"
+        )
+
+
 def _post_processing(plan: QueryPlan) -> list[str]:
-    sums = [f"{estimate.label} comes from sums" for estimate in plan.estimates if len(estimate.measures) > 1]
-    return [*sums, *plan.after.steps]
+    estimates = [estimate for block in plan.blocks for estimate in block.estimates]
+    sums = [f"{estimate.label} comes from sums" for estimate in estimates if len(estimate.measures) > 1]
+    return [*(dict.fromkeys(sums) if plan.further else sums), *plan.after.steps]

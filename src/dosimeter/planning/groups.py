@@ -13,7 +13,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.options import Groups
 from dosimeter.planning.after_expressions import finds_aggregate
-from dosimeter.planning.declared_groups import declared_values
+from dosimeter.planning.declared_groups import group_values, require_shareable
 from dosimeter.planning.parsing import read_whole_number, unaliased
 from dosimeter.planning.query_plan import Group
 from dosimeter.sql import Scope, check_expression, clause_of, expect_only, make_total, refusal
@@ -28,6 +28,8 @@ class Grouping:
 
     groups: tuple[Group, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
+    without_null: tuple[exp.Expression, ...] = ()
+    """Of thresholded groups: the expressions whose NULL is no group (H1)."""
 
     @property
     def cells(self) -> int:
@@ -56,6 +58,12 @@ def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
     several = any(isinstance(node, _SEVERAL) for node in nodes)
     if several and mode == "observed":
         raise refusal(clause, "Observed groups reproduce the paper, which has no ROLLUP, CUBE or GROUPING SETS.")
+    if several and mode == "thresholded":
+        raise refusal(
+            clause,
+            "Totals of thresholded groups would leave out those that are not shown. Ask for the total in a query of "
+            "its own, instead of ROLLUP, CUBE or GROUPING SETS.",
+        )
     groups: list[Group] = []
     kept: list[tuple[int, ...]] = []
     for each in sets:
@@ -64,14 +72,17 @@ def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
             source = dereference(node, select, scope)
             checked = check_expression(source, scope)
             tree = make_total(checked.tree, scope.schema)
+            if mode == "thresholded":
+                require_shareable(source, checked, scope.schema)
             known = next((at for at, group in enumerate(groups) if group.tree == tree), None)
             if known is None:
                 known = len(groups)
-                values = declared_values(source, checked, scope.schema) if mode == "declared" else None
+                values = group_values(source, checked, scope.schema) if mode == "declared" else None
                 groups.append(Group(name=_group_name(source, select), tree=tree, values=values, type=checked.type))
             places.append(known)
         kept.append(tuple(dict.fromkeys(places)))
-    found = Grouping(tuple(groups), tuple(kept) if several else ())
+    left_out = [group.tree for group in groups if mode == "thresholded" and not _reads_nulls(group.tree, scope)]
+    found = Grouping(tuple(groups), tuple(kept) if several else (), tuple(left_out))
     total = max(found.cells, found.rows)
     if total > MAX_GROUPS:
         raise QueryError(
@@ -80,6 +91,10 @@ def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
             clause=clause_of(clause),
         )
     return found
+
+
+def _reads_nulls(tree: exp.Expression, scope: Scope) -> bool:
+    return any(scope.schema.columns[node.name].nulls for node in tree.find_all(exp.Column))
 
 
 _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)

@@ -36,18 +36,27 @@ def digest_measured(plan: QueryPlan) -> str:
     """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them."""
     try:
         made = {**({} if plan.person is None else _form_columns(plan.person)), **_made_by_joins(plan.joins)}
+        blocks = sorted((_form_block(block, made) for block in plan.blocks), key=_write)
+        measured = blocks[0] if len(blocks) == 1 else [blocks]
         content = [
             plan.table.lower(),
             sorted(_write(_form_join(join)) for join in plan.joins),
-            _write(_TRUE if plan.where is None else _normal(_written_out(plan.where, made))),
-            sorted({_write(_normal(_written_out(group.tree, made))) for group in plan.groups}),
-            sorted({_write(_form_measure(measure, made)) for measure in plan.measures}),
-            [plan.declared, plan.hand_sensitivity],
+            *measured,
+            [plan.declared, plan.hand_sensitivity, *([] if plan.threshold is None else ["thresholded"])],
             *([] if plan.person is None else [_form_stage(plan.person)]),
         ]
     except RecursionError:
         return plan.digest  # nested too deeply to be compared: the digest of its text
     return hashlib.sha256(_write(content).encode()).hexdigest()
+
+
+def _form_block(block: QueryPlan, made: Mapping[str, str]) -> Form:
+    """Return what one block measures: the rows that count, their groups, what is added up over them."""
+    return [
+        _write(_TRUE if block.where is None else _normal(_written_out(block.where, made))),
+        sorted({_write(_normal(_written_out(group.tree, made))) for group in block.groups}),
+        sorted({_write(_form_measure(measure, made)) for measure in block.measures}),
+    ]
 
 
 def _form_join(join: Join) -> Form:

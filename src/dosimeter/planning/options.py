@@ -12,9 +12,10 @@ from dosimeter.mechanisms import (
     make_pure,
     make_with_delta,
 )
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, check_option
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, check_option
 from dosimeter.planning.planner import PlanOptions
-from dosimeter.problems import Option
+from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.problems import Option, for_controller
 
 _GAUSSIAN = Option("mechanism", "gaussian")
 _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
@@ -33,13 +34,21 @@ class Look:
     method: Method = "closed-form"
     sensitivity: float | None = None
     min_rows: int | None = None
+    quantiles: Quantiles = "ranks"
+    group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("mechanism", "calibration", "indicator", "groups", "method"):
+        for name in ("mechanism", "calibration", "indicator", "groups", "method", "quantiles"):
             check_option(name, getattr(self, name))
 
     def plan_options(self) -> PlanOptions:
-        return PlanOptions(groups=self.groups, min_rows=self.min_rows, sensitivity=self.sensitivity)
+        return PlanOptions(
+            groups=self.groups,
+            min_rows=self.min_rows,
+            sensitivity=self.sensitivity,
+            quantiles=self.quantiles,
+            group_delta=self.group_delta,
+        )
 
     def build_mechanism(self, n: int) -> Mechanism:
         pure = make_pure(self.mechanism)
@@ -51,6 +60,28 @@ class Look:
             return pure
         delta = default_delta(n) if self.delta is None else read_delta(self.delta, n)
         return make_with_delta(self.mechanism, delta, self.calibration)
+
+
+def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
+    """Refuse noise with a δ for a query that draws by rank: ranks spend a pure ε, and share it with sums (M4)."""
+    if not plan.ranks or mechanism.pure:
+        return
+    rank = next(iter(plan.ranks.values()))
+    raise OptionError(
+        f"{rank.label} is drawn by rank, which spends a pure ε and no δ.",
+        for_controller("Use the Laplace mechanism, or ", Option("quantiles", "noise"), "."),
+    )
+
+
+def require_noise(plan: QueryPlan, indicator: Indicator) -> None:
+    """Refuse the cell indicator for a query that draws by rank: it counts the noise that one's rows can reach (R11)."""
+    if not plan.ranks or indicator != "cell":
+        return
+    rank = next(iter(plan.ranks.values()))
+    raise OptionError(
+        f"{rank.label} is drawn by rank and gets no noise, which is what the cell indicator counts.",
+        for_controller("Use ", Option("indicator", "bound"), ", or ", Option("quantiles", "noise"), "."),
+    )
 
 
 def _is_zero(delta: float | str) -> bool:

@@ -10,7 +10,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from dosimeter.errors import QueryError
-from dosimeter.sql import clause_of, name_to_char, refusal
+from dosimeter.sql import clause_of, expect_only, name_to_char, refusal
 
 MAX_SQL = 100_000
 MAX_DEPTH = 50
@@ -18,6 +18,8 @@ MAX_DEPTH = 50
 _ONLY_SELECT = "Only SELECT is supported: SELECT [columns,] aggregates FROM table [WHERE …] [GROUP BY …]."
 _ONE_STATEMENT = "Give exactly one SELECT statement."
 NO_SUBQUERIES = "Subqueries are not supported here. Ask a plain SELECT … FROM table WHERE … GROUP BY …."
+NO_SET_OPERATIONS = "INTERSECT and EXCEPT are not supported. Ask one SELECT, or join several by UNION ALL."
+UNION = "union"  # in the meta of a SELECT that was written as a UNION
 NO_STAR = "SELECT * would release rows. Ask for aggregates, such as COUNT(*)."
 TOO_DEEP = "The SQL is nested too deeply. Simplify its expressions."
 _CLAUSES = {
@@ -41,7 +43,40 @@ _READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "
 
 
 def parse_select(sql: str) -> exp.Select:
-    """Parse exactly one SELECT statement; refuse anything else."""
+    """Parse exactly one SELECT statement; refuse anything else. A UNION is a SELECT of all its columns."""
+    return as_select(_parse_query(sql))
+
+
+def as_select(query: exp.Expression) -> exp.Select:
+    """Return a SELECT itself, and a UNION as SELECT * FROM (… UNION ALL …) with its own ORDER BY and LIMIT."""
+    if isinstance(query, exp.Select):
+        return query
+    if not isinstance(query, exp.Union):
+        raise refusal(query, NO_SET_OPERATIONS)
+    expect_only(query, "this", "expression", "distinct", "with_", "order", "limit", "offset")
+    parts = exp.Union(this=query.this.copy(), expression=query.expression.copy(), distinct=False)
+    select = exp.select("*").from_(exp.Subquery(this=parts, alias=exp.TableAlias(this=exp.to_identifier("parts"))))
+    for name in ("with_", "order", "limit", "offset"):
+        if query.args.get(name) is not None:
+            select.set(name, query.args[name].copy())
+    if query.args.get("distinct"):
+        select.set("distinct", exp.Distinct())
+    select.meta[UNION] = True
+    return select
+
+
+def list_parts(union: exp.Expression) -> list[exp.Select]:
+    """Return the SELECTs of a UNION ALL, in order."""
+    while isinstance(union, exp.Subquery):
+        expect_only(union, "this")
+        union = union.this
+    plain = isinstance(union, exp.Union) and not any(
+        union.args.get(name) for name in ("distinct", "with_", "order", "limit", "offset", "by_name")
+    )
+    return [*list_parts(union.this), *list_parts(union.expression)] if plain else [as_select(union)]
+
+
+def _parse_query(sql: str) -> exp.Expression:
     if len(sql) > MAX_SQL:
         raise QueryError(f"The SQL is longer than {MAX_SQL:,} characters.")
     if not sql.strip():
@@ -63,9 +98,12 @@ def parse_select(sql: str) -> exp.Select:
     if len(statements) != 1:
         raise QueryError(_ONE_STATEMENT)
     statement = statements[0]
-    if isinstance(statement, exp.SetOperation):
-        raise refusal(statement, "UNION, INTERSECT and EXCEPT are not supported. Ask one SELECT.")
-    if not isinstance(statement, exp.Select):
+    while isinstance(statement, exp.Subquery) and isinstance(statement.this, exp.SetOperation):
+        expect_only(statement, "this")
+        statement = statement.this
+    if isinstance(statement, exp.SetOperation) and not isinstance(statement, exp.Union):
+        raise refusal(statement, NO_SET_OPERATIONS)
+    if not isinstance(statement, (exp.Select, exp.Union)):
         raise QueryError(_ONLY_SELECT)
     if _depth(statement) > MAX_DEPTH:
         raise QueryError(TOO_DEEP)
@@ -74,7 +112,7 @@ def parse_select(sql: str) -> exp.Select:
 
 def write_plainly(sql: str) -> str:
     """Return a query as it is understood: without comments, and in the same layout whoever wrote it."""
-    return parse_select(sql).sql(dialect="duckdb", comments=False)
+    return _parse_query(sql).sql(dialect="duckdb", comments=False)
 
 
 def _expect_one_select(sql: str) -> None:

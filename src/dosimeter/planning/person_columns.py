@@ -73,9 +73,22 @@ def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed
     expect_only(bare, "this")
     if bare.this is None:
         raise refusal(node, f"{clause_of(node)} has no argument. Name a column.")
+    if isinstance(bare, (exp.Count, exp.CountIf)):
+        return _count(bare, condition, scope, apply, windowed=windowed)
+    return _passing_nulls(_read_numbers(node, bare, condition, scope, apply, windowed=windowed), bare, scope)
+
+
+def _read_numbers(
+    node: exp.Expression,
+    bare: exp.Expression,
+    condition: exp.Expression | None,
+    scope: Scope,
+    apply: Apply,
+    *,
+    windowed: bool,
+) -> OwnValue:
+    """Return an aggregate that is NULL for an individual with nothing but NULL."""
     match bare:
-        case exp.Count() | exp.CountIf():
-            return _count(bare, condition, scope, apply, windowed=windowed)
         case exp.Sum():
             return _sum(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
         case exp.Avg():
@@ -95,13 +108,22 @@ def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
     checked = check_expression(node, scope)
     if checked.type in NUMERIC and not isinstance(checked.tree, exp.Column):
         gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
-        return _number(gridded.tree, gridded.lower, gridded.upper, gridded.unit)
+        return _passing_nulls(_number(gridded.tree, gridded.lower, gridded.upper, gridded.unit), checked.tree, scope)
     return OwnValue(make_total(checked.tree, scope.schema), _facts(node, checked, scope))
 
 
 def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
     """Return the public facts of a further GROUP BY column. Its values are taken as they are (C5)."""
     return _facts(node, checked, scope)
+
+
+def _passing_nulls(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnValue:
+    """Return the value with NULL among its declared groups, if it is among those of a column that it is made of."""
+    return replace(value, column=replace(value.column, nulls=_reads_nulls(tree, scope)))
+
+
+def _reads_nulls(tree: exp.Expression, scope: Scope) -> bool:
+    return any(scope.resolve(node).nulls for node in tree.find_all(exp.Column))
 
 
 def whole_column(lower: int, upper: int) -> Column:
@@ -248,6 +270,10 @@ def _facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
     """Return the facts of an expression of one row; without bounds or values where the schema gives none."""
     if isinstance(checked.tree, exp.Column):
         return replace(scope.schema.columns[checked.tree.name], name="")
+    return replace(_made_facts(node, checked, scope), nulls=_reads_nulls(node, scope))
+
+
+def _made_facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
     match checked.type:
         case Type.BOOLEAN:
             return Column("", ColumnType.BOOLEAN)

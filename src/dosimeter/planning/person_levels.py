@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.joins import Sources, resolve_joins
+from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.person_columns import OwnValue, read_value
 from dosimeter.planning.person_members import read_member
 from dosimeter.planning.person_rewriting import GroupedLevel, WindowedLevel, short_digest, total_tree, written_column
@@ -29,7 +30,7 @@ from dosimeter.planning.person_stage import (
     PersonTable,
 )
 from dosimeter.planning.singling_out import find_singled_out
-from dosimeter.schema import Column, ColumnType, JoinTable, Schema
+from dosimeter.schema import Column, ColumnType, JoinTable, Schema, unit_schema
 from dosimeter.sql import (
     COLUMN_TYPES,
     Scope,
@@ -153,9 +154,9 @@ class PersonLevels:
             node.replace(mark)
 
     def settle(self, select: exp.Select) -> None:
-        """Make a flag of each mark of ``set_aside``, and keep the rows that a ROW_NUMBER chooses.
+        """Replace what ``set_aside`` took out by columns that tell whether the row's individual is in the other query.
 
-        To be called once the level stands over a table or a stage.
+        Then leave out the rows that a condition on ROW_NUMBER leaves out. The level must stand over a table or a stage.
         """
         marks = [node for node in select.find_all(exp.Anonymous) if node.meta.get(_MARK)]
         if marks:
@@ -243,7 +244,8 @@ class PersonLevels:
 
     def lower(self, select: exp.Select) -> exp.Select:
         """Return one level with its aggregates and windows as columns of a stage; other levels unchanged."""
-        _name_windows(select)
+        write_out_windows(select)
+        select.set("windows", None)
         windows = any(node.parent_select is select for node in select.find_all(exp.Window))
         grouped = bool(select.args.get("group") or select.args.get("having") or select.args.get("distinct"))
         if not windows and not grouped and not select.args.get("qualify"):
@@ -349,7 +351,7 @@ class PersonLevels:
                     f"{name} is public and has no individuals: join it, JOIN {name} ON … = {name}.{table.key}, and "
                     "test its columns in WHERE.",
                 )
-            return Scope(self._with_tables(_schema_of(table, table.unit, self.declared)), names), table, None
+            return Scope(self._with_tables(unit_schema(table, table.unit, self.declared)), names), table, None
         known = ", ".join([self.declared.table, *(name for name, each in self.declared.tables.items() if each.unit)])
         raise refusal(node, f"There is no table {written}. The tables with individuals are {known}.")
 
@@ -502,33 +504,3 @@ def _without_stars(items: Iterable[exp.Expression], sources: Sources) -> Iterato
         if sources.joins:
             raise refusal(item, f"{clause_of(item)}: list the columns by name.")
         yield from (written_column(name) for name in sources.schema.columns)
-
-
-def _name_windows(select: exp.Select) -> None:
-    """Write out the windows that OVER name stands for."""
-    known = {window.name.lower(): window for window in select.args.get("windows") or []}
-    for node in list(select.find_all(exp.Window)):
-        alias = node.args.get("alias")
-        if alias is None or node.parent_select is not select or node in known.values():
-            continue
-        meant = known.get(str(alias.name).lower())
-        if meant is None or node.args.get("partition_by") or node.args.get("order"):
-            raise refusal(node, f"{clause_of(node)}: write OVER (PARTITION BY … ORDER BY …).")
-        for name in ("partition_by", "order", "spec"):
-            value = meant.args.get(name)
-            node.set(name, [part.copy() for part in value] if isinstance(value, list) else value and value.copy())
-        node.set("alias", None)
-    select.set("windows", None)
-
-
-def _schema_of(table: JoinTable, unit: str, declared: Schema) -> Schema:
-    """Return the facts of a private table, as if it were the first one."""
-    return replace(
-        declared,
-        table=table.name,
-        columns=table.columns,
-        unit=unit,
-        max_rows_per_unit=table.max_rows_per_unit,
-        row_key=table.row_key,
-        tables={name: other for name, other in declared.tables.items() if name != table.name},
-    )

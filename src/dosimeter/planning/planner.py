@@ -10,30 +10,52 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.measures import Measure
-from dosimeter.options import Groups, check_option
-from dosimeter.planning.after import MeasuringSelect, OuterSelect, Relation, is_measured, try_after
+from dosimeter.measures import find_ranks
+from dosimeter.options import Groups, Quantiles, check_option
+from dosimeter.planning.after import (
+    MeasuringSelect,
+    OuterSelect,
+    Relation,
+    is_measured,
+    read_scalar,
+    require_one_row,
+)
 from dosimeter.planning.aggregates import Aggregates, Collected
+from dosimeter.planning.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
 from dosimeter.planning.groups import Grouping, plan_groups
+from dosimeter.planning.joined_blocks import join_blocks, require_few
 from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, resolve_table, write_commas_as_joins
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
 from dosimeter.planning.person_stage import PersonStage
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.query_plan import QueryPlan, Threshold
 from dosimeter.planning.singling_out import find_singled_out
-from dosimeter.planning.stages import Scoped, Stage, find_stage, list_sources, list_subqueries, read_scope
+from dosimeter.planning.stages import (
+    Scoped,
+    Stage,
+    find_stage,
+    list_scalars,
+    list_sources,
+    list_subqueries,
+    read_scope,
+    require_uncorrelated,
+)
 from dosimeter.planning.subqueries import inline_subqueries
+from dosimeter.planning.thresholding import add_threshold, check_thresholding, limit_observed
+from dosimeter.problems import Option
 from dosimeter.schema import Schema, digest_schema
-from dosimeter.sql import Scope, check_condition, refusal
+from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_there, refusal
 
-MAX_NUMBERS = 50_000
+MAX_BLOCKS = 64
+_SCALAR = "scalar"
 _AFTER = ("qualify", "offset", "distinct", "windows")
+_ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +65,18 @@ class PlanOptions:
     groups: Groups = "declared"
     min_rows: int | None = None
     sensitivity: float | None = None
+    quantiles: Quantiles = "ranks"
+    group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("groups", "min_rows", "sensitivity"):
+        for name in ("groups", "min_rows", "sensitivity", "quantiles", "group_delta"):
             check_option(name, getattr(self, name))
+        check_thresholding(self.groups, self.group_delta, self.min_rows, self.sensitivity)
+
+    @property
+    def by_ranks(self) -> bool:
+        """Return whether order statistics are drawn by rank (M4). With a sensitivity given by hand they get noise."""
+        return self.quantiles != "noise" and self.sensitivity is None
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
@@ -59,55 +89,100 @@ def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> 
 
 @dataclass(slots=True)
 class _Planner:
-    """Plan one query from the inside out. ``measured``: the SELECT that measures, once it was met, and its plan."""
+    """Plan one query from the inside out. ``blocks``: the SELECTs that measure, once they were met, by their numbers.
+
+    ``clauses``: how each is written. ``measured``: each as it was met, with what it becomes after the noise.
+    """
 
     sql: str
     declared: Schema
     options: PlanOptions
-    measured: tuple[exp.Select, QueryPlan, Relation] | None = field(default=None)
+    blocks: dict[int, QueryPlan] = field(default_factory=dict)
+    clauses: dict[int, exp.Select] = field(default_factory=dict)
+    measured: list[tuple[exp.Select, exp.Select, Relation]] = field(default_factory=list)
+    taken: int = 0
 
     def plan(self) -> QueryPlan:
         """Return the plan: what is measured, and what happens to the released numbers."""
         parsed = parse_select(self.sql)
         relation = self._relation(Scoped(parsed, {}), nested=False)
-        assert self.measured is not None
-        _, plan, inner = self.measured
-        if relation is inner:
-            return plan
+        blocks = [self.blocks[number] for number in sorted(self.blocks)]
+        if len(blocks) == 1 and relation is self.measured[0][2]:
+            return _complete(blocks[0])
         outer = parsed.sql(dialect="duckdb", comments=False)
-        digest = hashlib.sha256(json.dumps([plan.digest, outer]).encode()).hexdigest()
+        digests = blocks[0].digest if len(blocks) == 1 else [block.digest for block in blocks]
+        digest = hashlib.sha256(json.dumps([digests, outer]).encode()).hexdigest()
+        plan = blocks[0] if len(blocks) == 1 else join_blocks(blocks, [self.clauses[at] for at in sorted(self.blocks)])
         return _complete(replace(plan, outputs=relation.outputs(), after=relation.after(), digest=digest))
 
     def _relation(self, query: Scoped, *, nested: bool) -> Relation:
-        """Return a query over released tables: the SELECT that measures, or a SELECT around it."""
+        """Return a query over released tables: a SELECT that measures, or a SELECT around it."""
         query = read_scope(query)
         if find_stage(query, self.declared, nested=nested) is not Stage.AFTER:
             return self._measure(query)
+        if query.parts:
+            return write_union([self._relation(part, nested=True) for part in query.parts], query.select)
         sources = {name: self._relation(source, nested=True) for name, source in list_sources(query).items()}
         inner = {at: self._relation(each, nested=True) for at, each in list_subqueries(query).items()}
         return OuterSelect(sources, self.declared, inner).write(query.select)
 
     def _measure(self, query: Scoped) -> Relation:
         select = query.with_rows(self.declared)
-        if self.measured is None:
-            draft = Draft(self.sql, self.declared, self.options, select.copy(), select)
-            for step in PASSES:
-                step(draft)
-            self.measured = (select, draft.finish(), draft.relation)
-        elif self.measured[0] != select:
-            raise refusal(
-                query.select,
-                "The query groups the table in two different ways. Ask two queries, or group once in a WITH and use "
-                "it twice.",
+        scalars = list_scalars(query) if is_measured(query.select) else {}
+        for node, known, relation in self.measured:  # with subqueries, equal words may mean other queries of WITH
+            if query.select is node or (known == select and not scalars):
+                return relation
+        number = self.take_number()
+        values: dict[str, exp.Expression] = {}
+        if scalars:
+            select, values = self._set_scalars_aside(query, scalars)
+        draft = Draft(self.sql, self.declared, self.options, select.copy(), select, number, values, self.take_number)
+        for step in PASSES:
+            step(draft)
+        found = draft.finish()
+        self.blocks |= found
+        self.clauses |= dict.fromkeys(found, query.select)
+        self.measured.append((query.select, select, draft.relation))
+        return draft.relation
+
+    def take_number(self) -> int:
+        """Return the number of a further block."""
+        self.taken += 1
+        if self.taken > MAX_BLOCKS:
+            raise QueryError(
+                f"The query measures more than {MAX_BLOCKS} SELECTs or sets of groups. Ask several queries."
             )
-        return self.measured[2]
+        return self.taken - 1
+
+    def _set_scalars_aside(
+        self, query: Scoped, scalars: Mapping[int, Scoped]
+    ) -> tuple[exp.Select, dict[str, exp.Expression]]:
+        """Return the SELECT with a placeholder for each subquery that gives a number, and what each stands for."""
+        values: dict[str, exp.Expression] = {}
+        for node in [each for each in query.select.find_all(exp.Subquery) if id(each) in scalars]:
+            scoped = scalars[id(node)]
+            if find_stage(scoped, self.declared) is Stage.ROWS:
+                raise refusal(node, f"{clause_of(node)} gives rows where one number stands. Aggregate it.")
+            require_uncorrelated(node)
+            relation = self._relation(scoped, nested=True)
+            require_one_row(relation, node)
+            written = node.sql(dialect="duckdb", comments=False)
+            name = "scalar_" + hashlib.sha256(written.encode()).hexdigest()[:12]
+            values[name] = read_scalar(relation, node)
+            node.meta[_SCALAR] = name
+        select = query.select.copy()
+        for node in list(select.find_all(exp.Subquery)):
+            if node.meta.get(_SCALAR) is not None:
+                node.replace(exp.Placeholder(this=node.meta[_SCALAR]))
+        return replace(query, select=select).with_rows(self.declared), values
 
 
 @dataclass(slots=True)
 class Draft:
     """A plan in the making: each pass reads what the passes before it wrote, and writes its own part.
 
-    ``written``: the SELECT as it was given, before any pass.
+    ``written``: the SELECT as it was given, before any pass. ``number``: that of its block. ``scalars``: what stands
+    for subqueries. ``apart``: where sets are measured one by one, the groups that each keeps and what is measured.
     """
 
     sql: str
@@ -115,6 +190,9 @@ class Draft:
     options: PlanOptions
     select: exp.Select
     written: exp.Select
+    number: int
+    scalars: Mapping[str, exp.Expression]
+    take_number: Callable[[], int]
     people: PersonLevels = field(init=False)
     person: PersonStage | None = None
     sources: Sources = field(init=False)
@@ -123,39 +201,60 @@ class Draft:
     aggregates: Aggregates = field(init=False)
     relation: Relation = field(init=False)
     collected: Collected = field(init=False)
+    apart: dict[int, tuple[Grouping, Collected]] = field(default_factory=dict)
+    threshold: Threshold | None = None
 
-    def finish(self) -> QueryPlan:
-        """Return the plan, with the columns that it tests and that identify people."""
+    def finish(self) -> dict[int, QueryPlan]:
+        """Return the plan of each block, with the columns that it tests and that identify people."""
+        parts = self.apart or {self.number: (self.grouping, self.collected)}
+        return {number: self._finish(grouping, collected) for number, (grouping, collected) in parts.items()}
+
+    def _finish(self, grouping: Grouping, collected: Collected) -> QueryPlan:
         schema, scope = self.sources.schema, self.sources.scope
         plan = QueryPlan(
             sql=self.sql,
             table=self.declared.table,
             columns=_columns_used(self.select, scope),
             where=self.where,
-            groups=self.grouping.groups,
-            arguments=self.collected.arguments,
-            measures=self.collected.measures,
-            estimates=self.collected.estimates,
+            groups=grouping.groups,
+            arguments=collected.arguments,
+            measures=collected.measures,
+            estimates=collected.estimates,
             outputs=self.relation.outputs(),
             after=self.relation.after(),
             declared=self.options.groups == "declared",
             hand_sensitivity=self.options.sensitivity,
             schema=schema,
             digest=_digest_plan(
-                self.written if self.people.stages or self.people.joined else self.select, self.declared, self.options
+                self.written if self.people.stages or self.people.joined else self.select,
+                self.declared,
+                self.options,
+                ranks=bool(find_ranks(collected.measures)),
             ),
             joins=self.sources.joins,
-            sets=self.grouping.sets,
+            sets=grouping.sets,
             person=self.person,
             declared_schema=None if self.person is None else self.declared,
+            threshold=self.threshold,
         )
         singled_out = {**self.people.singled_out, **dict(find_singled_out(self.select, scope, list_identifying(plan)))}
-        return _complete(replace(plan, singled_out=tuple(singled_out.items())))
+        return replace(plan, singled_out=tuple(singled_out.items()))
 
 
 def _complete(plan: QueryPlan) -> QueryPlan:
     """Return the plan once it was tried what happens after the noise."""
-    try_after(plan.after, plan.groups, [estimate.whole for estimate in plan.estimates], totals=bool(plan.sets))
+    if plan.threshold is not None and plan.further:
+        raise QueryError(
+            "Groups that nobody declared are shown by one SELECT at a time. Ask the SELECTs of this query one by one."
+        )
+    if plan.threshold is not None and plan.ranks:
+        label = next(iter(plan.ranks.values())).label
+        raise QueryError(
+            f"{label} is drawn by rank from declared groups only. Declare the groups' values, or choose ",
+            Option("quantiles", "noise"),
+            ".",
+        )
+    try_after(plan)
     return plan
 
 
@@ -188,35 +287,64 @@ def _read_where(draft: Draft) -> None:
 
 
 def _read_groups(draft: Draft) -> None:
-    scope, options = draft.sources.scope, draft.options
-    draft.grouping = plan_groups(draft.select, scope, options.groups)
-    draft.aggregates = Aggregates(
+    draft.grouping = plan_groups(draft.select, draft.sources.scope, draft.options.groups)
+    if draft.options.groups == "thresholded":
+        kept = [is_there(tree) for tree in draft.grouping.without_null]
+        draft.where = conjunction([*([] if draft.where is None else [draft.where]), *kept])
+    draft.aggregates = _start_collecting(draft, draft.grouping)
+
+
+def _start_collecting(draft: Draft, grouping: Grouping) -> Aggregates:
+    thresholded = draft.options.groups == "thresholded"
+    return Aggregates(
         schema=draft.sources.schema,
-        scope=scope,
-        min_rows=options.min_rows,
-        by_hand=options.sensitivity is not None,
-        groups=draft.grouping.cells,
+        scope=draft.sources.scope,
+        min_rows=draft.options.min_rows,
+        by_hand=draft.options.sensitivity is not None,
+        groups=limit_observed(grouping.groups, draft.sources.schema) if thresholded else grouping.cells,
+        rank_cells=grouping.cells * _count_order_statistics(draft.select) if draft.options.by_ranks else 0,
     )
 
 
 def _write_over_released(draft: Draft) -> None:
-    grouping = draft.grouping
-    released = MeasuringSelect(
-        draft.sources.scope, grouping.groups, draft.aggregates, grouping.rows, bool(grouping.sets)
-    )
-    draft.relation = released.write(draft.select)
+    source = exp.table_(name_released(draft.number))
+    draft.relation = of_block(_write_over(draft, draft.aggregates, source), draft.number)
+
+
+def _write_over(draft: Draft, aggregates: Aggregates, source: exp.Expression) -> Relation:
+    grouping, schema = draft.grouping, draft.sources.schema
+    totals, thresholded = bool(grouping.sets), draft.options.groups == "thresholded"
+    rows = (schema.individuals or 1) * schema.max_rows_per_unit if thresholded else grouping.rows
+    scope, groups = draft.sources.scope, grouping.groups
+    return MeasuringSelect(scope, groups, aggregates, rows, totals, source, draft.scalars).write(draft.select)
+
+
+def _count_people(draft: Draft) -> None:
+    """Measure the individuals of every group, where their noisy number decides whether it is shown (H1)."""
+    if draft.options.group_delta is not None:
+        draft.threshold = add_threshold(draft.aggregates, draft.options.group_delta)
 
 
 def _collect_measures(draft: Draft) -> None:
     draft.collected = draft.aggregates.finish()
-    measures, cells = draft.collected.measures, draft.grouping.cells
-    if cells * len(measures) > MAX_NUMBERS:
-        raise QueryError(
-            f"The query measures {len(measures):,} numbers in each of {cells:,} groups; at most "
-            f"{MAX_NUMBERS:,} in all are supported. Ask for fewer aggregates or fewer groups."
-        )
-    if draft.grouping.sets:
-        _require_sums(draft.select, measures)
+    require_few([(draft.grouping.cells, len(draft.collected.measures))])
+
+
+def _measure_sets_apart(draft: Draft) -> None:
+    """Measure each set of ROLLUP, CUBE and GROUPING SETS by itself where something does not add up (Q5)."""
+    grouping = draft.grouping
+    alone = draft.sources.schema.max_rows_per_unit == 1  # then nobody is in two groups
+    adding = all(measure.adds_up or (alone and measure.additive) for measure in draft.collected.measures)
+    if not grouping.sets or adding:
+        return
+    numbers = [draft.number, *(draft.take_number() for _ in grouping.sets[1:])]
+    sets = dict(zip(numbers, grouping.sets, strict=True))
+    source = unite_sets(sets, len(grouping.groups), len(draft.collected.estimates))
+    for number, kept in sets.items():
+        part = Grouping(tuple(grouping.groups[at] for at in kept))
+        aggregates = _start_collecting(draft, part)
+        draft.relation = of_sets(_write_over(draft, aggregates, source), sets)
+        draft.apart[number] = part, aggregates.finish()
 
 
 PASSES: tuple[Callable[[Draft], None], ...] = (
@@ -227,20 +355,11 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     _read_where,
     _read_groups,
     _write_over_released,  # every aggregate, in whatever clause, becomes measures and an estimate
+    _count_people,
     _collect_measures,  # only now is it known what every aggregate reads
+    _measure_sets_apart,
 )
 """The passes over the SELECT that measures, in order."""
-
-
-def _require_sums(select: exp.Select, measures: tuple[Measure, ...]) -> None:
-    """Refuse totals of what does not add up: a median of two groups is not the sum of their medians."""
-    other = next((measure for measure in measures if not measure.additive), None)
-    if other is not None:
-        raise refusal(
-            select.args["group"],
-            f"{other.label} does not add up over groups, so ROLLUP, CUBE and GROUPING SETS cannot total it. Ask for it "
-            "in a query of its own.",
-        )
 
 
 # ---------------------------------------------------------------- details of a plan
@@ -260,7 +379,12 @@ def _is_column(node: exp.Column, scope: Scope) -> bool:
     return True
 
 
-def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> str:
+def _count_order_statistics(select: exp.Select) -> int:
+    """Return how many different order statistics are written in the query; at least 1."""
+    return max(1, len({node.sql(dialect="duckdb") for node in select.find_all(*_ORDER_STATISTICS)}))
+
+
+def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ranks: bool) -> str:
     """Return a digest of what is measured: the query as parsed (without layout and comments) and its facts."""
     content = {
         "query": select.sql(dialect="duckdb", comments=False),
@@ -268,5 +392,7 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions) -> st
         "groups": options.groups,
         "min_rows": options.min_rows,
         "sensitivity": options.sensitivity,
+        **({"quantiles": "ranks"} if ranks else {}),  # without any, a query is what it was before there were ranks
+        **({} if options.group_delta is None else {"group_delta": options.group_delta}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

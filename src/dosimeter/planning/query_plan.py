@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.measures import Argument, Estimate, Measure
+from dosimeter.measures import Argument, Estimate, Measure, Rank, find_ranks
 from dosimeter.mechanisms import Norm
+from dosimeter.planning.formulas import formula_in
 from dosimeter.schema import JoinTable, Scalar, Schema
 from dosimeter.sql import Type
 
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from dosimeter.planning.person_stage import PersonStage
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Output:
     """One column of the answer. ``group``: the group that it is, unchanged.
 
     ``formula``: the column in terms of the released numbers e0, e1 … and groups g0, g1 … of its own cell; None where
-    it reads other cells too, as a window function does.
+    it reads other cells too, as a window function does. Where rows come from several blocks, a choice by block.
     """
 
     name: str
@@ -51,11 +57,13 @@ class After:
     """What happens to the released table (Q4). ``query``: over ``released``; None if its columns are the answer.
 
     ``traced``: whether every row ends with the number of its cell. ``steps``: what happens, for an explanation.
+    ``rows_of``: the blocks whose cells are rows of the answer.
     """
 
     query: exp.Expression | None
     traced: bool
     steps: tuple[str, ...]
+    rows_of: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,37 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """One more SELECT that measures the rows of a plan: its own WHERE, groups and measures (Q5)."""
+
+    where: exp.Expression | None
+    groups: tuple[Group, ...]
+    arguments: tuple[Argument, ...]
+    measures: tuple[Measure, ...]
+    estimates: tuple[Estimate, ...]
+    sets: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Which groups of the data an answer shows: those whose noisy number of individuals is large enough (H1).
+
+    ``people``: the measure that counts a group's individuals. ``delta``: the chance with which an individual may show
+    up in a group of their own. ``most``: in how many groups one individual can be, ℓ₀.
+    """
+
+    people: int
+    delta: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """The plan of a query: all that follows from SQL and schema alone. Its trees are rebuilt by the planner."""
+    """The plan of a query: all that follows from SQL and schema alone. Its trees are rebuilt by the planner.
+
+    A plan is a list of blocks over the same rows or individuals: ``where``, ``groups``, ``arguments``, ``measures``,
+    ``estimates`` and ``sets`` are the first one's, ``further`` holds the others. Cells are laid out block after block.
+    """
 
     sql: str
     table: str
@@ -97,6 +134,65 @@ class QueryPlan:
     """What is computed from each individual's own rows first; the plan's rows and schema are what it gives (Q2)."""
     declared_schema: Schema | None = None
     """The facts of the table itself, where a person stage gives the rows other ones."""
+    further: tuple[Block, ...] = ()
+    """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
+    part_of: int | None = None
+    """Where this is one block of several, taken by itself: how many measures all of them have (S5)."""
+    threshold: Threshold | None = None
+    """Where nobody declared the groups: which of the observed ones are shown (H1)."""
+
+    @property
+    def blocks(self) -> tuple[QueryPlan, ...]:
+        """Return each block as a plan of its own; a plan of one block is its own only block."""
+        if not self.further:
+            return (self,)
+        first = Block(self.where, self.groups, self.arguments, self.measures, self.estimates, self.sets)
+        return tuple(self._part(at, block) for at, block in enumerate((first, *self.further)))
+
+    def _part(self, at: int, block: Block) -> QueryPlan:
+        seen = at in self.after.rows_of
+        return replace(
+            self,
+            where=block.where,
+            groups=block.groups,
+            arguments=block.arguments,
+            measures=block.measures,
+            estimates=block.estimates,
+            sets=block.sets,
+            outputs=tuple(
+                replace(output, formula=formula_in(output.formula, at) if seen else None) for output in self.outputs
+            ),
+            further=(),
+            part_of=self.shares,
+        )
+
+    @property
+    def all_measures(self) -> tuple[Measure, ...]:
+        """Return the measures of all blocks, block after block: each has one share of ε (S5)."""
+        return (*self.measures, *(measure for block in self.further for measure in block.measures))
+
+    @property
+    def is_part(self) -> bool:
+        """Return whether this is one block of several, taken by itself: its measures are scaled as all of them are."""
+        return self.part_of is not None
+
+    @property
+    def shares(self) -> int:
+        """Return into how many equal parts ε is split: one for each measure of all blocks (S5)."""
+        return len(self.all_measures) if self.part_of is None else self.part_of
+
+    def split(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:
+        """Return what is given for every measure of all blocks, a part for each block."""
+        ends = np.cumsum([len(self.measures), *(len(block.measures) for block in self.further)]).tolist()
+        return [items[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    @property
+    def k(self) -> int | None:
+        """Return how many numbers get noise (N3), or None when groups are observed."""
+        keys = [block.group_keys for block in self.blocks]
+        if any(each is None for each in keys):
+            return None
+        return sum(len(each or ()) * len(block.measures) for each, block in zip(keys, self.blocks, strict=True))
 
     @property
     def table_schema(self) -> Schema:
@@ -110,7 +206,7 @@ class QueryPlan:
 
     @property
     def additive(self) -> bool:
-        return all(measure.additive for measure in self.measures)
+        return all(measure.additive for measure in self.all_measures)
 
     @property
     def group_keys(self) -> tuple[tuple[Scalar, ...], ...] | None:
@@ -122,21 +218,39 @@ class QueryPlan:
             keys = tuple((*key, value) for key in keys for value in group.values)
         return keys
 
+    @property
+    def ranks(self) -> Mapping[int, Rank]:
+        """Return the measures that are drawn by rank, each with its number (M4)."""
+        return find_ranks(self.all_measures)
+
+    def rank_share(self, epsilon: float | Decimal) -> float:
+        """Return the share of ε that each measure has (S5), as the number that ranks are sought at."""
+        return float(Fraction(str(epsilon)) / self.shares)
+
     def sensitivity(self, norm: Norm) -> float:
         """Return Δ of the whole vector in this norm. Several measures are each scaled by their own Δ (S5)."""
+        assert not self.is_part, "the blocks of a plan share one sensitivity"
+        measures = self.all_measures
         if self.hand_sensitivity is not None:
             return self.hand_sensitivity
-        if len(self.measures) == 1:
-            return self.measures[0].sensitivity(norm)
-        return float(len(self.measures)) if norm == 1 else float(np.sqrt(len(self.measures)))
+        if len(measures) == 1:
+            return measures[0].sensitivity(norm)
+        return float(len(measures)) if norm == 1 else float(np.sqrt(len(measures)))
 
     def weights(self, norm: Norm) -> FloatArray:
         """Return the factor of each measure before it enters the norm: 1 if it is alone, 1/Δ_j among several (S5)."""
-        if len(self.measures) == 1 or self.hand_sensitivity is not None:
-            return np.ones(len(self.measures))
-        return np.array([1.0 / measure.sensitivity(norm) for measure in self.measures])
+        measures = self.all_measures
+        if (len(measures) == 1 and not self.is_part) or self.hand_sensitivity is not None:
+            return np.ones(len(measures))
+        return np.array([1.0 / measure.sensitivity(norm) for measure in measures])
 
     def grids(self, norm: Norm) -> FloatArray:
-        """Return the noise grid of each measure, in the units of the norm."""
-        grids: FloatArray = self.weights(norm) * np.array([float(measure.grid) for measure in self.measures])
-        return grids
+        """Return the noise grid of each measure, in the units of the norm; of each cell where there are several blocks.
+
+        Cell c of a vector has the grid at c modulo the number of grids.
+        """
+        grids: FloatArray = self.weights(norm) * np.array([float(measure.grid) for measure in self.all_measures])
+        if not self.further:
+            return grids
+        parts = zip(self.blocks, self.split(grids.tolist()), strict=True)
+        return np.concatenate([np.tile(part, len(block.group_keys or ())) for block, part in parts])

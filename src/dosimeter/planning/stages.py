@@ -13,7 +13,8 @@ from enum import IntEnum
 from sqlglot import exp
 
 from dosimeter.planning.after import is_measured
-from dosimeter.planning.parsing import read_whole_number, unaliased
+from dosimeter.planning.aggregates import as_aggregate
+from dosimeter.planning.parsing import as_select, list_parts, read_whole_number, unaliased
 from dosimeter.planning.subqueries import read_ctes
 from dosimeter.schema import Schema
 from dosimeter.sql import clause_of, expect_only, refusal
@@ -31,11 +32,12 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scoped:
-    """A SELECT and the WITH queries that it can name."""
+    """A SELECT and the WITH queries that it can name. ``parts``: of a UNION ALL, all its SELECTs; else none."""
 
     select: exp.Select
     known: Mapping[str, Scoped]
     depth: int = 0
+    parts: tuple[Scoped, ...] = ()
 
     def with_rows(self, schema: Schema) -> exp.Select:
         """Return the SELECT with a WITH of its own, which holds the queries over rows that it may name."""
@@ -54,6 +56,8 @@ def read_scope(query: Scoped) -> Scoped:
     """Return the SELECT with the names of its own WITH added to those that it knows."""
     if query.depth > MAX_NESTING:
         raise refusal(query.select, "The query is nested too deeply.")
+    if query.parts:
+        return query
     known = dict(query.known)
     for name, select in read_ctes(query.select).items():
         known[name] = Scoped(select, dict(known), query.depth + 1)
@@ -63,13 +67,29 @@ def read_scope(query: Scoped) -> Scoped:
 def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
     """Return the stage of a SELECT. A nested one that groups by the unit still gives rows of individuals."""
     query = read_scope(query)
+    if query.parts:
+        _refuse_rows_in_union(query, schema)
+        return Stage.AFTER
     stages = {name: find_stage(source, schema) for name, source in list_sources(query).items()}
     if any(stage is not Stage.ROWS for stage in stages.values()):
-        _refuse_rows_beside(query, stages)
+        _refuse_rows_beside(query, stages, schema)
+        return Stage.AFTER
+    if query.select.args.get("from_") is None and list_subqueries(query):
         return Stage.AFTER
     if not is_measured(query.select) or (nested and groups_by_unit(query.select, schema)):
         return Stage.ROWS
     return Stage.MEASURED
+
+
+def _refuse_rows_in_union(query: Scoped, schema: Schema) -> None:
+    """Refuse a UNION of rows: then somebody's rows would count several times."""
+    for part in query.parts:
+        if find_stage(part, schema) is Stage.ROWS:
+            raise refusal(
+                part.select,
+                "UNION ALL joins grouped queries: SELECT …, COUNT(*) FROM … UNION ALL SELECT …, COUNT(*) FROM …. Rows "
+                "would count several times. Aggregate in each SELECT, or ask once: WHERE … OR ….",
+            )
 
 
 def groups_by_unit(select: exp.Select, schema: Schema) -> bool:
@@ -93,11 +113,24 @@ def _meant_name(node: exp.Expression, select: exp.Select) -> str:
     return str(meant.name).lower()
 
 
-def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage]) -> None:
-    """Refuse to join released numbers with rows: then a row would be compared with numbers read off other people."""
+def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage], schema: Schema) -> None:
+    """Refuse to join released numbers with rows: then a row would be compared with numbers read off other people.
+
+    A public table's rows would be harmless, but nothing after the noise reads a table: it is joined before.
+    """
     nodes = _source_nodes(query.select)
+    public = {name.lower(): table for name, table in schema.tables.items() if table.public}
     for node in nodes:
         scoped = _find_source(node, query)
+        if scoped is None and isinstance(node, exp.Table) and node.name.lower() in public:
+            table = public[node.name.lower()]
+            shown = next((name for name in table.columns if name != table.key), table.key)
+            raise refusal(
+                node,
+                f"{table.name} is joined after grouping, where only released numbers are. Join it before: SELECT "
+                f"{table.name}.{shown}, COUNT(*) FROM {schema.table} JOIN {table.name} USING ({table.key}) GROUP BY "
+                f"{table.name}.{shown}.",
+            )
         if scoped is None or stages[_name_of(node)] is Stage.ROWS:
             raise refusal(
                 node,
@@ -132,6 +165,49 @@ def list_subqueries(query: Scoped) -> dict[int, Scoped]:
     return found
 
 
+def list_scalars(query: Scoped) -> dict[int, Scoped]:
+    """Return the subqueries that stand for a number beside the aggregates of a SELECT, by the identity of their node.
+
+    What stands in WHERE, GROUP BY or inside an aggregate speaks of rows, and is not among them.
+    """
+    found: dict[int, Scoped] = {}
+    clauses = [*query.select.expressions, *(query.select.args.get(name) for name in ("having", "qualify", "order"))]
+    pending = [part for part in clauses if part is not None]
+    while pending:
+        node = pending.pop()
+        if as_aggregate(node) or isinstance(node, (exp.Exists, exp.Select, exp.SetOperation)):
+            continue
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            continue
+        if isinstance(node, exp.Subquery):
+            found[id(node)] = _scope_subquery(node.this, query)
+            continue
+        pending.extend(node.iter_expressions())
+    return found
+
+
+def require_uncorrelated(subquery: exp.Expression) -> None:
+    """Refuse a subquery that names a table of the query around it: its number would differ from row to row."""
+    sources = subquery.find_all(exp.Table, exp.Subquery)
+    known = {str(source.alias_or_name).lower() for source in sources if source is not subquery}
+    for column in subquery.find_all(exp.Column):
+        if column.table and column.table.lower() not in known:
+            raise refusal(
+                subquery,
+                f"{clause_of(subquery)} refers to {column.table} outside of it. A subquery beside aggregates stands by "
+                "itself; for a number of each group, aggregate with FILTER (WHERE …), or join grouped queries.",
+            )
+
+
+def _scope_subquery(node: exp.Expression, query: Scoped) -> Scoped:
+    """Return a subquery, or the SELECTs of a UNION ALL, with the names that it can use."""
+    depth = query.depth + 1
+    parts = list_parts(node) if isinstance(node, exp.SetOperation) else []
+    if len(parts) > 1:
+        return Scoped(parts[0], query.known, depth, tuple(Scoped(part, query.known, depth) for part in parts))
+    return Scoped(as_select(node), query.known, depth)
+
+
 def _collect(node: exp.Expression, query: Scoped, found: dict[int, Scoped]) -> None:
     if isinstance(node, exp.In) and isinstance(node.args.get("query"), exp.Expression):
         inner = node.args["query"].unnest()
@@ -139,8 +215,8 @@ def _collect(node: exp.Expression, query: Scoped, found: dict[int, Scoped]) -> N
             found[id(node)] = Scoped(inner, query.known, query.depth + 1)
         _collect(node.this, query, found)
         return
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
-        found[id(node)] = Scoped(node.this, query.known, query.depth + 1)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Select, exp.Union)):
+        found[id(node)] = _scope_subquery(node.this, query)
         return
     for part in node.iter_expressions():
         _collect(part, query, found)
@@ -161,12 +237,12 @@ def _find_source(node: exp.Expression, query: Scoped) -> Scoped | None:
         return known
     if isinstance(node, exp.Subquery):
         expect_only(node, "this", "alias")
-        if not isinstance(node.this, exp.Select):
-            raise refusal(node, "Only a plain SELECT can stand as a subquery in FROM.")
+        if not isinstance(node.this, (exp.Select, exp.Union)):
+            raise refusal(node, "Only a plain SELECT, or several with UNION ALL, can stand as a subquery in FROM.")
         alias = node.args.get("alias")
         if alias is not None:
             expect_only(alias, "this")
-        return Scoped(node.this, query.known, query.depth + 1)
+        return _scope_subquery(node.this, query)
     return None
 
 

@@ -86,6 +86,24 @@ def clamped(
     return Gridded(tree, *steps, unit)
 
 
+def round_to_candidates(value: Gridded, step: int) -> Gridded:
+    """Write the nearest of the values ``lower``, ``lower`` + step, … and ``upper``, which is always the last (M4)."""
+    low, high = value.lower, value.upper
+    last = low + (high - low - 1) // step * step  # the last but one: what lies beyond the middle after it is rounded up
+    raw = (
+        exp.Cast(this=value.tree, to=exp.DataType.build("DECIMAL(38, 0)")) if high - low >= LARGEST // 2 else value.tree
+    )
+    moved = exp.Paren(this=exp.Add(this=wrap(raw.copy()), expression=wrap(_whole(step // 2 - low))))
+    below = exp.Paren(this=exp.Sub(this=moved, expression=exp.Mod(this=moved.copy(), expression=_whole(step))))
+    rounded = as_bigint(exp.Paren(this=exp.Add(this=below, expression=wrap(_whole(low)))))
+    beyond = exp.GT(this=wrap(value.tree.copy()), expression=_whole(last + (high - last) // 2))
+    return Gridded(case((beyond, whole(high)), default=rounded), low, high, value.unit)
+
+
+def _whole(value: int) -> exp.Expression:
+    return number(Decimal(value))
+
+
 # ---------------------------------------------------------------- quotients
 
 

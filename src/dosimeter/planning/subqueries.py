@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dosimeter.planning.parsing import as_select
 from dosimeter.planning.person_levels import PersonLevels
 from dosimeter.sql import MAX_NODES, clause_of, conjunction, expect_only, is_row_wise, refusal
 
@@ -119,12 +120,12 @@ def read_ctes(select: exp.Select) -> dict[str, exp.Select]:
     expect_only(clause, "expressions")
     found: dict[str, exp.Select] = {}
     for cte in clause.expressions:
-        if not isinstance(cte.this, exp.Select) or cte.args["alias"].args.get("columns"):
+        if not isinstance(cte.this, (exp.Select, exp.Union)) or cte.args["alias"].args.get("columns"):
             raise refusal(cte, "A CTE must be a plain SELECT: WITH name AS (SELECT … FROM table WHERE …).")
         expect_only(cte, "this", "alias", "materialized")
         if cte.alias.lower() in found:
             raise refusal(cte, f"Two CTEs are called {cte.alias}.")
-        found[cte.alias.lower()] = cte.this
+        found[cte.alias.lower()] = as_select(cte.this)
     return found
 
 

@@ -4,17 +4,31 @@ Takes a plan and the numbers that left a mechanism; gives rows. Never sees data:
 embedded engine that holds these numbers alone.
 """
 
-from dosimeter.postprocess.answers import Assembled, Cell, assemble_answer, assemble_cells
-from dosimeter.postprocess.errors import cap_errors, error_95, needs_values
+from dosimeter.postprocess.about import Facts, list_facts, word_facts
+from dosimeter.postprocess.accuracy import Accuracy, error_95, foresee_accuracy, list_group_errors
+from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells
+from dosimeter.postprocess.cells import Cell
+from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
 
 __all__ = [
+    "Accuracy",
     "Assembled",
     "Cell",
+    "Facts",
+    "Noise",
     "assemble_answer",
     "assemble_cells",
-    "cap_errors",
     "error_95",
     "estimate_group",
+    "find_rank_columns",
+    "foresee_accuracy",
+    "list_facts",
+    "list_group_errors",
+    "measure_scales",
     "needs_values",
+    "rank_errors",
+    "tell_ranks",
+    "word_facts",
 ]

@@ -7,88 +7,210 @@ after the noise runs in an embedded engine that holds these numbers and nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
+from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
-from dosimeter.planning import CELL, RELEASED, QueryPlan
+from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
+from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_blocks
+from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest
 from dosimeter.postprocess.estimates import estimate_group
-from dosimeter.sql import EmbeddedError, Table, Type, Values, run_embedded
+from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
+from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
 
-if TYPE_CHECKING:
-    from dosimeter.schema import Scalar
-
-Numbers = Sequence[Sequence[Fraction]]
-Keys = Sequence[tuple["Scalar", ...]]
-NOT_COMPUTED = (
-    "What the query does with the released numbers failed on these numbers, so the numbers themselves are the answer."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One row of the released table: a group, or the total of several. ``terms``: how many groups were added up.
-
-    ``left_out``: the groups that a total leaves out; their values in ``key`` are None.
-    """
-
-    key: tuple[Scalar, ...]
-    measured: Sequence[Fraction]
-    terms: int = 1
-    left_out: frozenset[int] = frozenset()
+Told = Sequence[BoolArray | None]
+"""For each aggregate, where it can be told; None where it always can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The rows of an answer. ``cells``: the cell of each row, or of all that rows are made of where they are mixed.
+    """The rows of an answer, and how far off they are (E1); without noise, errors are not known.
 
-    ``about``: what a reader of the rows must know.
+    ``errors``: for each row, aggregate column → 95 % error, None where it has none. ``error_95``: the largest of each
+    aggregate column over the rows. ``cells``: the cell of each row, or all of them where rows are mixed. ``failed``:
+    what comes after the noise failed on these numbers, so that the rows are the released table itself. ``untold``:
+    somewhere there were too few people to tell.
     """
 
     rows: list[JsonRow]
-    cells: tuple[Cell, ...]
-    about: tuple[str, ...] = ()
+    errors: tuple[dict[str, float | None], ...] | None = None
+    error_95: tuple[float | None, ...] | None = None
+    cells: tuple[Cell, ...] = ()
+    failed: bool = False
+    untold: bool = False
 
 
-def assemble_answer(plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False) -> Assembled:
-    """Return the answer: the rows that the query asked for, in its order.
+def assemble_answer(
+    plan: QueryPlan,
+    keys: Keys,
+    values: Numbers,
+    *,
+    clamp: bool = False,
+    noise: Noise | None = None,
+    further: Sequence[tuple[Keys, Numbers]] = (),
+) -> Assembled:
+    """Return the answer: the rows that the query asked for, in its order. ``further``: groups and numbers of blocks.
 
-    Where the embedded engine fails on these numbers after all, every group with its aggregates is the answer.
+    With the facts of the noise, a quotient that cannot be told is NULL and every number has its error (E1). Where the
+    embedded engine fails on these numbers after all, every group with its aggregates is the answer.
     """
-    cells = list_cells(plan, keys, values)
+    parts = [_Part(block, cells, clamp) for block, cells in zip(
+        plan.blocks, list_blocks(plan, [(keys, values), *further]), strict=True
+    )]  # fmt: skip
+    if noise is None:
+        rows, places, failed = _run(plan, parts)
+        return Assembled(rows, cells=_list_shown(parts, places), failed=failed)
+    for part, own in zip(parts, noise.split(plan), strict=True):
+        part.withhold(plan, own)
+    rows, places, failed = _run(plan, parts)
+    if failed:
+        return _state_released(parts, rows)
+    errors = _find_errors(parts, rows, places)
+    columns = [output.name for output in plan.outputs if output.is_aggregate]
+    return Assembled(
+        rows,
+        errors,
+        tuple(find_largest([row[name] for row in errors]) for name in columns),
+        _list_shown(parts, places),
+        untold=any(part.hides() for part in parts),
+    )
+
+
+class _Part:
+    """One block's released table, and what can be told of it.
+
+    ``told``: for each aggregate, where it can be told; None where it always can. ``divisors``: where a number that the
+    query divides by is far enough from 0.
+    """
+
+    def __init__(self, plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> None:
+        self.plan, self.cells, self.clamp = plan, cells, clamp
+        self.told: Told = ()
+        self.divisors: dict[str, BoolArray] = {}
+        self._noise: Noise | None = None
+
+    def withhold(self, plan: QueryPlan, noise: Noise) -> None:
+        """Find what has too few people to be told. ``plan``: the whole one, which says what comes after the noise."""
+        self._noise = noise
+        known = CellErrors(self.plan, noise, self.cells, clamp=self.clamp)
+        self.told = [None if each.counted is None else known.told(at) for at, each in enumerate(self.plan.estimates)]
+        for tree in find_divisors([plan.after.query, *(output.formula for output in self.plan.outputs)]):
+            if all(at < len(self.plan.estimates) for at in list_estimates(tree)):
+                self.divisors[tree.sql(dialect="duckdb")] = known.told_formula(tree)
+
+    def hides(self) -> bool:
+        """Return whether something cannot be told."""
+        return any(
+            not each.all() for each in [*(each for each in self.told if each is not None), *self.divisors.values()]
+        )
+
+    def table(self, first: int, flags: Mapping[str, str]) -> dict[str, Values]:
+        """Return the table for the embedded engine. ``flags``: of each divisor, the column that says where it is told.
+
+        ``first``: the number of its first cell among those of all blocks.
+        """
+        table = _released_table(self.plan, self.cells, self.told, self.clamp, first)
+        for text, name in flags.items():
+            told = self.divisors.get(text)
+            table[name] = Values(Type.BOOLEAN, [True] * len(self.cells) if told is None else told.tolist())
+        return table
+
+    def cell_errors(self) -> CellErrors:
+        assert self._noise is not None
+        return CellErrors(self.plan, self._noise, self.cells, clamp=self.clamp)
+
+    def column_errors(self, cells: Sequence[Cell]) -> dict[str, tuple[float | None, ...]]:
+        """Return the errors of these of its cells, by aggregate column."""
+        assert self._noise is not None
+        return ColumnErrors(self.plan, self._noise, cells, clamp=self.clamp).columns
+
+
+def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
+    """Return the rows, the block and cell of each row where there is one, and whether what comes after failed."""
     if plan.after.query is None:
-        return Assembled(_read_directly(plan, cells, clamp), cells)
+        (only,) = parts
+        rows = _read_directly(only.plan, only.cells, only.told, only.clamp)
+        return _withheld(parts, rows, [(0, at) for at in range(len(rows))])
+    texts = dict.fromkeys(text for part in parts for text in part.divisors)
+    flags = {text: f"d{at}" for at, text in enumerate(texts)}
+    owners = [(block, at) for block, part in enumerate(parts) for at in range(len(part.cells))]
+    tables: dict[str, dict[str, Values]] = {}
+    for at, part in enumerate(parts):
+        tables[name_released(at)] = part.table(sum(len(before.cells) for before in parts[:at]), flags)
+    query = withhold_quotients(plan.after.query, flags.get) if flags else plan.after.query
     try:
-        found = run_embedded(plan.after.query, {RELEASED: _released_table(plan, cells, clamp)})
+        found = run_embedded(query, tables)
     except EmbeddedError:
-        return Assembled(_read_released(plan, cells, clamp), cells, (NOT_COMPUTED,))
-    names = [output.name for output in plan.outputs]
-    rows = [{name: _plain(value) for name, value in zip(names, row, strict=False)} for row in found.rows]
-    return Assembled(rows, tuple(cells[int(row[-1])] for row in found.rows) if plan.after.traced else cells)
+        rows = [row for part in parts for row in _read_released(part.plan, part.cells, part.told, part.clamp)]
+        return rows, None, True
+    columns = [output.name for output in plan.outputs]
+    rows = [{name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in found]
+    return _withheld(parts, rows, [owners[int(row[-1])] for row in found] if plan.after.traced else None)
 
 
-def list_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[Cell, ...]:
-    """Return the rows of the released table: every group, or every set of ROLLUP, CUBE and GROUPING SETS (Q3).
+def _withheld(
+    parts: Sequence[_Part], rows: list[JsonRow], places: list[tuple[int, int]] | None
+) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
+    """Make NULL, in the rows, the quotients of an outer SELECT that cannot be told."""
+    for row, (block, place) in zip(rows, places or (), strict=False):
+        part = parts[block]
+        if not part.divisors:
+            continue
+        for output in part.plan.outputs:
+            if output.formula is None or not passes_null_on(output.formula):
+                continue
+            texts = [divisor.sql(dialect="duckdb") for divisor in find_divisors([output.formula])]
+            if not all(part.divisors[text][place] for text in texts if text in part.divisors):
+                row[output.name] = None
+    return rows, places, False
 
-    Totals are sums of the groups' noisy numbers: they agree with these and cost nothing.
-    """
-    if not plan.sets:
-        return tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
-    cells: list[Cell] = []
-    for kept in plan.sets:
-        left_out = frozenset(range(len(plan.groups))) - set(kept)
-        totals: dict[tuple[Scalar, ...], tuple[list[Fraction], int]] = {}
-        for key, measured in zip(keys, values, strict=True):
-            coarse = tuple(None if at in left_out else value for at, value in enumerate(key))
-            total, terms = totals.get(coarse, ([Fraction(0)] * len(measured), 0))
-            totals[coarse] = [a + b for a, b in zip(total, measured, strict=True)], terms + 1
-        cells += [Cell(key, total, terms, left_out) for key, (total, terms) in totals.items()]
-    return tuple(cells)
+
+def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None) -> tuple[Cell, ...]:
+    """Return the cell of each row, or all of them where rows are mixed."""
+    if places is None:
+        return tuple(cell for part in parts for cell in part.cells)
+    return tuple(parts[block].cells[at] for block, at in places)
+
+
+def _find_errors(
+    parts: Sequence[_Part], rows: Sequence[JsonRow], places: Sequence[tuple[int, int]] | None
+) -> tuple[dict[str, float | None], ...]:
+    """Return the errors of every row: those of its cell, or the largest of all where a row may be of any cell."""
+    if places is None:
+        found = [part.column_errors(part.cells) for part in parts]
+        largest = {name: find_largest([error for each in found for error in each[name]]) for name in found[0]}
+        return tuple({name: None if row[name] is None else error for name, error in largest.items()} for row in rows)
+    errors: list[dict[str, float | None]] = [{} for _ in rows]
+    for block, part in enumerate(parts):
+        own = [at for at, (owner, _) in enumerate(places) if owner == block]
+        columns = part.column_errors([part.cells[places[at][1]] for at in own])
+        for place, at in enumerate(own):
+            errors[at] = {name: None if rows[at][name] is None else each[place] for name, each in columns.items()}
+    return tuple(errors)
+
+
+def _state_released(parts: Sequence[_Part], rows: list[JsonRow]) -> Assembled:
+    """Return the released tables themselves as the answer, with the errors of their aggregates."""
+    errors: list[dict[str, float | None]] = []
+    for part in parts:
+        known, labels = part.cell_errors(), [estimate.label for estimate in part.plan.estimates]
+        found = {label: known.formula(exp.column(f"e{at}")).tolist() for at, label in enumerate(labels)}
+        own = rows[len(errors) : len(errors) + len(part.cells)]
+        errors += [
+            {
+                name: each[at] if math.isfinite(each[at]) and row[name] is not None else None
+                for name, each in found.items()
+            }
+            for at, row in enumerate(own)
+        ]
+    names = dict.fromkeys(name for row in errors for name in row)
+    largest = tuple(find_largest([row.get(name) for row in errors]) for name in names)
+    return Assembled(rows, tuple(errors), largest, failed=True)
 
 
 def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
@@ -96,48 +218,54 @@ def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow
     cells = tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
     own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
-        return _read_directly(plan, cells, clamp=False)
+        return _read_directly(plan, cells, (), clamp=False)
     shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True)) for name, tree in own.items()]
     query = exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
     try:
-        found = run_embedded(query, {RELEASED: _released_table(plan, cells, clamp=False)})
+        found = run_embedded(query, {RELEASED: _released_table(plan, cells, (), clamp=False)})
     except EmbeddedError:
-        return _read_released(plan, cells, clamp=False)
-    return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found.rows]
+        return _read_released(plan, cells, (), clamp=False)
+    return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found]
 
 
-def _read_directly(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[JsonRow]:
+def _estimate(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[list[int | float | None]]:
+    """Return the aggregates of every cell; None where they cannot be told."""
+    found: list[list[int | float | None]] = []
+    for place, cell in enumerate(cells):
+        row = estimate_group(plan, cell.measured, clamp=clamp)
+        hidden = [at for at, each in enumerate(told) if each is not None and not each[place]]
+        found.append([None if at in hidden else value for at, value in enumerate(row)])
+    return found
+
+
+def _read_directly(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
     """Return the columns that are a group or an aggregate and nothing else, for every group."""
     rows = []
-    for cell in cells:
-        key, measured = cell.key, cell.measured
-        facts: dict[str, Any] = {
-            f"e{at}": value for at, value in enumerate(estimate_group(plan, measured, clamp=clamp))
-        }
-        facts |= {f"g{at}": value for at, value in enumerate(key)}
-        direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
+    direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
+    for cell, estimates in zip(cells, _estimate(plan, cells, told, clamp), strict=True):
+        facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
+        facts |= {f"g{at}": value for at, value in enumerate(cell.key)}
         rows.append({name: _plain(facts[formula.name]) for name, formula in direct})
     return rows
 
 
-def _read_released(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> list[JsonRow]:
+def _read_released(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
     """Return every group with all its aggregates, each named as the analyst wrote it."""
     names = [group.name for group in plan.groups]
     labels = [estimate.label for estimate in plan.estimates]
     return [
         {name: _plain(value) for name, value in zip(names, cell.key, strict=True)}
-        | {
-            label: _plain(value)
-            for label, value in zip(labels, estimate_group(plan, cell.measured, clamp=clamp), strict=True)
-        }
-        for cell in cells
+        | {label: _plain(value) for label, value in zip(labels, estimates, strict=True)}
+        for cell, estimates in zip(cells, _estimate(plan, cells, told, clamp), strict=True)
     ]
 
 
-def _released_table(plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> Table:
+def _released_table(
+    plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool, first: int = 0
+) -> dict[str, Values]:
     """Return the released table: a row per cell with its number, its group's values and its aggregates."""
-    estimates = [estimate_group(plan, cell.measured, clamp=clamp) for cell in cells]
-    table = {CELL: Values(Type.INTEGER, range(len(cells)))}
+    estimates = _estimate(plan, cells, told, clamp)
+    table = {CELL: Values(Type.INTEGER, range(first, first + len(cells)))}
     for at, group in enumerate(plan.groups):
         table[f"g{at}"] = Values(group.type, [cell.key[at] for cell in cells])
         if plan.sets:

@@ -1,4 +1,4 @@
-"""Say how far off the numbers of an answer are likely to be, from public scales and the numbers themselves.
+"""Say how far off each number of an answer is likely to be, from public scales and released numbers alone (E1, E2).
 
 Never touches data and never draws noise.
 """
@@ -6,26 +6,64 @@ Never touches data and never draws noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from sqlglot import exp
 
+from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.measures import Estimate
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import CELL, RELEASED, QueryPlan
-from dosimeter.postprocess.answers import Numbers
-from dosimeter.postprocess.estimates import estimate_arrays
+from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
+from dosimeter.postprocess.cells import Cell
+from dosimeter.postprocess.propagation import Sources, propagate
+from dosimeter.postprocess.quotients import find_divisors, list_estimates
 from dosimeter.sql import EmbeddedError, Type, Values, compute_embedded
 
-if TYPE_CHECKING:
-    from dosimeter.arrays import FloatArray
-    from dosimeter.schema import Scalar
+TAIL = 0.05  # of the stated errors: 95 %
+_SCALES = 3.0  # a divisor must exceed so many of its noise scales
+_ARITHMETIC = (exp.Column, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Nullif, exp.Cast,
+               exp.TryCast, exp.DataType, exp.Identifier)  # fmt: skip
 
-_PROBABILITY = 0.95
-_LEAST_POINTS, _MOST_POINTS = 128, 1024
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The public facts of the noise: its scale and its grid for every measure, in the measure's own units (S5).
+
+    ``tail``: the probability with which a stated error may be exceeded, 0.05 or less (E2).
+    """
+
+    mechanism: Mechanism
+    scales: FloatArray
+    grids: FloatArray
+    tail: float = TAIL
+
+    @classmethod
+    def of(cls, plan: QueryPlan, mechanism: Mechanism, scale: float) -> Noise:
+        """Return the noise of a plan at a scale in the units of the norm, for the numbers that its query shows."""
+        scales = measure_scales(plan, mechanism, scale)
+        grids = np.array([float(measure.grid) for measure in plan.all_measures])
+        tail = TAIL / count_selectable(plan) if chooses_rows(plan) else TAIL
+        return cls(mechanism, scales, grids, tail)
+
+    def split(self, plan: QueryPlan) -> list[Noise]:
+        """Return the noise of each block's own measures; what is shown is chosen among those of all blocks (E2)."""
+        parts = zip(plan.split(self.scales.tolist()), plan.split(self.grids.tolist()), strict=True)
+        return [replace(self, scales=np.array(scales), grids=np.array(grids)) for scales, grids in parts]
+
+    @property
+    def telling_tail(self) -> float:
+        """Return the probability that a divisor's error is taken at: three scales or more (E1)."""
+        three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
+        return min(self.tail, three)
+
+    def error(self, measure: int, terms: int) -> float:
+        """Return the error of one measure, where so many of its noises are added up: an exact quantile."""
+        scale = float(self.scales[measure])
+        grid = float(self.grids[measure]) or scale * 1e-6
+        return self.mechanism.error_of_sum(scale, grid, terms, 1.0 - self.tail)
 
 
 def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> FloatArray:
@@ -33,179 +71,329 @@ def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> Float
     return scale / plan.weights(mechanism.norm)
 
 
-def needs_values(plan: QueryPlan) -> bool:
-    """Return whether the error of some number depends on the numbers themselves, as that of a ratio does."""
-    return bool(_find_derived(plan))
+def count_selectable(plan: QueryPlan) -> int:
+    """Return K: the cells times the measures that a clause could have selected (E2). Public."""
+    columns = sum(1 for output in plan.outputs if output.is_aggregate)
+    return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
 
 
-def error_95(
-    plan: QueryPlan,
-    mechanism: Mechanism,
-    scale: float,
-    values: Numbers | None,
-    keys: Sequence[tuple[Scalar, ...]] | None = None,
-    terms: Sequence[int] | None = None,
-) -> tuple[float | None, ...]:
-    """Return the 95 % error of each aggregate column, the largest over these groups; None where it has none.
-
-    For a number that gets noise directly, it is the exact quantile of its discrete noise. For arithmetic of a cell's
-    own numbers, the noise is propagated through the formula at ``values`` by equally likely points of low
-    discrepancy, so that the same input gives the same error. A column that reads other cells has none (E1).
-    ``terms``: how many noisy numbers each row's numbers add up; by default, as many as the largest total does.
-    """
-    scales = measure_scales(plan, mechanism, scale)
-    derived = _propagate(plan, mechanism, scales, values, keys, terms) if values else {}
-    most = _count_terms(plan) if terms is None else max(terms, default=1)
-    errors: list[float | None] = []
-    for at, output in enumerate(plan.outputs):
-        if not output.is_aggregate:
-            continue
-        direct = _identity(plan, output.formula)
-        if direct is None:
-            errors.append(derived.get(at))
-            continue
-        grid = float(plan.measures[direct].grid)
-        errors.append(mechanism.error_of_sum(float(scales[direct]), grid or float(scales[direct]) * 1e-6, most))
-    return tuple(errors)
+def chooses_rows(plan: QueryPlan) -> bool:
+    """Return whether the rows that are shown were chosen by noisy numbers (E2): by a clause, or by a threshold (H1)."""
+    return plan.threshold is not None or selects_rows(plan.after.query)
 
 
-def _count_terms(plan: QueryPlan) -> int:
-    """Return how many cells the largest total of ROLLUP, CUBE or GROUPING SETS adds up; 1 without."""
+def _count_cells(plan: QueryPlan) -> int:
+    if plan.threshold is not None:  # as many groups as there can be, whatever the data
+        return (plan.schema.individuals or 1) * plan.threshold.most
     sizes = [len(group.values or ()) for group in plan.groups]
-    return max((math.prod(size for at, size in enumerate(sizes) if at not in kept) for kept in plan.sets), default=1)
+    sets = plan.sets or (tuple(range(len(sizes))),)
+    return sum(math.prod(sizes[at] for at in kept) for kept in sets)
 
 
-def cap_errors(plan: QueryPlan, errors: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return the errors of clamped estimates: the truth lies in the range too, so none exceeds its width."""
-    widths = [_find_width(plan, output.formula) for output in plan.outputs if output.is_aggregate]
-    return tuple(
-        error if width is None else width if error is None else min(error, width)
-        for error, width in zip(errors, widths, strict=True)
+class CellErrors:
+    """What can be told of these cells, and how far off it is: arrays over the cells, ∞ where there is no error."""
+
+    def __init__(self, plan: QueryPlan, noise: Noise, cells: Sequence[Cell], *, clamp: bool = False) -> None:
+        self._plan, self._noise, self._cells, self._clamp = plan, noise, cells, clamp
+        self._measured = np.array([[float(number) for number in cell.measured] for cell in cells]).reshape(
+            len(cells), len(plan.measures)
+        )
+        self._terms = np.array([cell.terms for cell in cells], dtype=np.float64)
+
+    # ------------------------------------------------------------ which quotients can be told
+
+    def told(self, at: int) -> BoolArray:
+        """Return where an aggregate can be told: what it divides by is known to be positive (E1)."""
+        estimate = self._plan.estimates[at]
+        if estimate.counted is None:
+            return np.ones(len(self._cells), dtype=bool)
+        place = estimate.measures[0]
+        found = self._measured[:, place] - estimate.counted > self._least_divisor(place)
+        for number in range(len(estimate.divisors([np.ones(1)] * len(estimate.measures)))):
+            found &= self._told_divisor(estimate, number, found)
+        return found
+
+    def _least_divisor(self, measure: int) -> FloatArray:
+        """Return what a measure must exceed to divide: three of its noise scales, and its own error."""
+        least = {terms: self._noise.error(measure, int(terms)) for terms in np.unique(self._terms).tolist()}
+        three = _SCALES * float(self._noise.scales[measure]) * np.sqrt(self._terms)
+        return np.maximum(three, [least[terms] for terms in self._terms.tolist()])
+
+    def _told_divisor(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
+        """Return where a computed divisor exceeds its own error."""
+        sources = self._sources(estimate.measures, candidates)
+
+        def compute(inputs: Sequence[FloatArray], _chosen: slice) -> FloatArray:
+            return estimate.divisors(inputs)[number]
+
+        told = np.zeros(len(self._cells), dtype=bool)
+        value = compute(sources.values, slice(None))
+        told[candidates] = value > propagate(sources, compute, self._noise.telling_tail)
+        return told
+
+    def told_formula(self, tree: exp.Expression) -> BoolArray:
+        """Return where a divisor that the query computes is known not to be 0."""
+        if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
+            return np.ones(len(self._cells), dtype=bool)
+        if isinstance(tree, exp.Column):
+            estimate = self._plan.estimates[int(tree.name[1:])]
+            if estimate.alone is not None:
+                value = self._measured[:, estimate.alone]
+                return (value if estimate.whole else np.abs(value)) > self._least_divisor(estimate.alone)
+        known = self._told_all(tree)
+        with np.errstate(all="ignore"):
+            size = np.abs(self._evaluate(tree)(self._values(), slice(None)))
+        return known & (size > self._formula(tree, self._noise.telling_tail))
+
+    def _told_all(self, tree: exp.Expression) -> BoolArray:
+        """Return where every aggregate that a tree reads can be told."""
+        known = [self.told(at) for at in list_estimates(tree)]
+        return np.logical_and.reduce(known) if known else np.ones(len(self._cells), dtype=bool)
+
+    def is_told(self, tree: exp.Expression) -> BoolArray:
+        """Return where a column can be told: no aggregate and no quotient in it has too few people."""
+        found = self._told_all(tree)
+        for divisor in find_divisors([tree]):
+            found = found & self.told_formula(divisor)
+        return found
+
+    # ------------------------------------------------------------ errors
+
+    def value(self, tree: exp.Expression) -> FloatArray:
+        """Return the column itself; NaN where it is no number."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.broadcast_to(self._evaluate(tree)(self._values(), slice(None)), (len(self._cells),))
+        except (EmbeddedError, KeyError, ValueError):
+            return np.full(len(self._cells), np.nan)
+
+    def formula(self, tree: exp.Expression) -> FloatArray:
+        """Return the error of a column that is computed from its cell's own numbers; ∞ where it has none."""
+        return np.where(self.is_told(tree), self._formula(tree, self._noise.tail), np.inf)
+
+    def _formula(self, tree: exp.Expression, tail: float) -> FloatArray:
+        core, rounded = _strip_rounding(tree)
+        if not list_estimates(core) or self._reads_rank(core):
+            return np.full(len(self._cells), np.inf)  # not computed from released numbers, or off by rows (E3)
+        if isinstance(core, exp.Column):
+            return self._estimate(int(core.name[1:]), tail) + rounded
+        try:
+            return self._arithmetic(core, tail) + rounded
+        except (EmbeddedError, KeyError):  # it fails on some noise, or is no number
+            return np.full(len(self._cells), np.inf)
+
+    def _reads_rank(self, tree: exp.Expression) -> bool:
+        """Return whether a tree reads a number that is drawn by rank."""
+        ranks = self._plan.ranks
+        return any(at in ranks for number in list_estimates(tree) for at in self._plan.estimates[number].measures)
+
+    def _estimate(self, at: int, tail: float) -> FloatArray:
+        """Return the error of one aggregate."""
+        estimate = self._plan.estimates[at]
+        everywhere = np.ones(len(self._cells), dtype=bool)
+        sources = self._sources(estimate.measures, everywhere)
+        if estimate.alone is not None:
+            known = {terms: self._noise.error(estimate.alone, int(terms)) for terms in np.unique(self._terms).tolist()}
+            errors = np.array([known[terms] for terms in self._terms.tolist()])
+            return estimate.spread(sources.values[0], errors, clamp=self._clamp)
+
+        def compute(inputs: Sequence[FloatArray], _chosen: slice) -> FloatArray:
+            return estimate.smooth(inputs)
+
+        errors = propagate(sources, compute, tail)
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(
+                estimate.spread(compute(sources.values, slice(None)), errors, clamp=self._clamp),
+                nan=np.inf,
+                posinf=np.inf,
+            )
+
+    def _arithmetic(self, tree: exp.Expression, tail: float) -> FloatArray:
+        """Return the error of arithmetic over aggregates: smooth, or by cautious means where it is not (E1)."""
+        used = list_estimates(tree)
+        places = sorted({measure for at in used for measure in self._plan.estimates[at].measures})
+        sources = self._sources(places, np.ones(len(self._cells), dtype=bool))
+        smooth = _is_smooth(tree) and all(_is_clip(self._plan.estimates[at]) for at in used)
+        compute, shown = self._evaluate(tree, free=smooth), self._evaluate(tree)
+        divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors([tree])]
+
+        def over(function: _Function) -> Callable[[Sequence[FloatArray], slice], FloatArray]:
+            return lambda inputs, chosen: function(dict(zip(places, inputs, strict=True)), chosen)
+
+        errors = propagate(sources, over(compute), tail, rough=not smooth, divisors=[over(each) for each in divisors])
+        if smooth:  # what is released lies in its range, the smooth number need not
+            with np.errstate(all="ignore"):
+                errors = errors + np.abs(shown(self._values(), slice(None)) - compute(self._values(), slice(None)))
+        return np.nan_to_num(errors, nan=np.inf, posinf=np.inf)
+
+    # ------------------------------------------------------------ evaluating
+
+    def _values(self) -> dict[int, FloatArray]:
+        return {at: self._measured[:, at] for at in range(len(self._plan.measures))}
+
+    def _sources(self, measures: Sequence[int], chosen: BoolArray) -> Sources:
+        places = list(measures)
+        return Sources(
+            self._noise.mechanism,
+            tuple(self._measured[chosen, at] for at in places),
+            self._noise.scales[places],
+            self._noise.grids[places],
+            self._terms[chosen],
+        )
+
+    def _evaluate(self, tree: exp.Expression, *, free: bool = False) -> _Function:
+        """Return a tree as a function of the measures. ``free``: without putting aggregates back into their range."""
+        used = list_estimates(tree)
+
+        def compute(measured: Mapping[int, FloatArray], chosen: slice) -> FloatArray:
+            columns = {}
+            for at in used:
+                estimate = self._plan.estimates[at]
+                smooth = estimate.smooth([measured[place] for place in estimate.measures])
+                columns[f"e{at}"] = smooth if free else estimate.finish(smooth, clamp=self._clamp)
+            if _is_smooth(tree):
+                return np.asarray(_compute(tree, columns), dtype=np.float64)
+            return self._ask(tree, columns, chosen)
+
+        return compute
+
+    def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: slice) -> FloatArray:
+        """Return what the embedded engine computes of a tree; NULL is NaN. Raises KeyError if it is no number."""
+        shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
+        count, cells = math.prod(shape), self._cells[chosen]
+        table = {CELL: Values(Type.INTEGER, np.arange(count))}
+        names = {node.name for node in tree.find_all(exp.Column)}
+        repeat = count // max(len(cells), 1)
+        for at, group in enumerate(self._plan.groups):
+            if f"g{at}" in names:
+                table[f"g{at}"] = Values(group.type, [cell.key[at] for cell in cells for _ in range(repeat)])
+            if f"h{at}" in names:
+                flags = [int(at in cell.left_out) for cell in cells for _ in range(repeat)]
+                table[f"h{at}"] = Values(Type.INTEGER, flags)
+        for name, array in columns.items():
+            table[name] = Values(Type.NUMBER, np.broadcast_to(array, shape).reshape(-1))
+        shown = exp.Alias(this=tree.copy(), alias=exp.to_identifier("formula"))
+        query = exp.select(shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
+        return compute_embedded(query, {RELEASED: table})["formula"].reshape(shape)
+
+
+_Function = Callable[[Mapping[int, FloatArray], slice], FloatArray]
+
+
+def _strip_rounding(tree: exp.Expression) -> tuple[exp.Expression, float]:
+    """Return a tree without the ROUND and the casts around it, and how far these can move it."""
+    moved = 0.0
+    while isinstance(tree, (exp.Paren, exp.Round)) or _is_double(tree):
+        if isinstance(tree, exp.Round):
+            decimals = tree.args.get("decimals")
+            places = 0 if decimals is None else _read_literal(decimals)
+            if places is None:
+                break
+            moved += 10.0**-places
+        tree = tree.this
+    return tree, moved
+
+
+def _read_literal(node: exp.Expression) -> float | None:
+    if isinstance(node, exp.Paren):
+        return _read_literal(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _read_literal(node.this)
+        return None if inner is None else -inner
+    return float(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def _is_double(node: exp.Expression) -> bool:
+    return isinstance(node, (exp.Cast, exp.TryCast)) and node.args["to"].sql(dialect="duckdb") == "DOUBLE"
+
+
+def _is_clip(estimate: Estimate) -> bool:
+    """Return whether an aggregate is its smooth number, put back into a range: then nothing lies further off."""
+    return type(estimate).finish is Estimate.finish
+
+
+def _is_smooth(tree: exp.Expression) -> bool:
+    """Return whether a tree is arithmetic of aggregates and numbers: + − × ÷."""
+    for node in tree.walk():
+        if not isinstance(node, _ARITHMETIC):
+            return False
+        if isinstance(node, exp.Column) and node.name[0] != "e":
+            return False
+        if isinstance(node, (exp.Cast, exp.TryCast)) and not _is_double(node):
+            return False
+        if isinstance(node, exp.Literal) and node.is_string:
+            return False
+        if isinstance(node, exp.Nullif) and _read_literal(_inner(node.expression)) != 0.0:
+            return False
+    return True
+
+
+def _inner(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, (exp.Cast, exp.TryCast, exp.Paren)):
+        node = node.this
+    return node
+
+
+def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
+    """Return smooth arithmetic; NaN in place of a quotient by 0."""
+    match node:
+        case exp.Column():
+            return columns[node.name]
+        case exp.Literal():
+            return float(node.this)
+        case exp.Neg():
+            return -_compute(node.this, columns)
+        case exp.Add():
+            return _compute(node.this, columns) + _compute(node.expression, columns)
+        case exp.Sub():
+            return _compute(node.this, columns) - _compute(node.expression, columns)
+        case exp.Mul():
+            return _compute(node.this, columns) * _compute(node.expression, columns)
+        case exp.Div():
+            divisor = np.asarray(_compute(node.expression, columns))
+            return _compute(node.this, columns) / np.where(divisor == 0.0, np.nan, divisor)
+        case _:  # a parenthesis, a cast to double, NULLIF(…, 0)
+            return _compute(node.this, columns)
+
+
+# ---------------------------------------------------------------- of columns
+
+
+class ColumnErrors:
+    """The errors of every aggregate column over cells."""
+
+    def __init__(self, plan: QueryPlan, noise: Noise, cells: Sequence[Cell], *, clamp: bool = False) -> None:
+        self._plan, self._cells = plan, cells
+        self.cells = CellErrors(plan, noise, cells, clamp=clamp)
+
+    @cached_property
+    def columns(self) -> dict[str, tuple[float | None, ...]]:
+        """Return the error of every cell, by aggregate column; None where it has none."""
+        return {
+            output.name: (None,) * len(self._cells) if output.formula is None else self._list(output.formula)
+            for output in self._plan.outputs
+            if output.is_aggregate
+        }
+
+    def _list(self, tree: exp.Expression) -> tuple[float | None, ...]:
+        found = self.cells.formula(tree) if self._cells else np.zeros(0)
+        return tuple(float(error) if math.isfinite(error) else None for error in found.tolist())
+
+
+def find_largest(errors: Sequence[float | None]) -> float | None:
+    """Return the largest of the errors that there are."""
+    return max((error for error in errors if error is not None), default=None)
+
+
+def needs_values(plan: QueryPlan, only: object = None) -> bool:
+    """Return whether the error of some number, or of this column, depends on the numbers themselves, as a ratio's."""
+    return any(
+        output.is_aggregate and output.formula is not None and not _is_direct(block, output.formula)
+        for block in plan.blocks
+        for output in block.outputs
+        if only is None or output.formula is only
     )
 
 
-def _find_width(plan: QueryPlan, formula: exp.Expression | None) -> float | None:
-    """Return the width of the range to which this column is clamped; None where it is not clamped at both ends."""
-    estimate = _find_estimate(plan, formula)
-    return None if estimate is None else estimate.width
-
-
-def _identity(plan: QueryPlan, formula: exp.Expression | None) -> int | None:
-    """Return the measure behind an output that is one measure and nothing else; otherwise None."""
-    estimate = _find_estimate(plan, formula)
-    return None if estimate is None else estimate.alone
-
-
-def _find_estimate(plan: QueryPlan, formula: exp.Expression | None) -> Estimate | None:
-    """Return the aggregate that an output is and nothing else; otherwise None."""
-    if not isinstance(formula, exp.Column) or not formula.name.startswith("e"):
-        return None
-    return plan.estimates[int(formula.name[1:])]
-
-
-def _find_derived(plan: QueryPlan) -> dict[int, exp.Expression]:
-    """Return the formulas of the columns that are computed from several measured numbers of their own cell."""
-    return {
-        at: output.formula
-        for at, output in enumerate(plan.outputs)
-        if output.is_aggregate and output.formula is not None and _identity(plan, output.formula) is None
-    }
-
-
-def _propagate(
-    plan: QueryPlan,
-    mechanism: Mechanism,
-    scales: FloatArray,
-    values: Numbers,
-    keys: Sequence[tuple[Scalar, ...]] | None,
-    terms: Sequence[int] | None,
-) -> dict[int, float | None]:
-    """Return the error of each derived column: the 95 % quantile of how far noise moves it, in the worst cell."""
-    spread = np.sqrt(np.ones(len(values)) if terms is None else np.array(terms, dtype=np.float64))[:, None]
-    found: dict[int, float | None] = {}
-    for at, formula in _find_derived(plan).items():
-        try:
-            found[at] = _find_worst(_move(plan, mechanism, scales, formula, values, keys, spread))
-        except (EmbeddedError, KeyError):  # it fails on some noise, or is no number
-            found[at] = None
-    return found
-
-
-def _move(
-    plan: QueryPlan,
-    mechanism: Mechanism,
-    scales: FloatArray,
-    formula: exp.Expression,
-    values: Numbers,
-    keys: Sequence[tuple[Scalar, ...]] | None,
-    spread: FloatArray,
-) -> FloatArray:
-    """Return how far each of many equally likely noises moves a formula, in every cell."""
-    names = {node.name for node in formula.find_all(exp.Column)}
-    used = sorted(int(name[1:]) for name in names if name.startswith("e"))
-    measures = sorted({at for number in used for at in plan.estimates[number].measures})
-    points = int(min(_MOST_POINTS, max(_LEAST_POINTS, 65_536 // max(len(values), 1))))
-    noise = {at: scales[at] * _spread_points(mechanism, points, place) for place, at in enumerate(measures)}
-    exact = {at: np.array([float(row[at]) for row in values])[:, None] for at in measures}
-    quiet = estimate_arrays(plan, used, exact)
-    noisy = estimate_arrays(plan, used, {at: exact[at] + spread * noise[at][None, :] for at in measures})
-    groups = _repeat_groups(plan, keys, len(values), names)
-    before = _evaluate(formula, quiet, groups, len(values), 1)
-    after = _evaluate(formula, noisy, groups, len(values), points)
-    with np.errstate(invalid="ignore"):  # a number beyond all floats has no error
-        moved: FloatArray = after - before
-    return moved
-
-
-def _repeat_groups(
-    plan: QueryPlan, keys: Sequence[tuple[Scalar, ...]] | None, cells: int, names: set[str]
-) -> dict[str, tuple[Type, list[Scalar]]]:
-    """Return the group columns that formulas read, one value per cell; NULL where the cells' groups are not given."""
-    return {
-        f"g{at}": (group.type, [None if keys is None else keys[cell][at] for cell in range(cells)])
-        for at, group in enumerate(plan.groups)
-        if f"g{at}" in names
-    }
-
-
-def _evaluate(
-    formula: exp.Expression,
-    estimates: Mapping[str, FloatArray],
-    groups: Mapping[str, tuple[Type, list[Scalar]]],
-    cells: int,
-    points: int,
-) -> FloatArray:
-    """Return a formula over cells × points; NULL is NaN. Raises KeyError if it is no number."""
-    shape = (cells, points)
-    if isinstance(formula, exp.Column) and formula.name in estimates:
-        return np.broadcast_to(estimates[formula.name], shape)
-    table = {CELL: Values(Type.INTEGER, np.arange(cells * points))}
-    for name, (kind, values) in groups.items():
-        table[name] = Values(kind, [value for value in values for _ in range(points)])
-    for name, array in estimates.items():
-        table[name] = Values(Type.NUMBER, np.broadcast_to(array, shape).reshape(-1))
-    shown = exp.Alias(this=formula.copy(), alias=exp.to_identifier("formula"))
-    query = exp.select(shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
-    return compute_embedded(query, {RELEASED: table})["formula"].reshape(shape)
-
-
-def _find_worst(off: FloatArray) -> float | None:
-    sizes = np.where(np.isnan(off), np.inf, np.abs(off))
-    worst = float(np.quantile(sizes, _PROBABILITY, axis=1, method="higher").max())
-    return worst if math.isfinite(worst) else None
-
-
-@lru_cache(maxsize=64)
-def _spread_points(mechanism: Mechanism, count: int, dimension: int) -> FloatArray:
-    """Return equally likely points of noise of scale 1, in the order of the dimension's van der Corput sequence."""
-    base = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)[dimension % 10]
-    index = np.arange(1, count + 1)
-    fractions, step = np.zeros(count), 1.0 / base
-    while index.any():
-        fractions += step * (index % base)
-        index = index // base
-        step /= base
-    order = np.argsort(np.argsort(fractions, kind="stable"), kind="stable")
-    points = mechanism.points(1.0, count)[order]
-    points.setflags(write=False)
-    return points
+def _is_direct(plan: QueryPlan, tree: exp.Expression) -> bool:
+    return isinstance(tree, exp.Column) and tree.name[0] == "e" and plan.estimates[int(tree.name[1:])].alone is not None

@@ -7,11 +7,13 @@ package, and OpenDP, are in ``noise``.
 from dosimeter.release.account_terms import agree_on_terms, open_books
 from dosimeter.release.dry_run import DryRun, preview_release
 from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
+from dosimeter.release.files import check_target, save_answer
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
+from dosimeter.release.record_page import write_record
 from dosimeter.release.run import hand_out, release
 from dosimeter.release.selection import (
     SelectionProblem,
@@ -24,7 +26,7 @@ from dosimeter.release.selection import (
 from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.found import Found
-from dosimeter.release.ways.reading import read_way
+from dosimeter.release.ways.read_way import read_way
 from dosimeter.release.ways.selected import Outcomes, Selected
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "add_noise",
     "agree_on_terms",
     "calibrate",
+    "check_target",
     "draw_discrete_laplace",
     "ex_post_risk",
     "hand_out",
@@ -56,8 +59,10 @@ __all__ = [
     "read_way",
     "recall_look",
     "release",
+    "save_answer",
     "select_epsilon",
     "split_budget",
     "svt_sensitivity",
     "violation_share",
+    "write_record",
 ]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import (
-    Account,
     AccountOpening,
     Books,
     Continuation,
@@ -21,6 +20,7 @@ from dosimeter.ledger import (
     Policy,
     Reading,
     Request,
+    Standing,
     check_apart,
     default_delta_total,
     exact_decimal,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Agreement:
     """The account's terms, and an addition before it is charged: it is opened, or continued, or its data identified."""
 
-    terms: Account | AccountOpening
+    terms: Standing | AccountOpening
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
     identification: Identification | None = None
@@ -55,13 +55,13 @@ def require_running(ledger: Ledger, schema: Schema) -> None:
 
 def enter_books(
     ledger: Ledger, prepared: Prepared, source: str, engine: Engine
-) -> tuple[Account | None, Agreement, frozenset[str] | None]:
+) -> tuple[Standing | None, Agreement, frozenset[str] | None]:
     """Return the account as it is, what a release would add to it, and the identities that were found out for that.
 
     Refuses, before any data are measured, what contradicts the account's terms, and data that another account holds.
     Identities need a scan of the whole table, and are asked for only where the account does not know them yet.
     """
-    account = ledger.account(prepared.dataset)
+    account = ledger.standing(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
     identities = None
     if account is None or (prepared.schema_digest, source) not in account.identified:
@@ -78,7 +78,7 @@ def enter_books(
 
 
 def agree_on_terms(
-    account: Account | None, prepared: Prepared, source: str, identities: frozenset[str] | None
+    account: Standing | None, prepared: Prepared, source: str, identities: frozenset[str] | None
 ) -> Agreement:
     """Return the terms a new account is opened with, or what it takes to continue the existing one."""
     order, terms = prepared.order, prepared.order.terms
@@ -119,7 +119,7 @@ def agree_on_terms(
     return Agreement(account, continuation=continuation)
 
 
-def open_books(terms: Account | AccountOpening, prepared: Prepared) -> Books:
+def open_books(terms: Standing | AccountOpening, prepared: Prepared) -> Books:
     """Return how the account may be spent and what it has spent so far.
 
     For an account that is about to be opened: the terms it will have, and nothing spent.
@@ -127,7 +127,7 @@ def open_books(terms: Account | AccountOpening, prepared: Prepared) -> Books:
     return Books(
         policy=terms.policy,
         max_epsilon=terms.max_epsilon,
-        reading=terms.reading if isinstance(terms, Account) else Reading(delta_total=terms.delta_total),
+        reading=terms.reading if isinstance(terms, Standing) else Reading(delta_total=terms.delta_total),
         epsilon_svt=prepared.epsilon_svt,
         delta=prepared.delta,
     )
@@ -158,6 +158,8 @@ def write_request(prepared: Prepared, source: str) -> Request:
             "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
             "min_rows": prepared.look.min_rows,
             "clamp": order.clamp,
+            **({"quantiles": "ranks"} if prepared.plan.ranks else {}),
+            **({} if prepared.look.group_delta is None else {"group_delta": prepared.look.group_delta}),
             **recorded.settings,
             **{name: value for name in ("reference", "approved_by") if (value := getattr(order, name)) is not None},
         },

@@ -20,6 +20,7 @@ from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import STOPPED, Cost, Preview
 from dosimeter.release.run import repeat_answer
+from dosimeter.risk import ShownGroups
 
 if TYPE_CHECKING:
     from dosimeter.planning import Look
@@ -32,7 +33,8 @@ class DryRun:
 
     ``repeated``: the same request was answered before, and would be answered from the ledger, at no charge.
     ``stopped``: the incident that has stopped the dataset already. ``found``: what the way to ε shows beforehand:
-    why it would be denied, what it would find and cost, and what the analyst would see.
+    why it would be denied, what it would find and cost, and what the analyst would see. ``shown``: how many groups
+    would be, where nobody declared them (H1).
     """
 
     query: str
@@ -40,6 +42,7 @@ class DryRun:
     repeated: bool
     stopped: Incident | None
     found: Preview
+    shown: ShownGroups | None = None
 
     @property
     def reason(self) -> str | None:
@@ -71,6 +74,7 @@ class DryRun:
             "granted": self.granted,
             "stopped": None if self.stopped is None else self.stopped.describe(),
             **self.found.describe(),
+            **({} if self.shown is None else {"thresholded": self.shown.describe()}),
         }
 
     def __repr__(self) -> str:
@@ -89,13 +93,17 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None
     if account is not None and not order.again:
-        earlier = account.find_answer(digest_request(prepared, source))
+        earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
     books = open_books(agreement.terms, prepared)
-    found = _preview_repeat(prepared, earlier, books) if earlier else _preview_new(dataset, prepared, books)
+    shown = None
+    if earlier:
+        found = _preview_repeat(prepared, earlier, books)
+    else:
+        found, shown = _preview_new(dataset, prepared, books)
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
         found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
-    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found)
+    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found, shown)
 
 
 def _explain_stop(incident: Incident) -> Problem:
@@ -114,11 +122,15 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> Preview
     )
 
 
-def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> Preview:
+def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> tuple[Preview, ShownGroups | None]:
+    """Return what the way to ε shows beforehand; at its ε also which groups, where nobody declared them."""
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:
         raise
     except DataError as error:  # the release would stop the dataset without saying why
-        return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED)
-    return prepared.order.way.preview(prepared, risk, books)
+        return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED), None
+    found = prepared.order.way.preview(prepared, risk, books)
+    if prepared.plan.threshold is None or found.epsilon is None:
+        return found, None
+    return found, risk.foresee_groups((found.epsilon,))

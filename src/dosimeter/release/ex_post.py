@@ -7,6 +7,7 @@ and LIMIT left groups out. Charges nothing and releases nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
@@ -104,8 +105,19 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
         raise LedgerError(
             f"Entry {entry.id} was settled before the ledger kept noisy numbers: there are none to look at."
         )
+    if entry.keys is not None:
+        raise LedgerError(
+            f"Entry {entry.id} shows groups that nobody declared. Which groups it does not show tells something too, "
+            "so its losses are no function of the numbers alone: look at the risk before a release instead."
+        )
     look = recall_look(entry)
     plan = dataset.plan(request.query if sql is None else sql, look.plan_options())
+    if plan.ranks:
+        labels = " and ".join(rank.label for rank in plan.ranks.values())
+        raise LedgerError(
+            f"{labels}: drawn by rank, so there is no noise to look at afterwards. What everybody is guaranteed "
+            "is their own guarantee (P1), which the risk of the query shows."
+        )
     if plan.digest != request.plan_digest:
         raise LedgerError(f"Entry {entry.id} answers another query, or one under another schema: {request.query}")
     if dataset.engine.fingerprint() != request.source_digest:
@@ -113,7 +125,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
     risk = dataset.assess_plan(plan, look)
     epsilon = float(entry.epsilon)
     scale = risk.noise_scale(epsilon)
-    residual = _find_residual(plan, risk.measured(), entry.measured, risk.mechanism)
+    residual = _find_residual(plan, risk.measured(), entry.blocks, risk.mechanism)
     rdr, losses = compute_ex_post(risk.contributions, residual, risk.mechanism, scale)
     sensitivities = risk.contributions.norms(risk.mechanism.norm)
     inhabited = np.flatnonzero(risk.contributions.people > 0)
@@ -142,12 +154,17 @@ def recall_look(entry: Entry) -> Look:
         mechanism=cast(Any, request.mechanism),  # a text of the ledger, which Look checks
         delta=float(request.delta),
         min_rows=None if floor is None else int(floor),
+        quantiles=cast(Any, request.settings.get("quantiles") or "noise"),  # entries without it had no ranks
     )
 
 
-def _find_residual(plan: QueryPlan, exact: Measured, released: MeasuredTexts, mechanism: Mechanism) -> FloatArray:
+def _find_residual(
+    plan: QueryPlan, exact: Measured, released: Sequence[MeasuredTexts], mechanism: Mechanism
+) -> FloatArray:
     """Return o − q(x) in every cell, in the units of the norm (S5): the noise that was drawn."""
-    weights = plan.weights(mechanism.norm)
-    rows = zip(released, exact.values, strict=True)
-    differences = [[float(Fraction(o) - q) for o, q in zip(noisy, true, strict=True)] for noisy, true in rows]
-    return (np.array(differences, dtype=np.float64) * weights).ravel()
+    found = []
+    for block, texts, whole in zip(plan.blocks, released, exact.blocks, strict=True):
+        rows = zip(texts, whole.values, strict=True)
+        differences = [[float(Fraction(o) - q) for o, q in zip(noisy, true, strict=True)] for noisy, true in rows]
+        found.append((np.array(differences, dtype=np.float64) * block.weights(mechanism.norm)).ravel())
+    return np.concatenate(found)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from operator import index
+from types import SimpleNamespace
 from typing import Any
 
 from dosimeter.errors import DataError, OptionError
@@ -104,6 +105,59 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
     return _draw(_LAPLACE, scale, [0] * count)
 
 
+# ---------------------------------------------------------------- selection by rank
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedSelection:
+    """A selection among candidates, certified. ``scale`` and ``sensitivity`` (Δ_s) are in scores.
+
+    ``certified`` is the ε of all its cells together, by OpenDP's own map; ``share`` is the ε it may spend.
+    """
+
+    scale: float
+    sensitivity: int
+    certified: float
+    share: float
+
+
+def calibrate_selection(
+    *, shift: int, rows: int, epsilon: Fraction | Decimal | float, shares: int = 1
+) -> CalibratedSelection:
+    """Return the selection of one of ``shares`` measures that spend ε together in equal parts (M4).
+
+    ``shift``: by how much one row moves a score. ``rows``: the most rows of one individual, in all cells together: who
+    has m_c of them in cell c costs at most m_c times the loss of one row there, and over all cells m times that.
+    """
+    if shares < 1:
+        raise OptionError("The number of measures that share a budget must be at least 1.")
+    share = _read_epsilon(epsilon) / shares
+    start = Fraction(2 * shift * rows) / share
+    _check_scale(start)
+    scale = _enlarge_until(lambda scale: rows * Fraction(_map_selection(scale, shift)) <= share, float(start))
+    return CalibratedSelection(scale, rows * shift, rows * _map_selection(scale, shift), float(share))
+
+
+def select_lowest(scores: Sequence[Sequence[int]], calibrated: CalibratedSelection) -> list[int]:
+    """Return, for each cell, the place of the candidate that is drawn: the likelier the lower its score."""
+    _check_scale(calibrated.scale)
+    selection = _make_selection(calibrated.scale)
+    return [int(selection(list(cell))) for cell in scores]
+
+
+def _make_selection(scale: float) -> Any:
+    """Return the measurement that certifies and draws: permute-and-flip on 64-bit scores, under max divergence."""
+    opendp = _load_opendp()
+    metric = opendp.metrics.linf_distance(T="i64")
+    return opendp.m.make_noisy_max(
+        _whole_numbers(opendp), metric, opendp.measures.max_divergence(), scale=scale, negate=True
+    )
+
+
+def _map_selection(scale: float, shift: int) -> float:
+    return float(_make_selection(scale).map(shift))
+
+
 # ---------------------------------------------------------------- how each mechanism is drawn
 
 
@@ -132,28 +186,32 @@ def _find_drawn(mechanism: Mechanism) -> Drawn:
 
 
 def _make_laplace(opendp: Any, domain: Any, scale: float) -> Any:
-    return opendp.m.make_laplace(domain, opendp.l1_distance(T="i64"), scale=scale)
+    return opendp.m.make_laplace(domain, opendp.metrics.l1_distance(T="i64"), scale=scale)
 
 
 def _make_gaussian(opendp: Any, domain: Any, scale: float) -> Any:
-    return opendp.m.make_gaussian(domain, opendp.l2_distance(T="f64"), scale=scale)
+    return opendp.m.make_gaussian(domain, opendp.metrics.l2_distance(T="f64"), scale=scale)
 
 
 # ---------------------------------------------------------------- OpenDP
 
 
 def _load_opendp() -> Any:
-    import opendp.prelude as opendp  # imported late: it takes 0.3 s
+    """Return the parts of OpenDP that are needed. All of it would load data-frame libraries too."""
+    from opendp import combinators, domains, measurements, measures, metrics, mod  # late: they take 0.15 s
 
-    opendp.enable_features("contrib")
-    return opendp
+    mod.enable_features("contrib")
+    return SimpleNamespace(c=combinators, d=domains, m=measurements, measures=measures, metrics=metrics, mod=mod)
 
 
 def _make_measurement(mechanism: Mechanism, scale: float) -> Any:
     """Return the measurement that both certifies and draws: independent discrete noise on 64-bit integers."""
     opendp = _load_opendp()
-    domain = opendp.vector_domain(opendp.atom_domain(T="i64"))
-    return _find_drawn(mechanism).measurement(opendp, domain, scale)
+    return _find_drawn(mechanism).measurement(opendp, _whole_numbers(opendp), scale)
+
+
+def _whole_numbers(opendp: Any) -> Any:
+    return opendp.d.vector_domain(opendp.d.atom_domain(T="i64"))
 
 
 def _map_loss(mechanism: Mechanism, scale: float, sensitivity: int | float) -> float:
@@ -171,7 +229,7 @@ def _certify_rho(epsilon: Fraction, delta: float) -> float:
         converted = opendp.c.make_zCDP_to_approxDP(_make_measurement(mechanism, scale))
         try:
             return Fraction(converted.map(1.0).delta(rounded_epsilon)) <= allowed
-        except opendp.OpenDPException as error:
+        except opendp.mod.OpenDPException as error:
             if error.variant != "Overflow":
                 raise
             return False  # a bound on δ beyond all floats

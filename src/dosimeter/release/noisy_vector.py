@@ -1,26 +1,37 @@
-"""Turn a QueryPlan, an exact vector and the chosen ε into a noisy vector (M1–M3, S5, G0–G3).
+"""Turn a QueryPlan, an exact vector and the chosen ε into a noisy vector (M1–M5, S5, G0–G3).
 
-Every measure gets its own share of the budget and its own integer noise on its own grid. Nothing here decides
+Every measure gets its own share of the budget, and is drawn in its own way: by integer noise on its own grid, or by a
+selection among candidates. ``DRAWS`` says which. Nothing here decides
 whether to release, and nothing here is stored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from dosimeter.errors import OptionError
-from dosimeter.measures import Measure
+from dosimeter.measures import GroupColumn, Measure, Rank
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
 from dosimeter.problems import for_controller, leave_out
-from dosimeter.release.noise import Calibrated, add_noise, calibrate, has_room
+from dosimeter.release.noise import (
+    Calibrated,
+    CalibratedSelection,
+    add_noise,
+    calibrate,
+    calibrate_selection,
+    has_room,
+    select_lowest,
+)
 from dosimeter.schema import Scalar
 
 GroupKey = tuple[Scalar, ...]
+RankColumns = Mapping[int, Sequence[GroupColumn | None]]
+Numbers = tuple[Sequence[GroupKey], Sequence[Sequence[Fraction]]]  # of one block: its groups, their measured numbers
 
 _HALF_ULP = Fraction(1, 2**53)  # how far, relatively, the nearest float can lie from a number
 _EXACT_INTEGERS = 2**53
@@ -34,24 +45,37 @@ class NoisyVector:
     values: tuple[tuple[Fraction, ...], ...]
 
 
-def calibrate_plan(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> tuple[Calibrated, ...]:
-    """Return the certified noise of every measure. Public: depends on SQL, schema and ε alone."""
+def calibrate_plan(
+    plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal
+) -> tuple[Calibrated | CalibratedSelection, ...]:
+    """Return how every measure is drawn, certified. Public: depends on SQL, schema and ε alone."""
     if plan.hand_sensitivity is not None:
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
-    noise = tuple(
-        calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=len(plan.measures))
-        for measure in plan.measures
+    return tuple(
+        _find_draw(measure).calibrate(block, measure, mechanism, epsilon)
+        for block in plan.blocks
+        for measure in block.measures
     )
-    for measure, calibrated in zip(plan.measures, noise, strict=True):
-        # Decided here, from public facts: a total found too large later would reveal something about the data.
-        if not has_room(calibrated, measure.largest_total(plan.schema.individuals)):
-            raise OptionError(
-                f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers.",
-                for_controller("Use a larger ε, a coarser resolution or narrower bounds."),
-            )
-    return noise
+
+
+def _calibrate_noise(plan: QueryPlan, measure: Measure, mechanism: Mechanism, epsilon: Decimal) -> Calibrated:
+    calibrated = calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=plan.shares)
+    # Decided here, from public facts: a total found too large later would reveal something about the data.
+    if not has_room(calibrated, measure.largest_total(plan.schema.individuals)):
+        raise OptionError(
+            f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers.",
+            for_controller("Use a larger ε, a coarser resolution or narrower bounds."),
+        )
+    return calibrated
+
+
+def _calibrate_rank(plan: QueryPlan, measure: Measure, mechanism: Mechanism, epsilon: Decimal) -> CalibratedSelection:
+    assert isinstance(measure, Rank)
+    if not mechanism.pure:
+        raise OptionError(f"{measure.label} is drawn by rank, which spends a pure ε and no δ.")
+    return calibrate_selection(shift=measure.shift, rows=measure.rows, epsilon=epsilon, shares=plan.shares)
 
 
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
@@ -81,18 +105,79 @@ def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
 
 
 def add_noise_to(
-    plan: QueryPlan, keys: Sequence[GroupKey], values: Sequence[Sequence[Fraction]], noise: Sequence[Calibrated]
+    plan: QueryPlan,
+    keys: Sequence[GroupKey],
+    values: Sequence[Sequence[Fraction]],
+    noise: Sequence[Calibrated | CalibratedSelection],
+    columns: RankColumns | None = None,
 ) -> NoisyVector:
-    """Round each measure to its grid, add its noise, and return it in real units.
+    """Draw every measure in its own way, and return it in real units.
+
+    ``columns``: of each measure that is drawn by rank, the counts of its values in each group.
+    """
+    drawn = [
+        _find_draw(measure).draw(plan, at, values, (columns or {}).get(at, ()), noise[at])
+        for at, measure in enumerate(plan.measures)
+    ]
+    rows = tuple(tuple(column[at] for column in drawn) for at in range(len(keys)))
+    return NoisyVector(tuple(keys), rows)
+
+
+def _draw_noise(
+    plan: QueryPlan,
+    at: int,
+    values: Sequence[Sequence[Fraction]],
+    columns: Sequence[GroupColumn | None],
+    calibrated: Calibrated | CalibratedSelection,
+) -> list[Fraction]:
+    """Round a measure to its grid and add its noise.
 
     A total is first cut to what the declared number of individuals can reach, so that no table, however many people
     it holds, exceeds the range that the noise was checked for (N4). Cutting brings no two numbers further apart: Δ
     stays.
     """
-    columns: list[list[Fraction]] = []
-    for at, measure in enumerate(plan.measures):
-        most = measure.largest_total(plan.schema.individuals)
-        totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
-        columns.append([number * measure.grid for number in add_noise(totals, noise[at])])
-    rows = tuple(tuple(column[at] for column in columns) for at in range(len(keys)))
-    return NoisyVector(tuple(keys), rows)
+    assert isinstance(calibrated, Calibrated)
+    measure = plan.measures[at]
+    most = measure.largest_total(plan.schema.individuals)
+    totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
+    return [number * measure.grid for number in add_noise(totals, calibrated)]
+
+
+def _draw_rank(
+    plan: QueryPlan,
+    at: int,
+    values: Sequence[Sequence[Fraction]],
+    columns: Sequence[GroupColumn | None],
+    calibrated: Calibrated | CalibratedSelection,
+) -> list[Fraction]:
+    """Draw a candidate in every group (M4, M5)."""
+    assert isinstance(calibrated, CalibratedSelection)
+    rank = plan.ranks[at]
+    scores = [rank.scores(rank.count(column), calibrated.share).tolist() for column in columns]
+    return [int(rank.candidates[place]) * rank.unit for place in select_lowest(scores, calibrated)]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How one kind of measure is drawn: ``calibrate`` from public facts, ``draw`` from exact numbers or counts."""
+
+    calibrate: Callable[[QueryPlan, Measure, Mechanism, Decimal], Calibrated | CalibratedSelection]
+    draw: Callable[
+        [
+            QueryPlan,
+            int,
+            Sequence[Sequence[Fraction]],
+            Sequence[GroupColumn | None],
+            Calibrated | CalibratedSelection,
+        ],
+        list[Fraction],
+    ]
+
+
+def _find_draw(measure: Measure) -> Draw:
+    return DRAWS.get(type(measure), _NOISE)
+
+
+_NOISE = Draw(_calibrate_noise, _draw_noise)
+DRAWS: Mapping[type[Measure], Draw] = {Rank: Draw(_calibrate_rank, _draw_rank)}
+"""How each kind of measure is drawn. What is not listed gets noise."""

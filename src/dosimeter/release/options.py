@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Selection
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, Selection
 from dosimeter.planning import Look
 from dosimeter.release.order import ReleaseOrder, Terms
-from dosimeter.release.ways.reading import read_way
+from dosimeter.release.ways.read_way import read_way
 from dosimeter.risk import PreferenceFunction
 
 
@@ -45,13 +45,17 @@ class ReleaseOptions(TypedDict, total=False):
     candidates: str | Sequence[float] | None
     """The ε's among which one is found; by default the paper's 37."""
     groups: Groups
-    """Only ``"declared"`` groups back a release."""
+    """``"declared"`` groups (the default), or ``"thresholded"``: those of the data with enough people."""
+    group_delta: float | None
+    """With thresholded groups: the δ with which somebody may show up alone. It is charged."""
     method: Method
     """Only the ``"closed-form"`` backs a release."""
     sensitivity: float | None
     """A sensitivity given by hand is for study, and refused here."""
     min_rows: int | None
     """A public lower bound on the rows that an AVG matches."""
+    quantiles: Quantiles
+    """MIN, MAX, MEDIAN and quantiles drawn by rank (the default), or with noise as in the paper."""
     analyst: str | None
     """Who asked; goes on record."""
     purpose: str | None
@@ -68,7 +72,10 @@ class ReleaseOptions(TypedDict, total=False):
 
 _WAY = ("epsilon", "prefer", "svt", "variance", "selection")
 _TERMS = ("policy", "delta_total", "max_epsilon")
-_LOOK = ("mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows")
+_LOOK = (
+    "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows",
+    "quantiles", "group_delta",
+)  # fmt: skip
 
 
 def read_options(options: Mapping[str, Any], caller: str) -> tuple[Look, ReleaseOrder]:

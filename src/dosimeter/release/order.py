@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonRow
-from dosimeter.ledger import exact_decimal
+from dosimeter.ledger import Errors, exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.release.ways.base import Way
+from dosimeter.show import format_measured
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dosimeter.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,13 @@ class Answer:
     epsilon: float | None = None
     epsilon_svt: float | None = None
     error_95: tuple[float | None, ...] | None = None
+    errors: tuple[Errors, ...] | None = None  # of each row: column → 95 % error, None where it has none (E1)
+    about: tuple[str, ...] = ()  # public facts that a reader of the numbers needs
     guarantee: str | None = None
     entry: str | None = None
     repeated: bool = False
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
+    rank_errors: Mapping[str, float | None] | None = None  # of each column that was drawn by rank, in rows (E3)
     notes: tuple[str, ...] = ()  # what the controller should know about an opened account; not for the analyst
 
     def describe(self) -> JsonObject:
@@ -67,6 +75,9 @@ class Answer:
             "epsilon": self.epsilon,
             "epsilon_svt": self.epsilon_svt,
             "error_95": None if self.error_95 is None else list(self.error_95),
+            "errors": None if self.errors is None else [dict(row) for row in self.errors],
+            **({} if self.rank_errors is None else {"rank_errors": dict(self.rank_errors)}),
+            "about": list(self.about),
             "guarantee": self.guarantee,
         }
 
@@ -77,6 +88,20 @@ class Answer:
 
         return None if self.answer is None else pa.Table.from_pylist(self.answer)
 
+    def save(self, path: str | Path, *, ledger: Ledger) -> None:
+        """Write the table as .csv or .parquet, and beside it a .json with what a reader of the table needs.
+
+        Args:
+            path: the table's file; the other one has the same name and ends in .json.
+            ledger: the ledger that holds the answer.
+
+        Raises:
+            OptionError: the answer was denied, or the files cannot be written. The ledger still holds the answer.
+        """
+        from dosimeter.release.files import save_answer
+
+        save_answer(self, ledger, Path(path))
+
     def __repr__(self) -> str:
         return f"Answer(status={self.status!r})"
 
@@ -86,11 +111,16 @@ class Answer:
             return write_paragraphs(["Denied."])
         columns = list(self.answer[0]) if self.answer else []
         told = [] if self.epsilon is None else [f"ε = {self.epsilon:g}"]
-        if self.error_95 is not None:
-            errors = ", ".join("none" if error is None else f"± {error:.4g}" for error in self.error_95)
-            told.append(f"95 % error: {errors}")
-        rows = [[row[name] for name in columns] for row in self.answer]
-        return write_table(columns, rows) + write_paragraphs([*told, self.guarantee or ""])
+        if self.errors is not None:
+            told.append("After ±: the 95 % error of each number.")
+        rows = [
+            [format_measured(row[name], self._find_error(at, name)) for name in columns]
+            for at, row in enumerate(self.answer)
+        ]
+        return write_table(columns, rows) + write_paragraphs([*told, *self.about, self.guarantee or ""])
+
+    def _find_error(self, row: int, column: str) -> float | None:
+        return None if self.errors is None else self.errors[row].get(column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +138,13 @@ class Prepared:
 
     @property
     def delta(self) -> Decimal:
-        return exact_decimal(self.mechanism.delta, name="delta")
+        """Return δ of the answer: that of its noise, and that of showing groups that nobody declared (H1)."""
+        noise, threshold = exact_decimal(self.mechanism.delta, name="delta"), self.plan.threshold
+        if threshold is None:
+            return noise
+        with localcontext() as context:
+            context.prec = 100  # exactly
+            return noise + exact_decimal(threshold.delta, name="group_delta")
 
     @property
     def epsilon_svt(self) -> Decimal:

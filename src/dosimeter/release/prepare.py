@@ -5,11 +5,12 @@ from __future__ import annotations
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import Look, QueryPlan, plan_query
-from dosimeter.postprocess import assemble_answer, error_95
+from dosimeter.planning import Look, QueryPlan, plan_query, require_noise, require_pure
+from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
-from dosimeter.release.noisy_vector import calibrate_plan
+from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
+from dosimeter.release.thresholds import find_threshold
 from dosimeter.release.ways.base import Subject
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema, digest_schema
@@ -18,21 +19,18 @@ from dosimeter.schema import Schema, digest_schema
 def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
     """Check everything that can be checked without data; every refusal here may be explained to anybody."""
     n = _require_reviewed(schema)
-    if look.groups != "declared":
+    if look.groups == "observed":
         raise OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
     if look.sensitivity is not None:
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
-    if look.calibration == "classic":
-        raise OptionError(
-            "The classic Gaussian calibration is unproven above ε = 1 and never backs a release.",
-            for_controller("Use zcdp."),
-        )
     if look.method != "closed-form":
         raise OptionError("A release uses the closed form.", leave_out("method"))
     plan = plan_query(sql, schema, look.plan_options())
     mechanism = look.build_mechanism(n)
+    require_pure(plan, mechanism)
+    require_noise(plan, look.indicator)
     candidates = parse_candidates(look.candidates)
     order.way.check(Subject(plan, look, n, mechanism, candidates))
     _rehearse(plan, mechanism, order, candidates)
@@ -57,9 +55,15 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
 
     Two groups, for ORDER BY to compare; what works for these works for all.
     """
-    keys = (plan.group_keys or ())[:2]
-    empty = tuple(tuple(measure.empty for measure in plan.measures) for _ in keys)
-    for epsilon in order.way.rehearsed(candidates):
-        calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
-        error_95(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon), empty)
-    assemble_answer(plan, keys, empty, clamp=order.clamp)
+    empty: list[Numbers] = []
+    for block in plan.blocks:
+        keys = (block.group_keys or ())[:2]
+        empty.append((keys, tuple(tuple(measure.empty for measure in block.measures) for _ in keys)))
+    rehearsed = order.way.rehearsed(candidates)
+    for epsilon in rehearsed:
+        calibrated = calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
+        if plan.threshold is not None:
+            find_threshold(plan.threshold, calibrated)
+    noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(rehearsed)))
+    answer = assemble_answer(plan, *empty[0], clamp=order.clamp, noise=noise, further=empty[1:])
+    word_facts(list_facts(plan, answer, clamp=order.clamp, errors=True))

@@ -79,7 +79,7 @@ def word_obstacle(obstacle: Obstacle) -> str:
     match obstacle.rule:
         case "delta":
             return (
-                f"{reading.delta:g} of the account's δ_g = {reading.delta_total:g} is spent; this needs "
+                f"{reading.delta:g} of the account's δ = {reading.delta_total:g} is spent; this needs "
                 f"{obstacle.charge.delta:g} more."
             )
         case "cap":
@@ -106,6 +106,8 @@ def describe_released(
     epsilon: JsonValue = None,
     epsilon_svt: float | None = None,
     error_95: JsonValue = None,
+    rank_errors: JsonValue = None,
+    about: list[JsonValue] | None = None,
 ) -> JsonObject:
     """Return what the analyst would see of a released answer, in the shape of ``Answer.describe``."""
     return {
@@ -114,10 +116,14 @@ def describe_released(
         "epsilon": epsilon,
         "epsilon_svt": epsilon_svt,
         "error_95": error_95,
+        "errors": None if error_95 is None else "…",
+        **({} if rank_errors is None else {"rank_errors": rank_errors}),
+        "about": about or "…",
         "guarantee": "…",
     }
 
 
 def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
     """Return the columns of the answer with a mark in place of each number."""
-    return [{output.name: "…" if output.is_aggregate else "each declared value" for output in plan.outputs}]
+    group = "each declared value" if plan.threshold is None else "the values of each group that is shown"
+    return [{output.name: "…" if output.is_aggregate else group for output in plan.outputs}]

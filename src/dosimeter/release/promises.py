@@ -7,10 +7,11 @@ from decimal import ROUND_CEILING, Context, Decimal
 from dosimeter.mechanisms import Mechanism
 
 
-def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool) -> str:
-    """Return the sentence for a fixed ε (G0)."""
+def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool, group_delta: float = 0.0) -> str:
+    """Return the sentence for a fixed ε (G0). ``group_delta``: the δ of groups that nobody declared (H1)."""
+    level = _level(epsilon, mechanism, group_delta)
     return (
-        f"This answer is {_level(epsilon, mechanism)}-differentially private for each of the {n:,} individuals: "
+        f"This answer is {level}-differentially private for each of the {n:,} individuals: "
         "whether or not their rows are in the table changes the chance of any outcome only within that bound. "
         f"It holds if ε and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
     )
@@ -23,8 +24,8 @@ def promise_found(
     return (
         f"Ex-post, this answer and its ε are {_level(epsilon + epsilon_svt, mechanism)}-differentially private "
         f"(ε = {epsilon:f} for the numbers, {epsilon_svt:f} for finding ε); beforehand the bound was "
-        f"{_level(largest + epsilon_svt, mechanism)}. It holds if the threshold, ε_svt, the candidates, the mechanism "
-        f"and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
+        f"{_level(largest + epsilon_svt, mechanism)}. It holds if the threshold, the budget of the test, the "
+        f"candidates, the mechanism and the decision to answer were fixed without looking at the data.{_remark(viewed)}"
     )
 
 
@@ -41,8 +42,9 @@ def _remark(viewed: bool) -> str:
     return " The ledger records that the risk or a dry run of this query was looked at before." if viewed else ""
 
 
-def _level(epsilon: Decimal, mechanism: Mechanism) -> str:
-    if mechanism.pure:
+def _level(epsilon: Decimal, mechanism: Mechanism, group_delta: float = 0.0) -> str:
+    if mechanism.pure and not group_delta:
         return f"{epsilon:f}"
-    delta = Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float(mechanism.delta)  # never too small a δ
+    context = Context(prec=3, rounding=ROUND_CEILING)  # never too small a δ
+    delta = context.add(Decimal(repr(mechanism.delta)), Decimal(repr(group_delta)))
     return f"({epsilon:f}, {float(delta):g})"

@@ -19,18 +19,18 @@ from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
 from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
-    Account,
     Details,
     Entry,
     IncidentKind,
     Ledger,
     Request,
     Reservation,
+    Standing,
     refuse_stopped,
     warn_of_delta,
 )
 from dosimeter.planning import Look
-from dosimeter.postprocess import Assembled, assemble_answer, cap_errors, error_95
+from dosimeter.postprocess import Assembled, Noise, assemble_answer, list_facts, rank_errors, tell_ranks, word_facts
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
@@ -39,9 +39,10 @@ from dosimeter.release.account_terms import (
     require_running,
     write_request,
 )
-from dosimeter.release.noisy_vector import GroupKey, add_noise_to, calibrate_plan
+from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
+from dosimeter.release.thresholds import keep_shown, read_keys, write_keys
 from dosimeter.release.ways.base import Grant
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     source = dataset.renew()
     account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
     request = write_request(prepared, source)
-    if account is not None and not order.again and order.way.can_be_told_apart:
-        earlier = account.find_answer(request.request_digest)
+    other = None
+    if account is not None and not order.again:
+        earlier, other = ledger.recall(prepared.dataset, request, answer=order.way.can_be_told_apart)
         if earlier is not None:
             if entered.identification is not None:
                 ledger.identify(prepared.dataset, entered.identification)
@@ -69,7 +71,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     if not dataset.engine.is_still(source):
         raise _changed(prepared)
 
-    def decide(account: Account | None) -> Reservation:
+    def decide(account: Standing | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
         opening = agreement.opening
         if opening is not None and entered.opening is not None:
@@ -89,9 +91,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     denied = entry.status == "denied"
     answer = Answer("denied", entry=entry.id) if denied else _draw_and_settle(prepared, measured, entry, ledger)
     answer = replace(answer, notes=(*_note_opening(entered), *_note_owner(dataset, entered)))
-    if denied:
-        return answer
-    return answer if order.again else replace(answer, earlier=_find_other_settings(account, request))
+    return answer if denied else replace(answer, earlier=other)
 
 
 def _note_opening(entered: Agreement) -> tuple[str, ...]:
@@ -159,56 +159,52 @@ def _changed(prepared: Prepared) -> SourceUnreachable:
     return SourceUnreachable(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
 
-def _find_other_settings(account: Account | None, request: Request) -> str | None:
-    """Return the latest answer to the same query on the same data, whatever its settings were."""
-    entries = () if account is None else account.entries
-    same = (
-        entry.id
-        for entry in reversed(entries)
-        if entry.status == "released"
-        and (entry.request.plan_digest, entry.request.source_digest) == (request.plan_digest, request.source_digest)
-    )
-    return next(same, None)
-
-
 def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
-        noisy = add_noise_to(prepared.plan, measured.keys, measured.values, noise)
+        parts = zip(prepared.plan.blocks, measured.blocks, prepared.plan.split(noise), strict=True)
+        noisy = [add_noise_to(block, exact.keys, exact.values, own, exact.columns) for block, exact, own in parts]
+        if prepared.plan.threshold is not None:
+            noisy = [keep_shown(noisy[0], prepared.plan.threshold, noise)]
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
-    answer, errors = _read_off(prepared, epsilon, noisy.keys, noisy.values)
+    answer = _read_off(prepared, epsilon, [(block.keys, block.values) for block in noisy])
     settled = ledger.settle(
         entry.id,
         status="released",
         answer=answer.rows,
         guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
-        error_95=None if entry.hides_epsilon else errors,
-        measured=noisy.values,
-        details=Details(about=answer.about or None),
+        error_95=None if entry.hides_epsilon else answer.error_95,
+        measured=noisy[0].values,
+        details=replace(
+            _detail(prepared, answer, entry),
+            further=[block.values for block in noisy[1:]],
+            keys=write_keys(noisy[0].keys) if prepared.plan.threshold else None,
+        ),
     )
     return hand_out(settled)
 
 
-def _read_off(
-    prepared: Prepared, epsilon: Decimal, keys: Sequence[GroupKey], noisy: Sequence[Sequence[Fraction]]
-) -> tuple[Assembled, tuple[float | None, ...]]:
-    """Post-process noisy numbers: return the answer, clamped if that is asked for, and the error of the rows it has."""
-    plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
-    scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
-    answer = assemble_answer(plan, keys, noisy, clamp=clamp)
-    shown = answer.cells
-    errors = error_95(
-        plan,
-        mechanism,
-        scale,
-        [cell.measured for cell in shown],
-        [cell.key for cell in shown],
-        [cell.terms for cell in shown],
+def _detail(prepared: Prepared, answer: Assembled, entry: Entry) -> Details:
+    """Return what a reader of the answer must know; where ε is hidden, nothing that would tell of it (G2)."""
+    plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
+    facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
+    return Details(
+        errors=None if told is None else answer.errors,
+        about=(*word_facts(facts), *tell_ranks(plan, told)),
+        rank_errors=(rank_errors(plan, told) or None) if told is not None else None,
     )
-    return answer, cap_errors(plan, errors) if clamp else errors
+
+
+def _read_off(prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]) -> Assembled:
+    """Post-process noisy numbers: return the answer, clamped if that is asked for, with the error of every number."""
+    plan, mechanism = prepared.plan, prepared.mechanism
+    scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
+    noise = Noise.of(plan, mechanism, scale)
+    keys, values = noisy[0]
+    return assemble_answer(plan, keys, values, clamp=prepared.order.clamp, noise=noise, further=noisy[1:])
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
@@ -216,10 +212,20 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
     answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
-    assert prepared.plan.group_keys is not None, "only declared groups are released"
-    noisy = [[Fraction(text) for text in row] for row in entry.measured]
-    rows, errors = _read_off(prepared, entry.spent.epsilon, prepared.plan.group_keys, noisy)
-    return replace(answer, answer=rows.rows, error_95=None if entry.hides_epsilon else errors)
+    noisy: list[Numbers] = []
+    for block, texts in zip(prepared.plan.blocks, entry.blocks, strict=True):
+        keys = block.group_keys if entry.keys is None else read_keys(entry.keys, block.groups)
+        assert keys is not None, "an answer has declared groups, or its entry has them"
+        noisy.append((keys, [[Fraction(text) for text in row] for row in texts]))
+    found = _read_off(prepared, entry.spent.epsilon, noisy)
+    details = _detail(prepared, found, entry)
+    return replace(
+        answer,
+        answer=found.rows,
+        error_95=None if entry.hides_epsilon else found.error_95,
+        errors=None if details.errors is None else tuple(details.errors),
+        about=tuple(details.about or ()),
+    )
 
 
 def hand_out(entry: Entry) -> Answer:
@@ -233,6 +239,9 @@ def hand_out(entry: Entry) -> Answer:
         epsilon=None if hidden or entry.epsilon is None else float(entry.epsilon),
         epsilon_svt=None if hidden or entry.epsilon_svt is None else float(entry.epsilon_svt),
         error_95=None if hidden else entry.error_95,
+        errors=None if hidden else entry.errors,
+        about=entry.about or (),
         guarantee=entry.guarantee,
         entry=entry.id,
+        rank_errors=None if hidden or entry.rank_errors is None else dict(entry.rank_errors),
     )

@@ -81,7 +81,8 @@ class SelectionProblem:
             raise DataError("There are fewer slots than declared individuals.")
         if not ((self.values >= 0.0) & (self.values <= self.sensitivity * (1.0 + _ROUNDING))).all():
             raise DataError(
-                "A per-instance sensitivity is not in [0, Δ]. Check bounds and max_rows_per_unit in the schema."
+                "Somebody moves the answer by more than its sensitivity. Check bounds and max_rows_per_unit in the "
+                "schema."
             )
 
     @property
@@ -141,8 +142,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """With probability 1 − β a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
+    """How far off the noisy test can be (V4).
 
+    With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
     ``by_candidate``: an α for each ε, since the sharp method's noise shrinks with w²; ``exact_alpha`` is the largest.
     ``warning``: τ is below it, so that the noise alone may let an ε through. All of it is public.
     """
@@ -304,7 +306,7 @@ def difference_tail(distance: float, first: float, second: float) -> float:
 
 def require_additive(plan: QueryPlan) -> None:
     """Refuse what V2 does not cover: it needs a PIS that depends on the individual's own rows only."""
-    for measure in plan.measures:
+    for measure in plan.all_measures:
         if measure.depends_on is None:
             continue
         reason, instead = _REFUSALS[measure.depends_on]

@@ -5,7 +5,16 @@ again, never draws noise.
 """
 
 from dosimeter.risk.absolute import advantage, largest_difference, lee_clifton, own_epsilon, posterior_odds
-from dosimeter.risk.advice import Accuracy, Advice, Coarser, Part, Standing, decides, find_conflict, find_safe
+from dosimeter.risk.advice import (
+    Advice,
+    AnswerAccuracy,
+    Coarser,
+    Part,
+    Standing,
+    decides,
+    find_conflict,
+    find_safe,
+)
 from dosimeter.risk.choose import (
     Judged,
     Limit,
@@ -20,15 +29,17 @@ from dosimeter.risk.notes import find_empty_filters, note_empty_filter, write_no
 from dosimeter.risk.preference import Preference, parse_preference
 from dosimeter.risk.preference_names import PRESETS
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
+from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
+from dosimeter.risk.shown_groups import ShownAt, ShownGroups, foresee_groups
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
 
 __all__ = [
     "PRESETS",
     "AbsoluteRisk",
-    "Accuracy",
     "Advice",
+    "AnswerAccuracy",
     "Candidate",
     "Choice",
     "Coarser",
@@ -40,13 +51,17 @@ __all__ = [
     "Preference",
     "PreferenceFunction",
     "RDRs",
+    "RankCells",
     "Sensitivities",
+    "ShownAt",
+    "ShownGroups",
     "Spread",
     "Standing",
     "Verdict",
     "advantage",
     "build_candidate",
     "compute_ex_post",
+    "compute_rank_rdr",
     "compute_rdr",
     "decides",
     "exact_limit",
@@ -54,6 +69,7 @@ __all__ = [
     "find_empty_filters",
     "find_largest",
     "find_safe",
+    "foresee_groups",
     "is_met",
     "largest_difference",
     "lee_clifton",

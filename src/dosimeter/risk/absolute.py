@@ -21,9 +21,20 @@ _PAIR_WORK = 2**28
 
 
 def own_epsilon(
-    values: FloatArray, mechanism: Mechanism, *, sensitivity: float, scale: float, epsilon: float
+    values: FloatArray,
+    mechanism: Mechanism,
+    *,
+    sensitivity: float,
+    scale: float,
+    epsilon: float,
+    shares: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the guarantee that individuals with these PIS have for themselves (P1, per-instance DP)."""
+    """Return the guarantee that individuals with these PIS have for themselves (P1, per-instance DP).
+
+    ``shares``: where something is drawn by rank, the share of ε that bounds it, whatever the PIS (R12).
+    """
+    if shares is not None:
+        return epsilon * shares
     own = np.zeros_like(values, dtype=np.float64)
     movers = values > 0.0
     own[movers] = mechanism.own_epsilon(values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon)
@@ -40,22 +51,27 @@ def advantage(
     grids: FloatArray,
     cells: int,
     epsilon_svt: float = 0.0,
+    shares: FloatArray | None = None,
+    group_delta: float = 0.0,
 ) -> FloatArray:
     """Return the membership advantage of individuals with these PIS, or a little more (P4).
 
     ``cells``: how many noisy numbers one individual can move. ``epsilon_svt``: what finding ε with noise cost.
+    ``shares``: where something is drawn by rank, the share of ε that bounds it (R12). ``group_delta``: the chance with
+    which somebody shows up in a group of their own, where nobody declared the groups (H1).
     """
-    found = np.zeros_like(values, dtype=np.float64)
-    movers = values > 0.0
-    found[movers] = mechanism.advantage(
-        values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon, grids=grids, cells=cells
-    )
-    if epsilon_svt == 0.0:
-        return found
-    if mechanism.pure:
-        own = own_epsilon(values, mechanism, sensitivity=sensitivity, scale=scale, epsilon=epsilon)
-        return np.asarray(np.tanh(0.5 * (own + epsilon_svt)))
-    return np.asarray(1.0 - (1.0 - found) * (1.0 - math.tanh(0.5 * epsilon_svt)))
+    if shares is not None or (mechanism.pure and epsilon_svt > 0.0):
+        own = own_epsilon(values, mechanism, sensitivity=sensitivity, scale=scale, epsilon=epsilon, shares=shares)
+        found = np.tanh(0.5 * (own + epsilon_svt))
+    else:
+        found = np.zeros_like(values, dtype=np.float64)
+        movers = values > 0.0
+        found[movers] = mechanism.advantage(
+            values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon, grids=grids, cells=cells
+        )
+        if epsilon_svt > 0.0:
+            found = 1.0 - (1.0 - found) * (1.0 - math.tanh(0.5 * epsilon_svt))
+    return np.where(found > 0.0, np.minimum(found + group_delta, 1.0), 0.0)
 
 
 def posterior_odds(prior: float, epsilon: float) -> float:

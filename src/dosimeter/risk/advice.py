@@ -14,29 +14,44 @@ from dosimeter.risk.preference_names import SAFE_ADVANTAGE
 
 if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject
+    from dosimeter.postprocess import Accuracy
     from dosimeter.risk.preference_terms import Verdict
     from dosimeter.risk.values import AbsoluteRisk, Candidate
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Accuracy:
-    """How far off the numbers of an answer are at one ε: 95 % errors, beside the exact numbers. Private.
+class AnswerAccuracy:
+    """How far off the numbers of a whole answer are at one ε: 95 % errors, beside the exact numbers. Private.
 
-    ``errors``: the largest of each column, None where it has none. ``relative``: the largest error divided by its
-    number, of the ``numbers`` that are not 0 and have an error. ``drowned``: how many of these are at most as large as
-    their own error. ``without``: how many numbers have no error at all.
+    ``errors``: the largest of each column, None where it has none, and whether it is one in rows. ``relative``: the
+    largest error divided by its number, of the ``numbers`` that are not 0 and have an error. ``drowned``: how many of
+    these are at most as large as their own error. ``without``: how many numbers have no error at all.
     """
 
-    errors: tuple[float | None, ...]
+    errors: tuple[tuple[float | None, bool], ...]
     relative: float | None
     numbers: int
     drowned: int
     without: int
 
+    @classmethod
+    def of(
+        cls, columns: Sequence[Accuracy], errors: Sequence[tuple[float | None, bool]] | None = None
+    ) -> AnswerAccuracy:
+        """Return that of an answer with these columns. ``errors``: as a candidate has them, where some are in rows."""
+        relative = [each.largest_relative for each in columns if each.largest_relative is not None]
+        return cls(
+            errors=tuple((each.worst, False) for each in columns) if errors is None else tuple(errors),
+            relative=max(relative, default=None),
+            numbers=sum(each.numbers for each in columns),
+            drowned=sum(each.drowned for each in columns),
+            without=sum(each.without for each in columns),
+        )
+
     @property
     def largest(self) -> float | None:
-        """Return the largest error of all columns that have one."""
-        return max((error for error in self.errors if error is not None), default=None)
+        """Return the largest error of all columns that have one, not in rows."""
+        return max((error for error, in_rows in self.errors if error is not None and not in_rows), default=None)
 
     @property
     def worthless(self) -> bool:
@@ -44,7 +59,7 @@ class Accuracy:
         return self.numbers > 0 and 2 * self.drowned >= self.numbers
 
     def __repr__(self) -> str:
-        return "Accuracy(redacted)"
+        return "AnswerAccuracy(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,7 +67,7 @@ class Standing:
     """One ε from both sides: what the analyst would get, and what the most exposed would bear. Private."""
 
     epsilon: float
-    accuracy: Accuracy
+    accuracy: AnswerAccuracy
     absolute: AbsoluteRisk
 
     def __repr__(self) -> str:

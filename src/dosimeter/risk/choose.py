@@ -23,6 +23,7 @@ from dosimeter.risk.values import AbsoluteRisk, Candidate, RDRs, Sensitivities
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
+    from dosimeter.postprocess import Accuracy
     from dosimeter.risk.preference import Preference, Verdict
 
 _PRECISION = 1e-13
@@ -99,20 +100,23 @@ def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[f
 def build_candidate(
     rdrs: RDRs,
     *,
-    noise_scale: float,
-    error_95: tuple[float | None, ...],
+    noise_scale: float | None,
+    accuracy: tuple[Accuracy, ...],
     verdict: Verdict | None = None,
     absolute: AbsoluteRisk | None = None,
+    rank_errors: tuple[float | None, ...] = (),
 ) -> Candidate:
     """Return one line of the table that a controller sees; without a verdict where there is no preference."""
     return Candidate(
         epsilon=rdrs.epsilon,
         noise_scale=noise_scale,
-        error_95=error_95,
+        error_95=tuple(each.worst for each in accuracy),
+        accuracy=accuracy,
         rdr=summarise_rdr(rdrs),
         value=None if verdict is None else verdict.value,
         satisfied=None if verdict is None else verdict.satisfied,
         absolute=absolute,
+        rank_errors=rank_errors,
     )
 
 

@@ -34,22 +34,28 @@ def write_notes(
     preference: Preference | None = None,
     found: Judged | None = None,
     limit: Limit | None = None,
+    ranked: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return what the controller should know, each sentence only where it applies (R7, R8, R10).
 
     ``measures`` are the classes of the plan's measures, ``groups`` the number of groups, ``epsilons`` the candidates
-    shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at.
+    shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at. ``ranked``: what is drawn
+    by rank.
     """
     low, high = extremes(sensitivities)
-    shifts_alike = mechanism.shifts_alike and indicator != "exact"
+    shifts_alike = mechanism.shifts_alike and indicator != "exact" and not ranked
     notes = [*map(note_empty_filter, find_empty_filters(preference, sensitivities, found)), _INDICATORS[indicator]]
+    if ranked:
+        notes.append(f"{' and '.join(ranked)}: {_RANKED}")
     if indicator == "exact" and mechanism.exact_is_continuous and epsilons:
         narrowest = mechanism.scale(sensitivity, max(epsilons))
         if float(np.max(grids)) > narrowest:  # R6
             notes.append(_CONTINUOUS)
     if low == high and (indicator != "exact" or sensitivities.k == 1):
         notes.append(_ALL_ALIKE)
-        notes += _note_own(high, mechanism, sensitivity, epsilons if found is None else (found.epsilon,))
+        notes += (
+            [] if ranked else _note_own(high, mechanism, sensitivity, epsilons if found is None else (found.epsilon,))
+        )
     elif preference is None and shifts_alike:
         notes.append(_SAME_SPREAD)
     if preference is None or found is None:
@@ -59,8 +65,8 @@ def write_notes(
     ratio = preference.kind == "ratio"
     one_count = len(measures) == 1 and issubclass(measures[0], (Count, CountRows))
     if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
-        notes.append(f"{_COUNT_RATIO} Here k = {sensitivities.k}.")
-    if ratio and indicator != "exact" and scale is not None:
+        notes.append(f"{_COUNT_RATIO} Here k, how many numbers get noise, is {sensitivities.k:,}.")
+    if ratio and indicator != "exact" and scale is not None and not ranked:
         reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
         if reason is not None:
             notes.append(
@@ -72,7 +78,9 @@ def write_notes(
     notes += _note_outcome(found, limit or Limit(), rising=bool(preference.measured & {"error", "relative_error"}))
     if indicator == "cell":
         notes += _note_reach(sensitivities.k, len(measures))
-    elif groups > 1 and preference.about_rdr and found.epsilon is not None and scale is not None and high > 0.0:
+    elif ranked or not preference.about_rdr:
+        return tuple(notes)
+    elif groups > 1 and found.epsilon is not None and scale is not None and high > 0.0:
         own = own_epsilon(
             np.array([high]), mechanism, sensitivity=sensitivity, scale=scale, epsilon=found.epsilon
         )  # P1
@@ -90,19 +98,23 @@ _INDICATORS = {
 }
 _INCAUTIONS = {
     Incaution.ALWAYS: "under Gaussian noise",
-    Incaution.EVERYBODY_MOVES: "where everybody has a PIS above 0",
+    Incaution.EVERYBODY_MOVES: "where everybody moves the answer",
     Incaution.COARSE_GRID: "where the noise is small against the steps of the answer",
 }
 _CONTINUOUS = (
     "The exact indicator is that of continuous Gaussian noise; some of the noise here is small against its grid."
 )
 _ALL_ALIKE = (
-    "Everybody has the same PIS (all are in the query, or nobody is), so everybody has the same RDR at every ε. "
-    "Equally exposed is not safe: RDR cannot help to choose ε here."
+    "Everybody moves the answer equally far (all are in the query, or nobody is), so everybody has the same RDR at "
+    "every ε. Equally exposed is not safe: RDR cannot help to choose ε here."
 )
 _SAME_SPREAD = (
     "Under Laplace noise, with the bound, the range and the variance of the raw RDR are the same at every ε. "
     "What shrinks is the spread relative to the level: look at the ratio."
+)
+_RANKED = (
+    "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and the PIS; an own "
+    "guarantee does not follow from the PIS: it is close to ε for everybody whom the query reads."
 )
 _COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
 _NO_DEPENDENCE = (
@@ -156,7 +168,7 @@ def _note_own(
         return
     scale = mechanism.scale(sensitivity, largest)
     own = own_epsilon(np.array([influence]), mechanism, sensitivity=sensitivity, scale=scale, epsilon=largest)
-    yield f"Look at what ε guarantees each person (P1): at ε = {largest:g} it is ε = {own[0]:.4g} for everybody."
+    yield f"Look at what ε guarantees each person: at ε = {largest:g} it is ε = {own[0]:.4g} for everybody."
 
 
 def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
@@ -177,7 +189,7 @@ def _note_groups(preference: Preference, sensitivities: Sensitivities) -> Iterat
     for aggregate in preference.aggregates:
         if aggregate.fraction and _falls_on_zero(aggregate, sensitivities):
             yield (
-                f"{preference.write_aggregate(aggregate)} falls on people with PIS 0, whom the query does not touch. "
+                f"{preference.write_aggregate(aggregate)} falls on people who do not move the answer at all. "
                 "By itself it constrains nothing."
             )
 

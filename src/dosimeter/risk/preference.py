@@ -237,7 +237,10 @@ def _write_comparison(comparison: Comparison, filters: Mapping[str, str]) -> str
 
 
 def _read(source: str) -> exp.Expr:
-    """Parse one tree, not too deep to walk. The parser lets an unclosed call pass, so parentheses are counted."""
+    """Parse a preference into one tree, and refuse one that is nested too deeply.
+
+    The parser lets an unclosed call pass, so parentheses are counted.
+    """
     try:
         tokens = [token.token_type for token in sqlglot.tokenize(source, read="duckdb")]
         trees = [tree for tree in sqlglot.parse(source, read="duckdb") if tree is not None]

@@ -38,6 +38,8 @@ def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_ve
         codes = _combine_codes(codes, _code_vectors(rows))
     for column in rows.attributes.values():
         codes = _combine_codes(codes, _code_attribute(column))
+    if rows.shares is not None:
+        codes = _combine_codes(codes, np.unique(rows.shares, return_inverse=True)[1].astype(np.int64))
 
     size = int(codes.max(initial=-1)) + 1
     counts = np.bincount(codes, weights=rows.people, minlength=size).astype(np.int64)
@@ -52,6 +54,7 @@ def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_ve
         k=rows.k,
         vectors=rows.take(first, counts) if keep_vectors else None,
         attributes=attributes,
+        shares=None if rows.shares is None else rows.shares[first],
     )
 
 

@@ -15,6 +15,7 @@ from dosimeter.json_values import JsonObject, JsonScalar
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.postprocess import Accuracy
     from dosimeter.risk.advice import Advice, Part
 
 # ---------------------------------------------------------------- private: how people move the answer
@@ -26,7 +27,8 @@ class Sensitivities:
 
     Without attributes and vectors a class is a distinct value. ``vectors`` (the class's Contributions rows, in
     the same order) are kept where the norm alone does not decide the risk (C9). ``k``: how many noisy numbers count in
-    everybody's RDR; with the cell indicator those that one individual can reach (R11).
+    everybody's RDR; with the cell indicator those that one individual can reach (R11). ``shares``: of ε, what bounds
+    each class's own guarantee, where something is drawn by rank (R12).
     """
 
     values: FloatArray
@@ -34,6 +36,7 @@ class Sensitivities:
     k: int
     vectors: Contributions | None = None
     attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
+    shares: FloatArray | None = None
 
     @property
     def n(self) -> int:
@@ -190,15 +193,28 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Candidate:
-    """One ε, what it does to everybody, and how accurate the answer would be. Private."""
+    """One ε, what it does to everybody, and how accurate the answer would be. Private.
+
+    ``noise_scale``: None where nothing gets noise. ``rank_errors``: of each column that ``error_95`` is about, the
+    error in rows if it is drawn by rank (E3).
+    """
 
     epsilon: float
-    noise_scale: float
+    noise_scale: float | None
     error_95: tuple[float | None, ...]
     rdr: Spread
     value: float | None = None
     satisfied: bool | None = None
     absolute: AbsoluteRisk | None = None
+    rank_errors: tuple[float | None, ...] = ()
+    accuracy: tuple[Accuracy, ...] = ()
+
+    @property
+    def errors(self) -> tuple[tuple[float | None, bool], ...]:
+        """Return the 95 % error of each column, and whether it is one in rows."""
+        ranks = self.rank_errors or (None,) * len(self.error_95)
+        pairs = zip(self.error_95, ranks, strict=True)
+        return tuple((error if rows is None else rows, rows is not None) for error, rows in pairs)
 
     def __repr__(self) -> str:
         return f"Candidate(epsilon={self.epsilon!r}, redacted)"
@@ -248,8 +264,10 @@ class Choice:
         rows = [
             (
                 line.epsilon,
-                line.noise_scale,
-                ", ".join("none" if error is None else f"± {error:.4g}" for error in line.error_95),
+                "none" if line.noise_scale is None else line.noise_scale,
+                ", ".join(
+                    "none" if error is None else f"± {error:.4g}{' rows' * in_rows}" for error, in_rows in line.errors
+                ),
                 line.rdr.ratio,
                 None if line.absolute is None else line.absolute.advantage,
                 {True: "yes", False: "no", None: None}[line.satisfied],

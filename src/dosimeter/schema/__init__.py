@@ -3,7 +3,7 @@
 Takes a TOML file, its text or a mapping; gives a frozen Schema, checked once. Never reads the data.
 """
 
-from dosimeter.schema.facts import Column, ColumnType, JoinTable, Scalar, Schema
+from dosimeter.schema.facts import Column, ColumnType, JoinTable, Scalar, Schema, unit_schema
 from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, read_schema
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "dump_schema",
     "load_schema",
     "read_schema",
+    "unit_schema",
 ]

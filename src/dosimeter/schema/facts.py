@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -26,7 +26,10 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The public facts of one column. Bounds are numbers for numeric columns, dates for date columns."""
+    """The public facts of one column. Bounds are numbers for numeric columns, dates for date columns.
+
+    ``nulls``: whether NULL is one of its declared groups (C8).
+    """
 
     name: str
     type: ColumnType
@@ -34,6 +37,7 @@ class Column:
     values: tuple[str, ...] | None = None
     resolution: Decimal | None = None
     identifying: bool = False
+    nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +110,30 @@ class Schema:
                 None if column.bounds is None else f"{column.bounds[0]} to {column.bounds[1]}",
                 None if column.values is None else ", ".join(column.values),
                 column.resolution,
+                "yes" if column.nulls else None,
                 "yes" if column.identifying else None,
             )
             for column in self.columns.values()
         ]
         facts = f"{self.table}: {people} individuals, unit {self.unit}, at most {self.max_rows_per_unit} rows each."
         state = "Reviewed." if self.reviewed else "Not reviewed: it cannot back a release."
-        columns = ["column", "type", "bounds", "values", "resolution", "identifies people"]
+        columns = ["column", "type", "bounds", "values", "resolution", "NULL is a group", "identifies people"]
         return write_paragraphs([facts, state]) + write_table(columns, rows)
 
     @property
     def account_name(self) -> str:
         """Return the ledger's account that pays for releases: schemas with the same account share one budget."""
         return self.account or self.table
+
+
+def unit_schema(table: JoinTable, unit: str, declared: Schema) -> Schema:
+    """Return the facts of a private table with this unit, as if it were the first table."""
+    return replace(
+        declared,
+        table=table.name,
+        columns=table.columns,
+        unit=unit,
+        max_rows_per_unit=table.max_rows_per_unit,
+        row_key=table.row_key,
+        tables={name: other for name, other in declared.tables.items() if name != table.name},
+    )

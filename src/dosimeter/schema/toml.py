@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Context, Decimal
@@ -20,7 +20,7 @@ from dosimeter.schema.facts import Column, ColumnType, JoinTable, Schema
 
 _TOP = {"table", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
-_COLUMN = {"type", "bounds", "values", "resolution", "identifying"}
+_COLUMN = {"type", "bounds", "values", "resolution", "nulls", "identifying"}
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
@@ -147,6 +147,11 @@ def _check_unit_columns(
             f"{place}: row_key tells an individual's rows apart, so it must be another column than unit. Where "
             "everybody has one row, say max_rows_per_unit = 1."
         )
+    if columns[unit].nulls:
+        raise SchemaError(
+            f"{place}: nulls = true stands at the unit {unit}. A row without a unit is nobody's and does not count, so "
+            "NULL cannot be a group there. Remove it."
+        )
     for name in (unit, row_key or unit):
         if columns[name].type not in _UNIT_TYPES:
             raise SchemaError(f"{place}: {name} must be an integer, text or category column to identify rows.")
@@ -251,6 +256,7 @@ def _read_column(name: str, facts: Any, section: str = "columns") -> Column:
         values=_read_values(place, kind, facts["values"]) if "values" in facts else None,
         resolution=resolution,
         identifying=_read_flag(facts, "identifying", place),
+        nulls=_read_flag(facts, "nulls", place),
     )
 
 
@@ -344,7 +350,8 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
     """Return the schema as TOML text. ``load_schema`` reads the same Schema back.
 
     comment: lines for the top of the file.
-    comments: lines to write above entries of the table itself, by the entry's name.
+    comments: lines to write above entries of the table itself, by the entry's name, and above columns, by
+        ``columns.`` and the column's name.
     """
     entries = [("table", _quoted(schema.table))]
     if schema.account is not None:
@@ -361,7 +368,8 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
     for name, value in entries:
         lines += [*_dump_comment((comments or {}).get(name, "")), f"{name} = {value}"]
     for column in schema.columns.values():
-        lines += _dump_column(f"columns.{_key(column.name)}", column)
+        above = _dump_comment((comments or {}).get(f"columns.{column.name}", ""))
+        lines += _dump_column(f"columns.{_key(column.name)}", column, above)
     for table in schema.tables.values():
         lines += _dump_table(table)
     return "\n".join(lines) + "\n"
@@ -371,14 +379,16 @@ def _dump_comment(text: str) -> list[str]:
     return [f"# {_printable(line)}".rstrip() for line in text.splitlines()]
 
 
-def _dump_column(section: str, column: Column) -> list[str]:
-    lines = ["", f"[{section}]", f'type = "{column.type}"']
+def _dump_column(section: str, column: Column, above: Sequence[str] = ()) -> list[str]:
+    lines = ["", *above, f"[{section}]", f'type = "{column.type}"']
     if column.bounds is not None:
         lines.append(f"bounds = [{', '.join(_plain(bound) for bound in column.bounds)}]")
     if column.resolution is not None:
         lines.append(f"resolution = {_plain(column.resolution)}")
     if column.values is not None:
         lines.append(f"values = [{', '.join(_quoted(value) for value in column.values)}]")
+    if column.nulls:
+        lines.append("nulls = true")
     if column.identifying:
         lines.append("identifying = true")
     return lines
@@ -440,12 +450,14 @@ def _table_facts(table: JoinTable) -> list[Any]:
 
 
 def _column_facts(column: Column) -> list[Any]:
+    """Return what the digest holds of a column; NULL as a group only where it is one, so that old digests stay."""
     return [
         column.name,
         column.type,
         None if column.bounds is None else [_plain(_normal(bound)) for bound in column.bounds],
         column.values,
         None if column.resolution is None else _plain(_normal(column.resolution)),
+        *(["nulls"] if column.nulls else []),
     ]
 
 

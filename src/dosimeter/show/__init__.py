@@ -4,18 +4,20 @@ Takes values; gives text. Never computes a risk and never reads data.
 """
 
 from dosimeter.show.advice import advise, word_absolute, word_advice, word_conflict
-from dosimeter.show.axes import Axis, even_axis, ratio_axis
+from dosimeter.show.axes import Axis, even_axis
 from dosimeter.show.candidates import (
     FAILS,
     MEETS,
     TextTable,
     candidate_rows,
     format_errors,
+    note_accuracy,
     order_candidates,
 )
 from dosimeter.show.numbers import (
     count_decimals,
     format_epsilon,
+    format_measured,
     format_multiple,
     format_number,
     format_people,
@@ -35,12 +37,14 @@ __all__ = [
     "even_axis",
     "format_epsilon",
     "format_errors",
+    "format_measured",
     "format_multiple",
     "format_number",
     "format_people",
     "format_percent",
     "format_range",
     "format_times",
+    "note_accuracy",
     "order_candidates",
     "ratio_axis",
     "word_absolute",

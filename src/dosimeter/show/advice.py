@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dosimeter.problems import Option, Surface
-from dosimeter.show.candidates import order_candidates
+from dosimeter.show.candidates import format_error, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_people, format_percent, format_times
 
 if TYPE_CHECKING:
-    from dosimeter.risk import AbsoluteRisk, Accuracy, Advice, Candidate, Part, Standing
+    from dosimeter.risk import AbsoluteRisk, Advice, AnswerAccuracy, Candidate, Part, Standing
 
 _IDENTIFIED = 0.5
 """From this belief on, a suspicion of one in a hundred has become a finding."""
@@ -191,18 +191,22 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
     return f"of 100 guesses whether {who} is in the table, at most {more} more are right than by tossing a coin"
 
 
-def _word_gain(columns: Sequence[str], accuracy: Accuracy) -> str:
+def _word_gain(columns: Sequence[str], accuracy: AnswerAccuracy) -> str:
     """Say how far off the numbers are, and how many of them that leaves."""
     errors = [
-        f"{name} without an error bound" if error is None else f"{name} ± {format_number(error)}"
-        for name, error in zip(columns, accuracy.errors, strict=True)
+        f"{name} without an error bound" if error is None else f"{name} {format_error(error, in_rows=in_rows)}"
+        for name, (error, in_rows) in zip(columns, accuracy.errors, strict=True)
     ]
     told = f"{', '.join(errors)} (95 %)"
     if accuracy.numbers:
         told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)} larger than that"
     if accuracy.without:
-        told += f"; {accuracy.without:,} have no error"
+        told += f"; {_word_without(accuracy.without)}"
     return told
+
+
+def _word_without(numbers: int) -> str:
+    return "1 number has no error of its own" if numbers == 1 else f"{numbers:,} numbers have no error of their own"
 
 
 def _word_drowned(drowned: int, numbers: int) -> str:

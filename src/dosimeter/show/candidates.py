@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,50 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
 
 
+def list_errors(candidate: Candidate) -> list[str]:
+    """Write the 95 % error of each number of the answer; in rows where it is drawn by rank (E3)."""
+    return [
+        "unbounded" if error is None else format_error(error, in_rows=in_rows) for error, in_rows in candidate.errors
+    ]
+
+
+def format_error(error: float, *, in_rows: bool) -> str:
+    """Write one 95 % error; in rows where the number is drawn by rank (E3)."""
+    return f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error)}"
+
+
 def format_errors(candidate: Candidate) -> str:
     """Write the 95 % error of every number of the answer."""
-    return ", ".join("unbounded" if e is None else f"± {format_number(e)}" for e in candidate.error_95)
+    return ", ".join(list_errors(candidate))
+
+
+def format_scale(candidate: Candidate) -> str:
+    """Write the scale of the noise, if there is any."""
+    return "–" if candidate.noise_scale is None else format_number(candidate.noise_scale)
+
+
+def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
+    """Write what the largest error does not tell: the typical group's, and groups that cannot be told (E1)."""
+    found = []
+    for each in candidate.accuracy:
+        if each.groups is None:
+            continue
+        parts = []
+        if each.groups > 1 and each.typical is not None and each.worst is not None:
+            relative = "" if each.relative is None else f" ({format_number(100.0 * each.relative, 2)} % of the number)"
+            parts.append(
+                f"in a typical group ± {format_number(each.typical)}{relative}, "
+                f"in the worst ± {format_number(each.worst)}"
+            )
+        if each.too_few:
+            groups = f"{each.too_few:,} of {each.groups:,} groups have" if each.groups > 1 else "there are"
+            parts.append(f"{groups} too few people to tell")
+        if each.beyond:
+            where = f"in {each.beyond:,} of {each.groups:,} groups " if each.groups > 1 else ""
+            parts.append(f"{where}the error exceeds the number itself")
+        if parts:
+            found.append(f"At ε = {format_epsilon(candidate.epsilon)}, {each.column}: {'; '.join(parts)}.")
+    return tuple(found)
 
 
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
@@ -35,7 +77,7 @@ def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
     columns = ["ε", "noise scale", "95 % error", "least exposed, ×", "most exposed, ×", "least ÷ most"]
     rows = []
     for c in ordered:
-        cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), format_errors(c)]
+        cells = [format_epsilon(c.epsilon), format_scale(c), format_errors(c)]
         cells += [*format_range(*c.rdr.relative), format_percent(c.rdr.ratio)]
         if valued:
             cells.append("–" if c.value is None else format_number(c.value, 4))

@@ -65,6 +65,20 @@ def format_percent(share: float) -> str:
     return f"{format_number(100.0 * share, 2)} %" if share < 0.01 else f"{100.0 * share:.2f} %"
 
 
+def format_measured(value: object, error: float | None) -> str:
+    """Write a released value, with its error where it has one: as many decimals as two digits of the error have."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+        return str(value)
+    if error is None or not math.isfinite(error):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
+    if error == 0.0:
+        return f"{value:,} ± 0"
+    decimals = min(12, max(0, 1 - math.floor(math.log10(error)))) if isinstance(value, float) or error < 1.0 else 0
+    return f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
+
+
 def format_people(people: int) -> str:
     """Write how many people: "1 person", "3,997 people"."""
     return "1 person" if people == 1 else f"{people:,} people"

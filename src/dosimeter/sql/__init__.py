@@ -5,7 +5,6 @@ of an embedded one, which sees no data.
 """
 
 from dosimeter.sql.checking import (
-    align_types,
     check_condition,
     check_expression,
 )
@@ -19,10 +18,10 @@ from dosimeter.sql.dates import (
 from dosimeter.sql.declared_values import (
     distinct_values,
     evaluate_row,
+    gives_null,
 )
 from dosimeter.sql.embedded import (
     EmbeddedError,
-    Result,
     Table,
     Values,
     compute_embedded,
@@ -97,14 +96,12 @@ __all__ = [
     "EmbeddedError",
     "HalfEven",
     "Log10",
-    "Result",
     "Scope",
     "Table",
     "Type",
     "UnitNumber",
     "Values",
     "alias",
-    "align_types",
     "as_bigint",
     "as_double",
     "as_text",
@@ -124,6 +121,7 @@ __all__ = [
     "expect_only",
     "find_date_part",
     "flatten_connector",
+    "gives_null",
     "is_null",
     "is_row_wise",
     "is_there",

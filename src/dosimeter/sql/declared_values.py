@@ -47,10 +47,20 @@ def distinct_values(tree: exp.Expression, domains: Mapping[str, str]) -> list[An
 
     domains: by column, a query of our own making for the column's values.
     """
+    inner = f"SELECT DISTINCT {alias(tree.copy(), 'found').sql(dialect='duckdb')}{_product(domains)}"
+    return [row[0] for row in ask_embedded(f"SELECT found FROM ({inner}) WHERE found IS NOT NULL ORDER BY found")]
+
+
+def gives_null(tree: exp.Expression, domains: Mapping[str, str]) -> bool:
+    """Return whether a total tree is NULL somewhere over the product of these domains."""
+    inner = f"SELECT {alias(tree.copy(), 'found').sql(dialect='duckdb')}{_product(domains)}"
+    return bool(ask_embedded(f"SELECT 1 FROM ({inner}) WHERE found IS NULL LIMIT 1"))
+
+
+def _product(domains: Mapping[str, str]) -> str:
+    """Write FROM the product of these domains, each under its column's name; nothing where there are none."""
     sources = [
         f"({query}) AS t{at}({exp.to_identifier(name, quoted=True).sql(dialect='duckdb')})"
         for at, (name, query) in enumerate(domains.items())
     ]
-    value = alias(tree.copy(), "found").sql(dialect="duckdb")
-    inner = f"SELECT DISTINCT {value}" + (f" FROM {', '.join(sources)}" if sources else "")
-    return [row[0] for row in ask_embedded(f"SELECT found FROM ({inner}) WHERE found IS NOT NULL ORDER BY found")]
+    return f" FROM {', '.join(sources)}" if sources else ""

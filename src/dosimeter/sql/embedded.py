@@ -50,22 +50,16 @@ class Values:
 Table = Mapping[str, Values]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The rows of a result, and which of its columns hold numbers."""
+def run_embedded(query: exp.Expression, tables: Mapping[str, Table], *, most: int = MOST_ROWS) -> list[tuple[Any, ...]]:
+    """Run one query over these tables and return its rows.
 
-    rows: list[tuple[Any, ...]]
-    numeric: tuple[bool, ...]
-
-
-def run_embedded(query: exp.Expression, tables: Mapping[str, Table], *, most: int = MOST_ROWS) -> Result:
-    """Run one query over these tables. Raises EmbeddedError if it fails, runs too long or gives too many rows."""
+    Raises EmbeddedError if it fails, runs too long or gives too many rows.
+    """
     with _running(query, tables) as cursor:
         rows = cursor.fetchmany(most + 1)
-        numeric = tuple(_is_numeric(str(column[1])) for column in cursor.description or ())
     if len(rows) > most:
         raise EmbeddedError(f"it gives more than {most:,} rows")
-    return Result(rows, numeric)
+    return rows
 
 
 def compute_embedded(query: exp.Expression, tables: Mapping[str, Table]) -> dict[str, FloatArray]:

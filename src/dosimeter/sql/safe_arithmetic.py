@@ -199,7 +199,7 @@ def _write_logarithm(node: exp.Expression) -> exp.Expression:
 
 
 def _only_where(test: type[exp.Expression], operand: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Write a value that exists for positive operands only."""
+    """Write a value that is NULL unless the operand passes the test against 0."""
     return case((test(this=wrap(operand.copy()), expression=_double("0")), value))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, SchemaError
-from dosimeter.influence import find_contributions, measure_profile
+from dosimeter.influence import measure_influence
 from dosimeter.ledger import Entry
 from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.release import recall_look
@@ -120,14 +120,19 @@ def _own_guarantees(
     assert entry.epsilon is not None
     mechanism = recall_look(entry).build_mechanism(dataset.n)
     attributes = {f"x{at}": column_tree(name) for at, name in enumerate(columns)}
-    profile = measure_profile(plan, dataset.engine_for(plan), attributes)
-    contributions = find_contributions(profile, dataset.people, mechanism.norm)
+    engine = dataset.engine_for(plan)
+    profile, contributions = measure_influence(plan, engine, dataset.people, mechanism.norm, attributes)
     norms = contributions.norms(mechanism.norm)[: len(profile.people)]
     sensitivity = plan.sensitivity(mechanism.norm)
     epsilon = float(entry.epsilon)
     own = own_epsilon(
-        norms, mechanism, sensitivity=sensitivity, scale=mechanism.scale(sensitivity, epsilon), epsilon=epsilon
+        norms,
+        mechanism,
+        sensitivity=sensitivity,
+        scale=mechanism.scale(sensitivity, epsilon),
+        epsilon=epsilon,
+        shares=None if contributions.shares is None else contributions.shares[: len(profile.people)],
     )
-    parts = [profile.attributes[name].tolist() for name in attributes]
+    parts = [contributions.attributes[name][: len(profile.people)].tolist() for name in attributes]
     keys = list(zip(*parts, strict=True)) if parts else [()] * len(profile.people)
     return np.minimum(own, epsilon), profile.people, keys

@@ -81,6 +81,7 @@ class PublicColumn(Public):
     bounds: list[str] | None
     values: list[str] | None
     resolution: str | None
+    nulls: bool
 
 
 class PublicDataset(Public):
@@ -104,6 +105,9 @@ class PublicAnswer(Public):
     epsilon: float | None
     epsilon_svt: float | None
     error_95: list[float | None] | None
+    rank_errors: dict[str, float | None] | None = None
+    errors: list[dict[str, float | None]] | None = None
+    about: list[str] = []
     guarantee: str
 
 
@@ -207,6 +211,7 @@ def show_column(column: Column) -> PublicColumn:
         bounds=None if column.bounds is None else [str(bound) for bound in column.bounds],
         values=None if column.values is None else list(column.values),
         resolution=None if column.resolution is None else str(column.resolution),
+        nulls=column.nulls,
     )
 
 
@@ -230,5 +235,8 @@ def show_answer(entry: Entry) -> PublicAnswer | None:
         epsilon=answer.epsilon,
         epsilon_svt=answer.epsilon_svt,
         error_95=None if answer.error_95 is None else list(answer.error_95),
+        rank_errors=None if answer.rank_errors is None else dict(answer.rank_errors),
+        errors=None if answer.errors is None else [dict(row) for row in answer.errors],
+        about=list(answer.about),
         guarantee=answer.guarantee or "",
     )

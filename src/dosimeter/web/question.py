@@ -32,11 +32,10 @@ class Question:
 
 def describe_question(prepared: Prepared) -> Question:
     plan, mechanism = prepared.plan, prepared.mechanism
-    keys = plan.group_keys
-    k = (len(keys) if keys is not None else 1) * len(plan.measures)
+    k = len(plan.measures) if plan.k is None else plan.k
     noise = f"{mechanism.name.capitalize()} noise" + (f" ({mechanism.calibration})" if mechanism.calibration else "")
     return Question(
-        words=_put_in_words(plan),
+        words=" ".join(dict.fromkeys(_put_in_words(block) for block in plan.blocks)),
         n=f"{prepared.n:,}",
         k=f"{k:,}",
         delta="" if mechanism.delta == 0 else show_small(mechanism.delta),
@@ -108,6 +107,8 @@ def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> Answe
         tuple("…" if output.group is None else str(show_cell(key[output.group])) for output in plan.outputs)
         for key in shown
     )
+    blocks = plan.blocks
+    others = sum(len(blocks[at].group_keys or ()) for at in plan.after.rows_of if at > 0)
     way = prepared.order.way
     match way:
         case Found():
@@ -116,7 +117,7 @@ def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> Answe
             about = f"ε = {format_epsilon(epsilon)}, and the 95 % error of each number."
         case Selected():
             about = (
-                f"The ε that the test finds, ε_svt = {format_epsilon(way.svt)}, and the 95 % error. "
+                f"The ε that the test finds, the cost of the test, {format_epsilon(way.svt)}, and the 95 % error. "
                 f"If it finds {format_epsilon(epsilon)}:"
             )
         case _:
@@ -124,7 +125,7 @@ def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> Answe
     return AnswerPreview(
         columns=tuple(output.name for output in plan.outputs),
         rows=rows,
-        more=len(keys) - len(shown),
+        more=len(keys) - len(shown) + others,
         about=about,
         promise=way.promise(prepared, exact_decimal(epsilon), viewed=looked),
     )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from dosimeter.errors import InputError
-from dosimeter.ledger import Entry
+from dosimeter.ledger import Entry, Ledger
 from dosimeter.planning import write_plainly
 from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer
 from dosimeter.web.state import ServedDataset, ServerState
@@ -23,12 +23,8 @@ def list_released(
     state: ServerState, served: ServedDataset, *, limit: int, before: str | None = None
 ) -> PublicReleases:
     """Return the latest released answers of a dataset, newest first; with ``before``, those older than that entry."""
-    account = state.account(served.name)
-    entries = iter(() if account is None else reversed(account.entries))
-    if before is not None:
-        entries = _skip_to(entries, before)
     shown: list[PublicRelease] = []
-    for entry in entries:
+    for entry in _list_backwards(state.database.ledger, served.schema.account_name, limit + 1, before):
         found = _show_release(state, served, entry)
         if found is not None and len(shown) == limit:
             return PublicReleases(answers=shown, following=shown[-1].entry)
@@ -37,11 +33,14 @@ def list_released(
     return PublicReleases(answers=shown, following=None)
 
 
-def _skip_to(entries: Iterator[Entry], last: str) -> Iterator[Entry]:
-    for entry in entries:
-        if entry.id == last:
-            break
-    return entries
+def _list_backwards(ledger: Ledger, account: str, first: int, before: str | None) -> Iterator[Entry]:
+    """Yield entries, the newest first, in pages that double: the chain is followed from the oldest of each."""
+    size = first
+    while page := ledger.entries(account, size, before=before):
+        yield from page
+        if len(page) < size:
+            return
+        before, size = page[-1].id, 2 * size
 
 
 def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> PublicRelease | None:
@@ -71,7 +70,7 @@ def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
     except InputError:
         return None
     measured = [output.name for output in plan.outputs if output.is_aggregate]
-    return AnswerShape(measured=measured, grouped=bool(plan.groups))
+    return AnswerShape(measured=measured, grouped=bool(plan.groups or plan.further))
 
 
 def _write_query(sql: str) -> str:

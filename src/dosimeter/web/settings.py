@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, Policy
-from dosimeter.options import OPTIONS, MechanismName, check_option
+from dosimeter.options import OPTIONS, MechanismName, Quantiles, check_option
 from dosimeter.problems import Surface
 
 EXAMPLE = "See docs/guide/operator.md for an example."
@@ -38,6 +38,7 @@ class DatasetSettings:
     mechanism: MechanismName = "laplace"
     candidates: str | None = None
     min_rows: int | None = None
+    quantiles: Quantiles = "ranks"
     svt: float = 1.0
     variance: float = 1e-5
     table: str | None = None

@@ -8,12 +8,22 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from itsdangerous import URLSafeSerializer
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, OptionError, SchemaError
-from dosimeter.ledger import Account, Books, Entry, Policy, Reading, default_delta_total, exact_decimal
+from dosimeter.ledger import (
+    Books,
+    Entry,
+    Policy,
+    Reading,
+    Standing,
+    Verification,
+    default_delta_total,
+    exact_decimal,
+)
 from dosimeter.planning import Look, digest_measured
 from dosimeter.problems import Surface
 from dosimeter.release import (
@@ -37,6 +47,7 @@ MOST_PREPARED = 1_000
 MOST_ENTRIES = 1_000
 MOST_SEEN = 10_000
 FRESH_STOPS = 3.0
+FEW_RECORDS = 2_000  # of a ledger that is verified whenever an account's page is shown
 FRESH = 1.0  # seconds for which a page may show an account that was read before; a release always reads it anew
 
 
@@ -57,6 +68,7 @@ class ServedDataset:
             mechanism=self.settings.mechanism,
             candidates=self.settings.candidates,
             min_rows=self.settings.min_rows,
+            quantiles=self.settings.quantiles,
         )
 
     @property
@@ -114,15 +126,18 @@ class ServerState:
         self.settings = settings
         self.database = Database(settings.database)
         self.datasets: dict[str, ServedDataset] = {}
-        self._accounts: dict[str, tuple[float, Account | None]] = {}
+        self._accounts: dict[str, tuple[float, Standing | None]] = {}
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._claims: set[str] = set()
         self._stopped: tuple[float, frozenset[str]] | None = None
+        self._histories: dict[str, tuple[Entry, ...]] = {}
+        self._verified: tuple[str, Verification] | None = None
         self._guard = threading.Lock()
         try:
             self.database.lock_out_others()
             self.database.migrate()
+            self.database.ledger.require_intact()  # a use follows the chain from the last checkpoint only
             for name, dataset in settings.datasets.items():
                 self._open(name, dataset)
         except BaseException:
@@ -151,7 +166,7 @@ class ServerState:
             )
         with _named_as_settings(name):
             served.check_settings()
-        account = self.database.ledger.account(schema.account_name)
+        account = self.database.ledger.standing(schema.account_name)
         if account is None:
             return
         with _named_as_settings(name):
@@ -173,16 +188,42 @@ class ServerState:
     def dataset(self, name: str) -> ServedDataset | None:
         return self.datasets.get(name)
 
-    def account(self, name: str, *, fresh: bool = False) -> Account | None:
+    def account(self, name: str, *, fresh: bool = False) -> Standing | None:
         """Return the account as a page shows it, up to a second old: following the ledger's chain takes a while."""
         with self._guard:
             known = self._accounts.get(self.account_name(name))
         if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
             return known[1]
-        account = self.database.ledger.account(self.account_name(name))
+        account = self.database.ledger.standing(self.account_name(name))
         with self._guard:
             self._accounts[self.account_name(name)] = (time.monotonic(), account)
         return account
+
+    def history(self, name: str) -> tuple[Entry, ...]:
+        """Return every entry of an account, which takes as long as the ledger is: read once per number of entries."""
+        account = self.account(name, fresh=True)
+        if account is None:
+            return ()
+        with self._guard:
+            known = self._histories.get(account.dataset, ())
+        if len(known) == account.entry_count:
+            return known
+        whole = self.database.ledger.account(account.dataset)
+        entries = () if whole is None else whole.entries
+        with self._guard:
+            self._histories[account.dataset] = entries
+        return entries
+
+    def verify(self, *, anew: bool = False) -> tuple[str, Verification]:
+        """Return when the ledger was verified, and what was found. A short ledger is verified anew each time."""
+        with self._guard:
+            known = self._verified
+        if known is not None and not anew and known[1].records > FEW_RECORDS:
+            return known
+        found = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", self.database.ledger.verify()
+        with self._guard:
+            self._verified = found
+        return found
 
     def books(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Books:
         """Return the account with what is left of it; if there is none yet, as it would be opened."""

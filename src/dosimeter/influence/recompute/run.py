@@ -69,10 +69,13 @@ def recompute_contributions(
     Without ``processes`` there are as many as the work is worth, at most one per CPU. With several, a script that calls
     this needs ``if __name__ == "__main__":``, as always with multiprocessing.
     """
-    weights = plan.weights(norm)
-    arguments = tuple(argument.tree for argument in plan.arguments)
-    numbers = tuple(_number(measure, float(weights[at])) for at, measure in enumerate(plan.measures))
-    return _recompute(_job(plan, arguments, numbers, plan.group_keys), engine, n, processes, progress)
+    jobs = []
+    for block in plan.blocks:
+        weights = block.weights(norm)
+        arguments = tuple(argument.tree for argument in block.arguments)
+        numbers = tuple(_number(measure, float(weights[at])) for at, measure in enumerate(block.measures))
+        jobs.append(_job(block, arguments, numbers, block.group_keys))
+    return _recompute(jobs, engine, n, processes, progress)
 
 
 def recompute_study(
@@ -88,7 +91,7 @@ def recompute_study(
     pairs = zip(study.outputs, study.weights(norm), strict=True)
     numbers = tuple(Number(output.tree, float(weight), 0.0) for output, weight in pairs)
     declared = None if study.groups else ((),)
-    return _recompute(_job(study, study.arguments, numbers, declared), engine, n, processes, progress)
+    return _recompute([_job(study, study.arguments, numbers, declared)], engine, n, processes, progress)
 
 
 def _job(
@@ -108,11 +111,48 @@ def _number(measure: Measure, weight: float) -> Number:
     return Number(native.tree, native.worth * weight, native.empty, native.exact)
 
 
-def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress: Progress | None) -> Contributions:
+def _recompute(
+    jobs: Sequence[Job], engine: Engine, n: int, processes: int | None, progress: Progress | None
+) -> Contributions:
+    """Return what leaving out each kind of record moves in all jobs, which are about the same records."""
     if processes is not None and processes < 1:
         raise OptionError("The number of processes must be at least 1.")
-    rows = _fetch_rows(job, engine)
+    rows = _fetch_rows(jobs[0], engine)
     kinds, counted = len(rows.people), int(rows.people.sum())
+    report = progress or (lambda done, total: None)
+    found: list[tuple[list[Effects], int]] = []
+    for at, job in enumerate(jobs):
+
+        def count(done: int, total: int, before: int = at * kinds) -> None:
+            report(before + done, kinds * len(jobs))
+
+        found.append(_leave_everybody_out(job, rows, processes, count))
+    effects, k = found[0] if len(found) == 1 else _beside(found, rows.people)
+    return _gather(effects, rows.people, k, max(n - counted, 0))
+
+
+def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tuple[list[Effects], int]:
+    """Return the effects on several blocks as those on one vector, with the cells of block after block."""
+    parts = []
+    for effects, k in found:
+        ordered = sorted(effects, key=lambda batch: batch.first)
+        lengths = [np.diff(batch.starts) for batch in ordered]
+        parts.append(
+            Contributions(
+                k=k,
+                people=people,
+                starts=np.concatenate([[0], np.cumsum(np.concatenate([[0], *lengths])[1:])]).astype(np.int64),
+                cells=np.concatenate([np.zeros(0, dtype=np.int64), *(batch.cells for batch in ordered)]),
+                changes=np.concatenate([np.zeros(0), *(batch.changes for batch in ordered)]),
+            )
+        )
+    joint = Contributions.of_blocks(parts)
+    return [Effects(0, joint.starts, joint.cells, joint.changes)], joint.k
+
+
+def _leave_everybody_out(job: Job, rows: Rows, processes: int | None, report: Progress) -> tuple[list[Effects], int]:
+    """Return what leaving out each kind of record moves in one job, and how many numbers this has."""
+    kinds = len(rows.people)
     bench = DeletionTable(job, rows)
     try:
         whole = bench.measure()
@@ -120,7 +160,6 @@ def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress
         wanted = processes or min(os.cpu_count() or 1, 1 + kinds * visits // WORTH_A_PROCESS)
         size = max(1, min(MOST_IN_FLIGHT // visits, -(-kinds // wanted)))
         batches = [(at, min(at + size, kinds)) for at in range(0, kinds, size)]
-        report = progress or (lambda done, total: None)
         report(0, kinds)
         if min(wanted, len(batches)) <= 1:
             effects = _leave_out_here(bench, whole, batches, kinds, report)
@@ -128,7 +167,7 @@ def _recompute(job: Job, engine: Engine, n: int, processes: int | None, progress
             effects = _leave_out_in_parallel((job, rows, whole), batches, min(wanted, len(batches)), kinds, report)
     finally:
         bench.close()
-    return _gather(effects, rows.people, len(whole.keys) * len(job.numbers), max(n - counted, 0))
+    return effects, len(whole.keys) * len(job.numbers)
 
 
 def _fetch_rows(job: Job, engine: Engine) -> Rows:

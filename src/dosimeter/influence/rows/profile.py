@@ -6,23 +6,26 @@ few rows. Nobody is fetched, nothing is really left out (``recompute`` does that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.arrays import IntArray
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.observed_keys import GroupKey, observe_keys
 from dosimeter.influence.rows.queries import (
     INSIDE,
     PEOPLE,
     answer_query,
     count_query,
     input_column,
+    name_part,
+    null_column,
     profile_query,
     totals_query,
 )
@@ -30,13 +33,10 @@ from dosimeter.influence.units.trees import BY
 from dosimeter.measures import ArgumentMeasure, GroupColumn, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
-from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
-
-GroupKey = tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,10 +71,21 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measured:
-    """The exact measured vector: one row per group, one number per measure, in real units. Private."""
+    """The exact measured vector: one row per group, one number per measure, in real units. Private.
+
+    ``columns``: of each measure that is drawn by rank, the counts of its values in each group; None in an empty one.
+    ``further``: those of the other blocks, where a plan has several.
+    """
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
+    columns: Mapping[int, tuple[GroupColumn | None, ...]] = field(default_factory=dict)
+    further: tuple[Measured, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Measured, ...]:
+        """Return the vector of each block."""
+        return (self, *self.further)
 
     def __repr__(self) -> str:
         return "Measured(redacted)"
@@ -84,10 +95,36 @@ class Measured:
 
 
 def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
-    """Run the profile query. Attributes profile everybody, not only those who meet the WHERE."""
+    """Run the profile query of a plan with one block."""
+    (profile,) = measure_profiles(plan, engine, attributes)
+    return profile
+
+
+def measure_profiles(
+    plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None
+) -> tuple[Profile, ...]:
+    """Run the profile query; return what it says of each block, over the same rows.
+
+    Attributes profile everybody, not only those who meet the WHERE.
+    """
     table = engine.fetch(profile_query(plan, engine.relation(), attributes))
     if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY always has a row
         table = table.slice(0, 0)
+    blocks = plan.blocks
+    if len(blocks) == 1:
+        return (_read_profile(plan, table, attributes),)
+    shared = [PEOPLE, *(attributes or {})]
+    found = []
+    for at, block in enumerate(blocks):
+        prefix = name_part(blocks, at)
+        own = [name for name in table.column_names if name.startswith(prefix)]
+        part = table.select([*own, *shared])
+        names = [*(name.removeprefix(prefix) for name in own), *shared]
+        found.append(_read_profile(block, part.rename_columns(names), attributes))
+    return tuple(found)
+
+
+def _read_profile(plan: QueryPlan, table: pa.Table, attributes: Mapping[str, exp.Expression] | None) -> Profile:
     everyone = INSIDE in table.column_names
     inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)
@@ -116,38 +153,20 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
     columns = [read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))]
     declared = plan.group_keys
     if declared is None:
-        return _observed_groups(columns)
+        return observe_keys(columns)
     index = np.zeros(table.num_rows, dtype=np.int64)
     known = np.ones(table.num_rows, dtype=np.bool_)
-    for (codes, values), group in zip(columns, plan.groups, strict=True):
+    for at, ((codes, values), group) in enumerate(zip(columns, plan.groups, strict=True)):
         assert group.values is not None
-        positions = {value: at for at, value in enumerate(group.values)}
-        lookup = np.array([positions.get(value, -1) if value is not None else -1 for value in values], dtype=np.int64)
+        positions = {value: place for place, value in enumerate(group.values)}
+        lookup = np.array([positions.get(value, -1) for value in values], dtype=np.int64)
         position = lookup[codes]
+        if null_column(at) in table.column_names:  # elsewhere, what nobody declared was not fetched at all
+            absent = np.array([value is None for value in values], dtype=np.bool_)[codes]
+            position[absent & ~read_booleans(table.column(null_column(at)))] = -1
         known &= position >= 0
         index = index * len(group.values) + position
     return declared, np.where(known, index, -1)
-
-
-def _plain(value: Any) -> Any:
-    """Return whole numbers that arithmetic in doubles gave as whole numbers, and other values as they are."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
-    """Return codes in which 0 and −0 share one: engines group them together and Arrow distinguishes them."""
-    first: dict[Any, int] = {}
-    return np.array([first.setdefault(value, at) for at, value in enumerate(values)], dtype=np.int64)[codes]
-
-
-def _observed_groups(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
-    stacked = np.stack([_merge_equal(codes, values) for codes, values in columns], axis=1)
-    distinct, index = np.unique(stacked, axis=0, return_inverse=True)
-    keys = [tuple(_plain(values[code]) for code, (_, values) in zip(row, columns, strict=True)) for row in distinct]
-    order = sorted(range(len(keys)), key=lambda at: [(value is None, value) for value in keys[at]])
-    rank = np.empty(len(keys), dtype=np.int64)
-    rank[order] = np.arange(len(keys))
-    return tuple(keys[at] for at in order), rank[index.reshape(-1)]
 
 
 def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
@@ -168,9 +187,13 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
     weights = plan.weights(norm)
     moved = profile.inside & (profile.group >= 0)
     changes = np.zeros((len(profile.people), len(plan.measures)))
+    shares = np.zeros_like(changes)
+    ranks = plan.ranks
     for at, measure in enumerate(plan.measures):
         for rows, column in _group_columns(profile, measure, moved):
             changes[rows, at] = measure.row_effects(column) * weights[at]
+            if at in ranks:
+                shares[rows, at] = ranks[at].own_shares(column)
     return Contributions.of_entries(
         changes,
         owners=np.arange(len(profile.people)),
@@ -179,7 +202,22 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
         people=profile.people,
         attributes=profile.attributes,
         slots=n,
+        shares=share_epsilon(plan, changes, shares) if ranks or plan.is_part else None,
     )
+
+
+def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:
+    """Return the share of ε that bounds what each row, or entry, can be told from (P1, R12).
+
+    Every measure has an equal share (S5). What gets noise uses the part PIS/Δ of its own; what is drawn by rank, the
+    part that ``ranked`` has.
+    """
+    most = np.array([measure.sensitivity(1) for measure in plan.measures]) * plan.weights(1)
+    used = np.abs(changes) / most
+    for at in plan.ranks:
+        used[:, at] = ranked[:, at]
+    total: FloatArray = used.sum(axis=1) / plan.shares
+    return total
 
 
 def _group_columns(
@@ -214,23 +252,48 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
     query = answer_query(plan, engine.relation()) if profile is None else None
     if query is not None:
         return _read_totals(plan, engine.fetch(query))
+    if profile is None and plan.ranks and len(plan.arguments) > 1:
+        return _measure_apart(plan, engine)
     profile = profile if profile is not None else measure_profile(plan, engine)
     empty = [measure.empty for measure in plan.measures]
     values = [list(empty) for _ in profile.keys]
     untold: dict[int, exp.Expression] = {}
+    columns: dict[int, list[GroupColumn | None]] = {at: [None] * len(profile.keys) for at in plan.ranks}
     for rows in _split_by_group(profile, profile.inside & (profile.group >= 0)):
         group = int(profile.group[rows[0]])
         for at, measure in enumerate(plan.measures):
             if at in untold:
                 continue
-            value = measure.value(_read_column(profile, measure, rows))
+            column = _read_column(profile, measure, rows)
+            if at in columns:
+                columns[at][group] = column
+            value = measure.value(column)
             if isinstance(value, Fraction):
                 values[group][at] = value
             else:
                 untold[at] = value
     if untold:
         _add_totals(plan, engine, profile.keys, untold, values)
-    return Measured(profile.keys, tuple(tuple(row) for row in values))
+    counted = {at: tuple(found) for at, found in columns.items()}
+    return Measured(profile.keys, tuple(tuple(row) for row in values), counted)
+
+
+def _measure_apart(plan: QueryPlan, engine: Engine) -> Measured:
+    """Return the exact vector by a query for each argument: counts of values side by side would be far more rows."""
+    parts: dict[int, list[int]] = {}
+    for at, measure in enumerate(plan.measures):
+        parts.setdefault(measure.position if isinstance(measure, ArgumentMeasure) else -1, []).append(at)
+    found: dict[int, tuple[Measured, int]] = {}
+    for position, places in parts.items():
+        arguments = () if position < 0 else (plan.arguments[position],)
+        measures = [plan.measures[at] for at in places]
+        moved = tuple(replace(each, position=0) if isinstance(each, ArgumentMeasure) else each for each in measures)
+        measured = measure_answer(replace(plan, arguments=arguments, measures=moved), engine)
+        found |= {at: (measured, column) for column, at in enumerate(places)}
+    keys = found[0][0].keys
+    columns = range(len(plan.measures))
+    values = tuple(tuple(found[at][0].values[row][found[at][1]] for at in columns) for row in range(len(keys)))
+    return Measured(keys, values, {at: found[at][0].columns[found[at][1]] for at in plan.ranks})
 
 
 def _add_totals(

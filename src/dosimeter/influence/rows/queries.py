@@ -8,13 +8,15 @@ some profile rows. Column names are fixed: g0 … groups, a0 … arguments, x0 �
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.influence.units.trees import is_declared
+from dosimeter.influence.rows.products_last import multiply_last
+from dosimeter.influence.units.trees import find_common_where, is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import column_tree, conjunction, wrap
+from dosimeter.sql import column_tree, conjunction, is_null, wrap
 
 PEOPLE = "people"
 INSIDE = "inside"
@@ -25,19 +27,27 @@ def profile_query(
 ) -> exp.Select:
     """Return the query for distinct contributions and how many individuals have each.
 
-    With attributes (FILTER flags, ``--by``) everybody is profiled: the WHERE becomes the column ``inside``.
+    With attributes (FILTER flags, ``--by``) everybody is profiled: the WHERE becomes the column ``inside``. Of a plan
+    with several blocks, an individual's contribution to all of them is one row: the columns of block b begin with b_.
     """
-    everyone = attributes is not None
-    query = _histogram(plan, relation, attributes or {}, everyone=everyone)
+    blocks = plan.blocks
+    where = None if attributes is not None else find_common_where(blocks)
+    apart = attributes is not None or len(blocks) > 1
+    parts = [_Part(block, name_part(blocks, at), apart, where) for at, block in enumerate(blocks)]
+    query = multiply_last(_histogram(parts, relation, attributes or {}, where))
     reduced: dict[str, exp.Expression] = {}
-    for position in range(len(plan.arguments)):
-        query, columns = _reduce(plan, query, position)
-        reduced.update(columns)
-    declared = _declared_groups(plan)
+    declared: dict[str, exp.Expression] = {}
+    for part in parts:
+        for position in range(len(part.plan.arguments)):
+            query, columns = _reduce(part, query, position)
+            reduced.update(columns)
+        declared |= {part.name(key): part.rename(tree) for key, tree in _declared_groups(part.plan).items()}
     if not reduced and not declared:
         return query
-    keys = [key for key in _keys(plan, everyone, attributes or {}) if key not in _dropped(plan)]
+    keys = [*(key for part in parts for key in part.key_names()), *(attributes or {})]
     final = [_alias(declared.get(key) or column_tree(key), key) for key in keys]
+    nulls = {part.name(name): part.rename(tree) for part in parts for name, tree in _declared_nulls(part.plan).items()}
+    final += [_alias(tree, name) for name, tree in nulls.items()]
     final += [_alias(tree, name) for name, tree in reduced.items()]
     counted = exp.Cast(this=exp.Sum(this=column_tree(PEOPLE)), to=exp.DataType.build("BIGINT"))
     return _select([*final, _alias(counted, PEOPLE)], _as_subquery(query, "ranked"), group=len(final))
@@ -47,6 +57,20 @@ def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
     """Return each group column's value, NULL where nobody declared it: such values are not fetched (N4)."""
     tests = _group_tests(plan)
     return {name: exp.Case(ifs=[exp.If(this=test, true=column_tree(name))]) for name, test in tests.items()}
+
+
+def _declared_nulls(plan: QueryPlan) -> dict[str, exp.Expression]:
+    """Return, for groups that declare NULL, whether a row is NULL itself: undeclared values are fetched as NULL too."""
+    return {
+        null_column(at): is_null(column_tree(f"g{at}"))
+        for at, group in enumerate(plan.groups)
+        if group.values is not None and None in group.values
+    }
+
+
+def null_column(at: int) -> str:
+    """Return the name of the profile column that tells NULL from undeclared values of a group."""
+    return f"null{at}"
 
 
 def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
@@ -120,29 +144,69 @@ def count_query(relation: exp.Expression) -> exp.Select:
 # ---------------------------------------------------------------- the histogram of contributions
 
 
-def _keys(plan: QueryPlan, everyone: bool, attributes: Mapping[str, exp.Expression]) -> list[str]:
-    keys = [f"g{at}" for at in range(len(plan.groups))] + [f"a{at}" for at in range(len(plan.arguments))]
-    if everyone:
-        keys.append(INSIDE)
-    return keys + list(attributes)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One block in a profile query. ``prefix``: how its columns' names begin. ``where``: what all rows meet already.
+
+    ``apart``: whether rows outside the block's WHERE are profiled too, so that a column says who is inside.
+    """
+
+    plan: QueryPlan
+    prefix: str
+    apart: bool
+    where: exp.Expression | None
+
+    def name(self, name: str) -> str:
+        return self.prefix + name
+
+    def rename(self, tree: exp.Expression) -> exp.Expression:
+        """Return a tree over the block's own columns, with their names in the query."""
+        if not self.prefix:
+            return tree
+
+        def name(node: exp.Expression) -> exp.Expression:
+            local = isinstance(node, exp.Column) and node.name != PEOPLE
+            return column_tree(self.prefix + node.name) if local else node
+
+        renamed: exp.Expression = tree.transform(name)
+        return renamed
+
+    def key_names(self) -> list[str]:
+        """Return the names of the columns that the profile keeps."""
+        groups, arguments = range(len(self.plan.groups)), range(len(self.plan.arguments))
+        names = [f"g{at}" for at in groups] + [f"a{at}" for at in arguments if not _find_reducible(self.plan, at)]
+        return [self.name(name) for name in [*names, *([INSIDE] if self.apart else [])]]
+
+    def columns(self) -> list[exp.Expression]:
+        """Write the block's groups, its arguments and who is inside; whoever is not has NULL."""
+        plan, inside = self.plan, None
+        if plan.where is not None and self.apart and plan.where != self.where:
+            inside = exp.Coalesce(this=wrap(plan.where.copy()), expressions=[exp.Boolean(this=False)])
+
+        def only_inside(tree: exp.Expression) -> exp.Expression:
+            return tree if inside is None else exp.Case(ifs=[exp.If(this=inside.copy(), true=tree)])
+
+        columns = [_alias(only_inside(group.tree.copy()), self.name(f"g{at}")) for at, group in enumerate(plan.groups)]
+        for at, argument in enumerate(plan.arguments):
+            columns.append(_alias(only_inside(argument.column()), self.name(f"a{at}")))
+        if self.apart:
+            columns.append(_alias(exp.Boolean(this=True) if inside is None else inside, self.name(INSIDE)))
+        return columns
+
+
+def name_part(blocks: Sequence[QueryPlan], at: int) -> str:
+    """Return how the names of a block's columns begin: with nothing where there is one block."""
+    return f"{at}_" if len(blocks) > 1 else ""
 
 
 def _histogram(
-    plan: QueryPlan, relation: exp.Expression, attributes: Mapping[str, exp.Expression], *, everyone: bool
+    parts: Sequence[_Part],
+    relation: exp.Expression,
+    attributes: Mapping[str, exp.Expression],
+    where: exp.Expression | None,
 ) -> exp.Select:
-    inside = exp.Coalesce(this=wrap(plan.where.copy()), expressions=[exp.Boolean(this=False)]) if plan.where else None
-
-    def only_inside(tree: exp.Expression) -> exp.Expression:
-        if not everyone or inside is None:
-            return tree
-        return exp.Case(ifs=[exp.If(this=inside.copy(), true=tree)])
-
-    columns = [_alias(only_inside(group.tree.copy()), f"g{at}") for at, group in enumerate(plan.groups)]
-    columns += [_alias(only_inside(argument.column()), f"a{at}") for at, argument in enumerate(plan.arguments)]
-    if everyone:
-        columns.append(_alias(inside.copy() if inside is not None else exp.Boolean(this=True), INSIDE))
+    columns = [column for part in parts for column in part.columns()]
     columns += [_alias(tree.copy(), name) for name, tree in attributes.items()]
-    where = None if everyone else plan.where
     return _select([*columns, _alias(_count_star(), PEOPLE)], relation, where=where, group=len(columns))
 
 
@@ -160,20 +224,18 @@ def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
     return reducible if alike else []
 
 
-def _dropped(plan: QueryPlan) -> set[str]:
-    return {f"a{at}" for at in range(len(plan.arguments)) if _find_reducible(plan, at)}
-
-
-def _reduce(plan: QueryPlan, query: exp.Select, position: int) -> tuple[exp.Select, dict[str, exp.Expression]]:
+def _reduce(part: _Part, query: exp.Select, position: int) -> tuple[exp.Select, dict[str, exp.Expression]]:
     """Return the query with what the reduction of one argument needs, and the columns that replace the argument."""
+    plan = part.plan
     readers = _find_reducible(plan, position)
     if not readers:
         return query, {}
     groups = [f"g{at}" for at in range(len(plan.groups))]
     reduction = type(readers[0]).reduce(readers, groups, PEOPLE, plan.schema.max_rows_per_unit)
     for stage in reduction.stages:
-        query = _extend(query, [column.alias for column in query.selects], stage)
-    return query, reduction.columns
+        more = {part.name(name): part.rename(tree) for name, tree in stage.items()}
+        query = _extend(query, [column.alias for column in query.selects], more)
+    return query, {part.name(name): part.rename(tree) for name, tree in reduction.columns.items()}
 
 
 # ---------------------------------------------------------------- small builders

@@ -12,11 +12,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dosimeter.arrays import IntArray
-from dosimeter.engines import Engine
+from dosimeter.engines import Engine, read_codes
 from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.observed_keys import observe_keys
+from dosimeter.influence.person_rows import PersonEngine
+from dosimeter.influence.rows.profile import share_epsilon
+from dosimeter.influence.units.joint_queries import (
+    TOUCHED,
+    is_wide,
+    joint_profile_query,
+    list_columns,
+    prefix,
+    touched_query,
+)
 from dosimeter.influence.units.queries import (
     ENTRIES,
     MOST_COLUMNS,
@@ -30,7 +42,7 @@ from dosimeter.influence.units.queries import (
     unit_fields,
     unit_profile_query,
 )
-from dosimeter.influence.units.trees import BY, GROUP, count_groups, unit_rows
+from dosimeter.influence.units.trees import BY, GROUP, count_groups, observed_groups_query, unit_rows
 from dosimeter.measures import Entries, NearValues, UnitField, Values, Whole
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
@@ -38,7 +50,6 @@ from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
 
 Columns = dict[str, "pa.ChunkedArray | pa.Array"]
 Lists = tuple[IntArray, tuple[Values, ...]]
@@ -77,10 +88,10 @@ class UnitProfile:
         """Return how many individuals the query touches: a row of theirs is inside the WHERE and in a group (N5)."""
         return int(self.people[self.inside].sum())
 
-    def identity(self, row: int) -> dict[str, int | str]:
+    def identity(self, row: int) -> dict[str, int | str | None]:
         """Return what distinguishes this row's individuals from others, in the columns of the profile query."""
         found = self.identities.slice(row, 1).to_pylist()[0]
-        return {name: value if isinstance(value, str) else int(value) for name, value in found.items()}
+        return {name: value if value is None or isinstance(value, str) else int(value) for name, value in found.items()}
 
     def __repr__(self) -> str:
         return "UnitProfile(redacted)"
@@ -96,10 +107,10 @@ def measure_unit_profile(
 
     ``everybody``: the rows that attributes are read off, where they are not the plan's own.
     """
-    keys = plan.group_keys
+    observed = None if plan.threshold is None else _observe_groups(plan, engine)
+    keys = plan.group_keys if observed is None else observed.keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
-    query = undeclared_query(plan, engine.relation())
-    undeclared = 0 if query is None else int(engine.fetch(query).column(UNDECLARED)[0].as_py())
+    undeclared = _count_undeclared(plan, engine)
     around = {field.name: _find_around(plan, engine, field) for field in find_countable(plan)}
     near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
     layout = lay_out(plan, near, all_declared=not undeclared)
@@ -112,6 +123,7 @@ def measure_unit_profile(
         _require_unchanged(layout, around, table, people)
     else:
         owners, group, columns = _split_entries(plan, table.column(ENTRIES))
+        group = group if observed is None else observed.find(group)
         counted = {}
     lists = {field.name for field in unit_fields(plan) if isinstance(field, NearValues)}
     listed = counted | {name: _read_lists(column) for name, column in columns.items() if name in lists}
@@ -121,7 +133,7 @@ def measure_unit_profile(
         keys=keys,
         people=people,
         inside=inside,
-        starts=np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(people)))]).astype(np.int64),
+        starts=_find_starts(owners, len(people)),
         group=group,
         fields=whole | {name: codes for name, (codes, _) in listed.items()},
         values={name: values for name, (_, values) in listed.items()},
@@ -129,6 +141,99 @@ def measure_unit_profile(
         identities=identities,
         undeclared=undeclared,
     )
+
+
+def measure_unit_profiles(
+    plan: QueryPlan,
+    engine: Engine,
+    attributes: Mapping[str, exp.Expression] | None = None,
+    everybody: exp.Expression | None = None,
+) -> tuple[UnitProfile, ...]:
+    """Run the profile query of a plan with several blocks; return what it says of each, over the same individuals."""
+    relation = engine.relation()
+    table = engine.fetch(joint_profile_query(plan, relation, attributes, everybody))
+    people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
+    names = [list_columns(plan, at) for at in range(len(plan.blocks))]
+    identities = table.select([name for own in names for name in own])
+    shared = {name: _attribute(table.column(name), name) for name in (attributes or {})}
+    found = []
+    for at, (block, own) in enumerate(zip(plan.blocks, names, strict=True)):
+        layout = Layout(block, is_wide(plan), {})
+        part = table.select(own).rename_columns([name.removeprefix(prefix(at)) for name in own])
+        inside = np.asarray(part.column(0).is_valid().to_numpy(), dtype=np.bool_)
+        if layout.wide:
+            owners, group, columns, _ = _gather_entries(layout, part, inside)
+        else:
+            owners, group, columns = _split_entries(block, part.column(ENTRIES))
+        lists = {field.name for field in unit_fields(block) if isinstance(field, NearValues)}
+        listed = {field: _read_lists(column) for field, column in columns.items() if field in lists}
+        whole = {field: _read_numbers(column) for field, column in columns.items() if field not in lists}
+        keys = block.group_keys
+        assert keys is not None, "observed groups are refused where individuals have several rows"
+        found.append(
+            UnitProfile(
+                layout=layout,
+                keys=keys,
+                people=people,
+                inside=inside,
+                starts=_find_starts(owners, len(people)),
+                group=group,
+                fields=whole | {field: codes for field, (codes, _) in listed.items()},
+                values={field: values for field, (_, values) in listed.items()},
+                attributes=shared,
+                identities=identities,
+                undeclared=_count_undeclared(block, engine),
+            )
+        )
+    return tuple(found)
+
+
+def _find_starts(owners: IntArray, rows: int) -> IntArray:
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))]).astype(np.int64)
+
+
+def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
+    """Return how many individuals some block touches (N5); None where the profile itself tells who is in a block."""
+    if not is_wide(plan):
+        return None
+    return int(engine.fetch(touched_query(plan, engine.relation())).column(TOUCHED)[0].as_py())
+
+
+def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
+    """Return how many rows that meet the WHERE are in no declared group.
+
+    If no row of the table is in one, none of those that belong to chosen individuals is: then the other tables, or the
+    same table once more, need not be joined to find that out.
+    """
+    query = undeclared_query(plan, engine.relation())
+    if query is None:
+        return 0
+    own = None
+    if isinstance(engine, PersonEngine):
+        read = {node.name for group in plan.groups for node in group.tree.find_all(exp.Column)}
+        own = engine.rows_without_flags(read)
+    everywhere = None if own is None else undeclared_query(plan, own, everywhere=True)
+    if everywhere is not None and not engine.fetch(everywhere).column(UNDECLARED)[0].as_py():
+        return 0
+    return int(engine.fetch(query).column(UNDECLARED)[0].as_py())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Observed:
+    """The groups of the data, in order, and the place of each by the number that queries give it (H1). Private."""
+
+    keys: tuple[tuple[Scalar, ...], ...]
+    places: Mapping[int, int]
+
+    def find(self, numbers: IntArray) -> IntArray:
+        return np.array([self.places[number] for number in numbers.tolist()], dtype=np.int64)
+
+
+def _observe_groups(plan: QueryPlan, engine: Engine) -> _Observed:
+    table = engine.fetch(observed_groups_query(plan, engine.relation()))
+    keys, index = observe_keys([read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))])
+    numbers = (int(number) for number in table.column(GROUP).to_pylist())
+    return _Observed(keys, dict(zip(numbers, index.tolist(), strict=True)))
 
 
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
@@ -262,6 +367,9 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
     everything = Entries(profile.group, profile.people[owners], profile.fields, profile.values)
     for at, measure in enumerate(plan.measures):
         changes[:, at] = measure.unit_effects(everything) * weights[at]
+    shares = np.zeros_like(changes)
+    for at, rank in plan.ranks.items():
+        shares[:, at] = rank.unit_shares(everything)
     return Contributions.of_entries(
         changes,
         owners=owners,
@@ -270,4 +378,5 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
         people=profile.people,
         attributes=profile.attributes,
         slots=n,
+        shares=share_epsilon(plan, changes, shares) if plan.ranks or plan.is_part else None,
     )

@@ -7,7 +7,7 @@ returns distinct rows or texts and counts, never people. Never opens a connectio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -18,6 +18,7 @@ from dosimeter.influence.units.trees import (
     UNIT,
     all_rows,
     count_groups,
+    equals,
     is_declared,
     unit_rows,
 )
@@ -83,6 +84,8 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
         if sum(len(group) for each in (*kept.values(), values) for group in each) <= MOST_COLUMNS:
             kept[name] = values
     layout = Layout(plan, True, kept, all_declared)
+    if plan.threshold is not None:
+        return Layout(plan, False, {})
     if not plan.groups:
         return layout
     listed = any(isinstance(field, Joined) and field.name not in kept for field in unit_fields(plan))
@@ -99,7 +102,7 @@ def find_countable(plan: QueryPlan) -> list[NearValues]:
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
     listed = any(isinstance(field, Joined) and not isinstance(field, NearValues) for field in fields)
-    if plan.groups and (listed or len(fields) * count_groups(plan) > MOST_COLUMNS):
+    if plan.threshold is not None or (plan.groups and (listed or len(fields) * count_groups(plan) > MOST_COLUMNS)):
         return []
     return countable
 
@@ -119,20 +122,37 @@ def unit_profile_query(
     names = layout.identity_columns()
     source = per_unit.subquery("per_unit")
     if attributes is not None:
-        source = _with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
+        source = with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
         names += attributes
+    return count_alike(source, names)
+
+
+def count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
+    """Write how many individuals have the same in these columns."""
     keys = [exp.column(name) for name in names]
     query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source)
     return query.group_by(*[key.copy() for key in keys])
 
 
-def units_query(layout: Layout, relation: exp.Expression, identity: Mapping[str, int | str], limit: int) -> exp.Select:
+def units_query(
+    layout: Layout, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
+) -> exp.Select:
     """Return the query for some of the individuals who contribute exactly this.
 
     Only for a controller who reveals them.
     """
-    same = conjunction(exp.EQ(this=exp.column(name), expression=literal(value)) for name, value in identity.items())
-    chosen = exp.select(exp.column(UNIT)).from_(_per_unit(layout, relation).subquery("per_unit")).where(same)
+    return find_units(_per_unit(layout, relation), identity, limit)
+
+
+def find_units(per_unit: exp.Select, identity: Mapping[str, int | str | None], limit: int) -> exp.Select:
+    """Write the query for some of the individuals who have exactly this in their row."""
+    tests: list[exp.Expression] = [
+        exp.Is(this=exp.column(name), expression=exp.Null())
+        if value is None
+        else exp.EQ(this=exp.column(name), expression=literal(value))
+        for name, value in identity.items()
+    ]
+    chosen = exp.select(exp.column(UNIT)).from_(per_unit.subquery("per_unit")).where(conjunction(tests))
     return chosen.order_by(exp.column(UNIT)).limit(limit)
 
 
@@ -155,9 +175,18 @@ def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
         return _per_entry(layout, relation)
     if layout.wide:
         return _all_groups_beside(layout, relation)
-    joined: exp.Expression = as_text(exp.column(GROUP))
+    return as_texts(layout, relation)
+
+
+def as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
+    """Return the query for one text per individual, with all their entries; without groups it is of group 0."""
+    grouped = bool(layout.plan.groups)
+    joined: exp.Expression = as_text(exp.column(GROUP)) if grouped else exp.Literal.string("0")
     for field in unit_fields(layout.plan):
         joined = concatenated(joined, exp.Literal.string(":"), as_text(exp.column(field.name)))
+    if not grouped:
+        entries = _per_entry(layout, relation).subquery("per_entry")
+        return exp.select(exp.column(UNIT), alias(joined, ENTRIES)).from_(entries)
     listed = listed_text(joined, exp.column(GROUP), ";")
     return (
         exp.select(exp.column(UNIT), alias(listed, ENTRIES))
@@ -174,7 +203,7 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
     plan = layout.plan
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for group, key in enumerate(plan.group_keys or ()):
-        tests = [exp.EQ(this=exp.column(f"g{at}"), expression=literal(value)) for at, value in enumerate(key)]
+        tests = [equals(exp.column(f"g{at}"), value) for at, value in enumerate(key)]
         inside = connect(tests, exp.And)
         for field in unit_fields(plan):
             trees = _field_trees(layout, field, field.value(inside), group)
@@ -257,24 +286,27 @@ def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group:
 # ---------------------------------------------------------------- rows in no declared group
 
 
-def undeclared_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
+def undeclared_query(plan: QueryPlan, relation: exp.Expression, *, everywhere: bool = False) -> exp.Select | None:
     """Return the query for how many of the rows that meet the WHERE are in groups that nobody declared (C7).
 
-    None where there are no groups.
+    None where there are no groups, or nobody declares them. ``everywhere``: of all rows, whether or not they meet the
+    WHERE.
     """
+    if plan.threshold is not None:
+        return None
     declared = conjunction(is_declared(group.tree, group.values or ()) for group in plan.groups)
     if declared is None:
         return None
     inside = exp.Count(this=exp.Case(ifs=[exp.If(this=declared, true=exp.Literal.number(1))]))
     undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=inside)
     query = exp.select(alias(undeclared, UNDECLARED)).from_(relation.copy())
-    return query if plan.where is None else query.where(plan.where.copy())
+    return query if everywhere or plan.where is None else query.where(plan.where.copy())
 
 
 # ---------------------------------------------------------------- attributes of individuals
 
 
-def _with_attributes(
+def with_attributes(
     plan: QueryPlan,
     relation: exp.Expression,
     per_unit: exp.Select,

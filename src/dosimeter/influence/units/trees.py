@@ -6,13 +6,14 @@ Never opens a connection.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_there, literal, wrap
+from dosimeter.sql import alias, as_bigint, column_tree, conjunction, connect, is_null, is_there, literal, wrap
 
 UNIT = "unit"
 GROUP = "grp"
@@ -27,7 +28,8 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
     """Return the rows that meet the WHERE and are in a declared group: unit, group number, arguments."""
     tests = list(more)
     if plan.groups:
-        query = all_rows(plan, relation, alias(group_number(plan.groups), GROUP))
+        number = group_number(plan.groups) if plan.threshold is None else observed_number(plan.groups)
+        query = all_rows(plan, relation, alias(number, GROUP))
         tests.append(is_there(exp.column(GROUP)))
     else:
         query = all_rows(plan, relation)
@@ -42,6 +44,17 @@ def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression)
     arguments = [alias(argument.column(), f"a{at}") for at, argument in enumerate(plan.arguments)]
     query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(relation.copy())
     return query if plan.where is None else query.where(plan.where.copy())
+
+
+def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
+    """Return the condition that a row of some block meets, from their WHERE clauses; None if some block has none."""
+    conditions: list[exp.Expression] = []
+    for block in blocks:
+        if block.where is None:
+            return None
+        if block.where not in conditions:
+            conditions.append(block.where)
+    return conditions[0] if len(conditions) == 1 else connect([wrap(each.copy()) for each in conditions], exp.Or)
 
 
 def group_number(groups: tuple[Group, ...]) -> exp.Expression:
@@ -59,21 +72,43 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
     return number
 
 
+def observed_number(groups: tuple[Group, ...]) -> exp.Expression:
+    """Return a number for each observed group, the same in every query over the same rows."""
+    order = exp.Order(expressions=[exp.Ordered(this=wrap(each.tree.copy()), nulls_first=False) for each in groups])
+    return exp.Window(this=exp.DenseRank(), order=order, over="OVER")
+
+
+def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """Return the query for the observed groups: the number of each, and its values g0, g1 …"""
+    named = [alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
+    rows = all_rows(plan, relation, alias(observed_number(plan.groups), GROUP), *named)
+    names = [exp.column(name) for name in (GROUP, *(f"g{at}" for at in range(len(named))))]
+    return exp.select(*names).distinct().from_(rows.subquery("observed"))
+
+
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    """Return CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers."""
-    if _are_consecutive(values):
-        inside = exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
-        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(values[0])))
-        return exp.Case(ifs=[exp.If(this=inside, true=as_bigint(exp.Paren(this=shifted)))])
-    return exp.Case(
-        ifs=[
-            exp.If(
-                this=exp.EQ(this=wrap(tree.copy()), expression=literal(value)),
-                true=exp.Literal.number(at),
-            )
-            for at, value in enumerate(values)
-        ]
-    )
+    """Return CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers; NULL is tested last."""
+    known = _without_null(values)
+    if _are_consecutive(known):
+        shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(known[0])))
+        branches = [exp.If(this=is_declared(tree, known), true=as_bigint(exp.Paren(this=shifted)))]
+    else:
+        branches = [exp.If(this=equals(tree, value), true=exp.Literal.number(at)) for at, value in enumerate(known)]
+    if len(known) < len(values):
+        branches.append(exp.If(this=equals(tree, None), true=exp.Literal.number(len(known))))
+    return exp.Case(ifs=branches)
+
+
+def equals(tree: exp.Expression, value: Scalar) -> exp.Expression:
+    """Return a test of whether a tree has a value, which may be NULL."""
+    if value is None:
+        return is_null(tree.copy())
+    return exp.EQ(this=wrap(tree.copy()), expression=wrap(literal(value)))
+
+
+def _without_null(values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    """Return the values before NULL, which is declared last (C8)."""
+    return values[:-1] if values[-1:] == (None,) else values
 
 
 def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
@@ -82,9 +117,13 @@ def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
 
 
 def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    if _are_consecutive(values):
-        return exp.Between(this=wrap(tree.copy()), low=literal(values[0]), high=literal(values[-1]))
-    return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in values])
+    """Return a test of whether a tree has one of the declared values; NULL passes only where it is one of them."""
+    known = _without_null(values)
+    if len(known) < len(values):
+        return exp.Paren(this=exp.Or(this=equals(tree, None), expression=is_declared(tree, known)))
+    if _are_consecutive(known):
+        return exp.Between(this=wrap(tree.copy()), low=literal(known[0]), high=literal(known[-1]))
+    return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in known])
 
 
 def unit_rows(plan: QueryPlan, relation: exp.Expression) -> UnitRows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
 from dosimeter.options import check_option
-from dosimeter.postprocess import cap_errors
+from dosimeter.postprocess import rank_errors, tell_ranks
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_fixed
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
-    from dosimeter.json_values import JsonObject
+    from dosimeter.json_values import JsonObject, JsonValue
     from dosimeter.ledger import Books
     from dosimeter.planning import Look
+    from dosimeter.postprocess import Accuracy
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
     from dosimeter.risk import Spread
@@ -73,7 +74,9 @@ class Fixed(Way):
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
 
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
-        return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed)
+        threshold = prepared.plan.threshold
+        shown = 0.0 if threshold is None else threshold.delta
+        return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed, group_delta=shown)
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         line = risk.candidate(self.epsilon)
@@ -81,16 +84,26 @@ class Fixed(Way):
         if obstacle is not None:
             reason = Problem(word_obstacle(obstacle))
             return FixedPreview(reason=reason, epsilon=self.epsilon, rdr=line.rdr, sees=DENIED)
-        errors = cap_errors(prepared.plan, line.error_95) if prepared.order.clamp else line.error_95
-        seen = describe_released(prepared.plan, epsilon=self.epsilon, error_95=list(errors))
-        return FixedPreview(epsilon=self.epsilon, rdr=line.rdr, cost=Cost.of(books, self.epsilon), sees=seen)
+        plan, accuracy = prepared.plan, risk.foresee(self.epsilon, clamp=prepared.order.clamp)
+        seen = describe_released(
+            plan,
+            epsilon=self.epsilon,
+            error_95=[each.worst for each in accuracy],
+            rank_errors={**rank_errors(plan, self.epsilon)} if plan.ranks else None,
+            about=[*tell_ranks(plan, self.epsilon)],
+        )
+        return FixedPreview(
+            epsilon=self.epsilon, rdr=line.rdr, accuracy=accuracy, cost=Cost.of(books, self.epsilon), sees=seen
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FixedPreview(Preview):
-    """Beside the ε, how exposed everybody would be at it."""
+    """Beside the ε, how exposed everybody would be at it, and how accurate the answer."""
 
     rdr: Spread
+    accuracy: tuple[Accuracy, ...] = ()
 
     def describe_way(self) -> JsonObject:
-        return {"epsilon": self.epsilon, "rdr": self.rdr.describe()}
+        accuracy: list[JsonValue] = [each.describe() for each in self.accuracy]
+        return {"epsilon": self.epsilon, "rdr": self.rdr.describe(), "accuracy": accuracy}

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
-from dosimeter.ledger import Algorithm
+from dosimeter.ledger import ZERO, Algorithm, Charge, exact_decimal
+from dosimeter.postprocess import tell_ranks
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_chosen
@@ -74,7 +75,7 @@ class Found(Way):
 
         def grant(books: Books) -> Granted:
             if not meeting:
-                return deny("preference")
+                return _deny_unmet(prepared, books)
             obstacle = books.find_obstacle(meeting)
             if obstacle is not None:
                 return deny(obstacle.rule)
@@ -100,8 +101,21 @@ class Found(Way):
             obstacle = books.find_obstacle(meeting) if meeting else None
             reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
             return FoundPreview(reason=Problem(reason), choice=choice, sees=DENIED)
-        cost, seen = Cost.of(books, choice.epsilon), describe_released(prepared.plan)
+        cost = Cost.of(books, choice.epsilon)
+        seen = describe_released(prepared.plan, about=[*tell_ranks(prepared.plan, None)])
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
+
+
+def _deny_unmet(prepared: Prepared, books: Books) -> Granted:
+    """Deny since no candidate meets the preference.
+
+    That depends on the data, and with it on which groups they have: the δ of these is charged all the same (H1).
+    """
+    threshold = prepared.plan.threshold
+    if threshold is None:
+        return deny("preference")
+    charge = Charge(ZERO, delta=exact_decimal(threshold.delta))
+    return deny("delta") if books.reading.after(charge).infinite else Granted(charge, "preference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -11,7 +11,7 @@ import numpy as np
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
-from dosimeter.problems import Option, Problem, leave_out
+from dosimeter.problems import Option, Problem, for_controller, leave_out
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
 from dosimeter.release.promises import promise_found
 from dosimeter.release.selection import (
@@ -70,13 +70,17 @@ class Selected(Way):
     def check(self, subject: Subject) -> None:
         """Refuse measures and indicators that the test is not made for, and what is beyond its own limits."""
         plan, mechanism = subject.plan, subject.mechanism
+        if plan.threshold is not None:
+            raise OptionError(
+                "The noisy test counts on a publicly known number of groups, and how many the data have is private.",
+                for_controller("Fix ε, or declare the groups."),
+            )
         require_additive(plan)
         if subject.look.indicator != "bound":
             raise OptionError(Option("svt"), " tests the variance of the paper's bound.", leave_out("indicator"))
-        groups = 1 if plan.group_keys is None else len(plan.group_keys)
         SelectionProblem(  # checks its arguments, on a table whose people move nothing
             n=subject.n,
-            k=groups * len(plan.measures),
+            k=len(plan.measures) if plan.k is None else plan.k,
             sensitivity=plan.sensitivity(mechanism.norm),
             mechanism=mechanism,
             values=np.zeros(1),

@@ -145,8 +145,10 @@ def describe_group(group: str, stimulus: Stimulus) -> Exposure | None:
         case "histogram":
             titles = tuple(texts.HISTOGRAM_TITLE.format(epsilon=format_epsilon(epsilon)) for epsilon in ORDER)
             return Exposure(group, texts.HISTOGRAM_READING, titles, stimulus.histogram_table)
-        case _:
+        case "control":
             return None
+        case _:
+            raise AssertionError(f"the study has no group {group}")
 
 
 def find_picture(group: str | None, stimulus: Stimulus, number: int) -> str | None:

@@ -207,8 +207,10 @@ def _read_answer(step: str, form: Mapping[str, str]) -> JsonScalar:
             return chosen
         case "follow-up":
             return _choose(form, "used", texts.FOLLOW_UP_OPTIONS) == "yes"
-        case _:
+        case "tutorial" | "briefing":  # there is only a button to go on
             return None
+        case _:
+            raise AssertionError(f"the study has no step {step}")
 
 
 def _choose(form: Mapping[str, str], name: str, options: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from dosimeter.show.charts.specifications import (
     ALONE,
     SELECTED,
     Spec,
+    Step,
     find_range_axis,
     histogram_spec,
     range_spec,
@@ -104,14 +105,17 @@ def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> a
     return _finish(histogram_spec(binned, ALONE, log_counts=log_counts), title, [subtitle], about, bin_rows(binned))
 
 
-def staircase_chart(entries: Sequence[tuple[str, float]]) -> alt.LayerChart:
-    """Draw what an account has spent after each of its entries: its reading."""
+def staircase_chart(
+    entries: Sequence[tuple[str, float]], *, budget: float | None = None, by_time: bool = False
+) -> alt.LayerChart:
+    """Draw what an account has spent after each of its entries: its reading. ``by_time``: their names are moments."""
     if not entries:
         raise OptionError("The account has no entries yet, so there is no staircase to draw.")
     last = format_number(entries[-1][1], 4)
     rows = [[name, format_number(reading, 4)] for name, reading in entries]
+    steps = [Step(place, name, reading) for place, (name, reading) in enumerate(entries, start=1)]
     return _finish(
-        staircase_spec(entries, ALONE),
+        staircase_spec(steps, ALONE, budget=budget, by_time=by_time),
         f"The odometer reads {last}",
         ["Every answer adds its charge; nothing takes it back."],
         f"{len(entries)} entries; the odometer reads {last}.",

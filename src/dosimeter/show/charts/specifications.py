@@ -17,10 +17,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dosimeter.show.axes import Axis, even_axis, ratio_axis
-from dosimeter.show.candidates import FAILS, MEETS, format_errors, order_candidates
+from dosimeter.show.candidates import FAILS, MEETS, format_errors, format_scale, order_candidates
 from dosimeter.show.charts.bins import Bin, is_wide, write_bins
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
 
@@ -37,7 +37,9 @@ MEETS_WORDS, FAILS_WORDS, PLAIN_WORDS = "meets the preference", "does not meet i
 TICK = "M-1,0.05L-0.65,-0.3L-0.25,0.1L0.65,-0.8L1,-0.45L-0.25,0.8Z"
 CROSS = "M-0.8,-0.5L-0.5,-0.8L0,-0.3L0.5,-0.8L0.8,-0.5L0.3,0L0.8,0.5L0.5,0.8L0,0.3L-0.5,0.8L-0.8,0.5L-0.3,0Z"
 SELECTED = "selected"
-MOST_TEXTS = 14  # steps of a staircase whose readings are written beside them
+MOST_TEXTS = 20  # steps of a staircase whose readings are written beside them
+MOST_BANDS = 60  # entries of a staircase that have a band each
+MOST_STEPS = 200  # steps of a staircase that are drawn
 MOST_PLACES = 20
 
 
@@ -176,7 +178,7 @@ def _range_row(
         "least": f"{least} × (RDR {format_number(candidate.rdr.min, 4)})",
         "most": f"{most} × (RDR {format_number(candidate.rdr.max, 4)})",
         "share": format_percent(candidate.rdr.ratio),
-        "noise": format_number(candidate.noise_scale),
+        "noise": format_scale(candidate),
         "error": format_errors(candidate),
         "state": words,
         "mark": marks.get(candidate.epsilon, ""),
@@ -358,53 +360,109 @@ def _count_encoding(top: int, *, log_counts: bool) -> Spec:
 # ---------------------------------------------------------------- the odometer
 
 
-def staircase_spec(steps: Sequence[tuple[str, float]], frame: Frame, *, budget: float | None = None) -> Spec:
-    """Return what an account has spent after each of its entries: its reading. ``steps``: entries' names and readings.
+class Step(NamedTuple):
+    """The reading after so many entries of an account. ``name``: the entry's, or when it was."""
 
-    Where the reading becomes infinite (O1), the last step goes to the top. The budget is a line, unless it is far above
-    the readings. Entries are named in a picture that is alone; on a page they are numbered.
+    place: int
+    name: str
+    reading: float
+
+
+def staircase_spec(steps: Sequence[Step], frame: Frame, *, budget: float | None = None, by_time: bool = False) -> Spec:
+    """Return what an account has spent after its entries: its reading, as a staircase.
+
+    Where the reading becomes infinite (O1), the last step goes to the top. The budget is a line. At most 20 steps have
+    their readings written beside them, and at most 200 are drawn. Entries are named in a picture that is alone; on a
+    page they are numbered. ``by_time``: the steps' names are moments, and the axis is time.
     """
-    finite = max((reading for _, reading in steps if math.isfinite(reading)), default=1.0) or 1.0
-    limit = budget if budget is not None and finite / 1.3 <= budget <= 12 * finite else None
-    finite = max(finite, limit or 0.0)
-    top = finite * (1.3 if any(math.isinf(reading) for _, reading in steps) else 1.15)
+    finite = max((step.reading for step in steps if math.isfinite(step.reading)), default=1.0) or 1.0
+    finite = max(finite, budget or 0.0)
+    top = finite * (1.3 if any(math.isinf(step.reading) for step in steps) else 1.15)
+    drawn = _thin_out(steps, MOST_STEPS)
+    named = {step.place for step in (drawn if len(drawn) <= MOST_TEXTS else drawn[-1:])}
     rows: list[Spec] = []
     before = 0.0
-    for place, (name, reading) in enumerate(steps, start=1):
-        text = format_number(reading, 4) if len(steps) <= MOST_TEXTS or place == len(steps) else ""
-        shown = min(reading, top)
+    for step in drawn:
+        shown = min(step.reading, top)
         rows.append(
             {
-                "place": place, "entry": name, "before": before, "reading": shown, "text": text,
-                "after": format_number(reading, 4),
+                "place": step.place, "entry": step.name, "before": before, "reading": shown,
+                "text": format_number(step.reading, 4) if step.place in named else "",
+                "after": format_number(step.reading, 4),
             }
         )  # fmt: skip
         before = shown
-    width = min(640, max(240, 56 * len(rows)))
-    x = _entry_encoding([name for name, _ in steps], width, frame)
     y: Spec = {
         "field": "reading", "type": "quantitative", "scale": {"domain": [0, top], "nice": False},
         "axis": {"title": "reading, ε", "tickCount": 6},
     }  # fmt: skip
-    tips = [
-        {"field": field, "type": "nominal", "title": title}
-        for field, title in (("entry", "entry"), ("after", "reading afterwards"))
-    ]
+    even = drawn[-1].place == len(drawn)  # every entry is drawn, in order
+    width = min(640, max(240, 56 * len(rows))) if even and not by_time else 640
+    layers = (
+        _step_layers([step.name for step in drawn], width, y, frame)
+        if even and not by_time and len(drawn) <= MOST_BANDS
+        else _line_layers(y, frame, by_time=by_time)
+    )
+    if budget is not None:
+        layers = [*_limit_layers(budget, y, frame), *layers]
+    data: Spec = {"name": "steps", "values": rows}
+    return _frame_spec(frame, width=width, height=220, data=data, layer=layers, params={})
+
+
+def _thin_out(steps: Sequence[Step], most: int) -> Sequence[Step]:
+    """Return at most so many steps, evenly chosen; the last one, and the first that is infinite, are among them."""
+    if len(steps) <= most:
+        return steps
+    kept = {round(place * (len(steps) - 1) / (most - 2)) for place in range(most - 1)}
+    kept |= {next((place for place, step in enumerate(steps) if math.isinf(step.reading)), 0)}
+    return [steps[place] for place in sorted(kept)]
+
+
+_STEP_TIPS: list[Spec] = [
+    {"field": field, "type": "nominal", "title": title}
+    for field, title in (("entry", "entry"), ("after", "reading afterwards"))
+]
+
+
+def _step_layers(names: Sequence[str], width: int, y: Spec, frame: Frame) -> list[Spec]:
+    """Return one band for each entry."""
+    x = _entry_encoding(names, width, frame)
     line: Spec = {"type": "rule", "color": frame.meets, "strokeWidth": 2.5}
-    layers: list[Spec] = [
-        {"mark": {"type": "bar", "color": frame.meets, "opacity": 0.14}, "encoding": {"x": x, "y": y, "tooltip": tips}},
+    return [
+        {"mark": {"type": "bar", "color": frame.meets, "opacity": 0.14},
+         "encoding": {"x": x, "y": y, "tooltip": _STEP_TIPS}},
         {"mark": line,
          "encoding": {"x": {**x, "bandPosition": 0}, "x2": {"field": "place", "bandPosition": 1}, "y": y}},
         {"mark": {**line, "strokeCap": "round"},
          "encoding": {"x": {**x, "bandPosition": 0}, "y": {**y, "field": "before"}, "y2": {"field": "reading"}}},
-        {"transform": [{"filter": "datum.text != ''"}],
-         "mark": {"type": "text", "baseline": "bottom", "dy": -5, "fontSize": 11, "color": frame.ink},
-         "encoding": {"x": x, "y": y, "text": {"field": "text"}}},
+        _text_layer(x, y, frame),
     ]  # fmt: skip
-    if limit is not None:
-        layers = [*_limit_layers(limit, y, frame), *layers]
-    data: Spec = {"name": "steps", "values": rows}
-    return _frame_spec(frame, width=width, height=220, data=data, layer=layers, params={})
+
+
+def _line_layers(y: Spec, frame: Frame, *, by_time: bool) -> list[Spec]:
+    """Return one line in steps: for many entries, or over time."""
+    x: Spec = {
+        "field": "place", "type": "quantitative", "scale": {"nice": False},
+        "axis": {"title": "entries of the ledger, in order", "format": ",d", "tickMinStep": 1},
+    }  # fmt: skip
+    if by_time:
+        x = {"field": "entry", "type": "temporal", "scale": {"type": "utc"}, "axis": {"title": "time (UTC)"}}
+    mark: Spec = {"interpolate": "step-after", "color": frame.meets}
+    return [
+        {"mark": {**mark, "type": "area", "opacity": 0.14}, "encoding": {"x": x, "y": y}},
+        {"mark": {**mark, "type": "line", "strokeWidth": 2.5}, "encoding": {"x": x, "y": y}},
+        {"mark": {"type": "point", "filled": True, "size": 12, "color": frame.meets},
+         "encoding": {"x": x, "y": y, "tooltip": _STEP_TIPS}},
+        _text_layer(x, y, frame),
+    ]  # fmt: skip
+
+
+def _text_layer(x: Spec, y: Spec, frame: Frame) -> Spec:
+    return {
+        "transform": [{"filter": "datum.text != ''"}],
+        "mark": {"type": "text", "baseline": "bottom", "dy": -5, "fontSize": 11, "color": frame.ink},
+        "encoding": {"x": x, "y": y, "text": {"field": "text"}},
+    }
 
 
 def _entry_encoding(names: Sequence[str], width: int, frame: Frame) -> Spec:

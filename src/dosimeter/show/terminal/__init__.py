@@ -3,6 +3,22 @@
 Takes values; gives what a console prints.
 """
 
-from dosimeter.show.terminal.tables import candidate_table, groups_table, people_table, range_bars, say
+from dosimeter.show.terminal.tables import (
+    candidate_table,
+    groups_table,
+    people_table,
+    pick_candidates,
+    range_bars,
+    say,
+    shown_groups_table,
+)
 
-__all__ = ["candidate_table", "groups_table", "people_table", "range_bars", "say"]
+__all__ = [
+    "candidate_table",
+    "groups_table",
+    "people_table",
+    "pick_candidates",
+    "range_bars",
+    "say",
+    "shown_groups_table",
+]

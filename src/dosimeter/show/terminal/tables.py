@@ -21,11 +21,11 @@ from rich.text import Text
 
 from dosimeter.problems import Option
 from dosimeter.show.axes import Axis, ratio_axis
-from dosimeter.show.candidates import FAILS, MEETS, order_candidates
+from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
-    from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
+    from dosimeter.risk import Candidate, ExposedPerson, GroupRisk, ShownGroups
 
 FEW = 15  # up to so many candidates are all shown; of more, a selection
 _ASCII = str.maketrans(
@@ -115,10 +115,10 @@ def candidate_table(
         columns += [_Column("meets it", "left")] * judged
         rows = []
         for c in shown:
-            errors = ["unbounded" if error is None else f"± {format_number(error)}" for error in c.error_95]
+            errors = list_errors(c)
             if stacked:
                 errors = ["\n".join(f"{name} {error}" for name, error in zip(outputs, errors, strict=True))]
-            cells = [format_epsilon(c.epsilon), format_number(c.noise_scale), *errors, format_percent(c.rdr.ratio)]
+            cells = [format_epsilon(c.epsilon), format_scale(c), *errors, format_percent(c.rdr.ratio)]
             cells += ["–" if c.value is None else format_number(c.value, 4)] * valued
             cells += [_verdict(c) + (" ◀ found" if c.epsilon == found and decides else "")] * judged
             rows.append(
@@ -234,6 +234,25 @@ def groups_table(groups: Sequence[GroupRisk], *, by: str, epsilon: float | None 
         cells = [_cell(group.group), f"{group.people:,}", format_times(group.median), format_times(group.max)]
         body.append(_Row((*cells, *["fewer than 5 people" if group.people < 5 else ""] * small)))
     title = f"By {by}" if epsilon is None else f"By {by}, at ε = {format_epsilon(epsilon)}"
+    return _Late(lambda options: _lay_out(columns, body, options, title=title))
+
+
+def shown_groups_table(groups: ShownGroups) -> RenderableType:
+    """Lay out which groups of the data would be shown at each ε (H1)."""
+    titles = ("groups shown, of", "even chance with", "in groups hardly ever shown")
+    columns = [_Column("ε"), *(_Column(title) for title in titles)]
+    body = [
+        _Row(
+            (
+                format_epsilon(line.epsilon),
+                f"{line.expected:,.1f} of {groups.observed:,}",
+                f"{line.threshold:,} people",
+                f"{line.hidden_people:,} of {groups.people:,}",
+            )
+        )
+        for line in groups.lines
+    ]
+    title = f"Groups that nobody declared, at δ = {groups.group_delta:g} for showing them"
     return _Late(lambda options: _lay_out(columns, body, options, title=title))
 
 

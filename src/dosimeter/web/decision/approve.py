@@ -176,9 +176,7 @@ def settle_claim(
 
 
 def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
-    account = state.database.ledger.account(state.account_name(dataset))
-    entries = () if account is None else account.entries
-    return next((e for e in reversed(entries) if e.request.settings.get("reference") == claim), None)
+    return state.database.ledger.find_reference(state.account_name(dataset), claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +219,10 @@ def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry |
         return None
     prepared = served.prepare(sql)
     source = served.worker.digest or account.latest_source(prepared.schema_digest)
-    fitting = (
-        e
-        for e in reversed(account.entries)
-        if e.status == "released"
-        and e.request.plan_digest == prepared.plan.digest
-        and (e.request.schema_digest, e.request.source_digest) == (prepared.schema_digest, source)
-    )
-    return next(fitting, None)
+    if source is None:
+        return None
+    entry = state.entry(state.database.ledger.find_earlier(account.dataset, prepared.plan.digest, source))
+    return None if entry is None or entry.request.schema_digest != prepared.schema_digest else entry
 
 
 def repeat_answer(state: ServerState, query: StoredQuery, user: User, entry: Entry) -> None:

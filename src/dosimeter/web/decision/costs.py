@@ -6,14 +6,15 @@ the data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.ledger import Books, Policy, Reading
-from dosimeter.postprocess import error_95
+from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import Prepared
-from dosimeter.show import format_epsilon, format_number
+from dosimeter.show import format_epsilon
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
 
 MOST_COUNTED = 50
@@ -37,7 +38,7 @@ def describe_policy(policy: str) -> str:
 
 ALGORITHMS = {
     "fixed": "ε fixed beforehand",
-    "find": "ε found by a preference (algorithm 1)",
+    "find": "ε found from a preference",
     "find-and-release": "ε found by a noisy test, and released",
 }
 
@@ -91,11 +92,19 @@ def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> i
 
 
 @dataclass(frozen=True, slots=True)
+class BlindError:
+    """The 95 % error of one column. ``in_rows``: whether it counts rows, as that of an order statistic does (E3)."""
+
+    value: float
+    in_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BlindChoice:
     """One candidate as a controller can choose it without looking at the data."""
 
     epsilon: float
-    errors: tuple[str, ...]
+    errors: tuple[BlindError | None, ...]
     after: str
 
 
@@ -105,18 +114,25 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     Its 95 % errors are given where k and Δ decide them.
     """
     plan, mechanism = prepared.plan, prepared.mechanism
+    names = [output.name for output in plan.outputs if output.is_aggregate]
     choices = []
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
-        errors = error_95(plan, mechanism, scale, None)
+        errors, rows = error_95(plan, mechanism, scale, None), rank_errors(plan, epsilon)
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
-                errors=tuple("–" if e is None else f"± {format_number(e)}" for e in errors),
+                errors=tuple(_find_error(rows.get(name), error) for name, error in zip(names, errors, strict=True)),
                 after=write_reading(offer.books.after(epsilon).epsilon),
             )
         )
     return choices
+
+
+def _find_error(in_rows: float | None, error: float | None) -> BlindError | None:
+    if in_rows is not None:
+        return BlindError(math.ceil(in_rows), True)
+    return None if error is None else BlindError(error, False)
 
 
 def explain_missing(offer: Offer) -> str:

@@ -93,7 +93,7 @@ def _find_meeting(
         choice = known.result.choose(preference)
     else:
         prepared = served.prepare(query.sql)
-        if len(prepared.plan.group_keys or ((),)) * len(prepared.plan.measures) > MOST_NUMBERS:
+        if (prepared.plan.k or 0) > MOST_NUMBERS:
             return None
         choice = dataset.assess_plan(prepared.plan, prepared.look).find(preference)
     return {line.epsilon for line in choice.candidates if line.satisfied}

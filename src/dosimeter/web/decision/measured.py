@@ -18,8 +18,9 @@ import numpy as np
 from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
-from dosimeter.planning import Output
-from dosimeter.postprocess import assemble_cells, error_95, needs_values
+from dosimeter.influence import Measured
+from dosimeter.planning import Output, QueryPlan
+from dosimeter.postprocess import assemble_cells, list_group_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import (
     Candidate,
@@ -27,11 +28,9 @@ from dosimeter.risk import (
     Preference,
     Sensitivities,
     Verdict,
-    compute_rdr,
     find_largest,
     is_met,
     lee_clifton,
-    own_epsilon,
     parse_preference,
     posterior_odds,
 )
@@ -133,25 +132,15 @@ class MeasuredQuery:
         return self.risk.conclude(preference, found, lines)
 
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
-        risk = self.risk
-        rdrs = compute_rdr(
-            self.drawn, risk.mechanism,
-            sensitivity=risk.sensitivity, scale=risk.noise_scale(epsilon), epsilon=epsilon, indicator=risk.indicator,
-            grids=risk.plan.grids(risk.mechanism.norm),
-        )  # fmt: skip
-        return bin_people(rdrs)
+        return bin_people(self.risk.rdr_of(self.drawn, epsilon))
 
     def own_guarantee(self, epsilon: float) -> float:
         """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
-        risk = self.risk
-        scale = risk.mechanism.scale(risk.sensitivity, epsilon)
-        highest = risk.sensitivities.values[-1:]
-        own = own_epsilon(highest, risk.mechanism, sensitivity=risk.sensitivity, scale=scale, epsilon=epsilon)
-        return float(min(own[0], epsilon))
+        return self.risk.own_guarantee(epsilon)
 
     def identification(self, epsilon: float) -> float | None:
-        """Return the identification risk (P2); None unless the mechanism gives pure differential privacy."""
-        if not self.risk.mechanism.pure:
+        """Return the identification risk (P2); None unless noise gives pure differential privacy."""
+        if not self.risk.pure or self.risk.plan.ranks:
             return None
         return lee_clifton(self.risk.contributions.n, epsilon, self.risk.sensitivity, self.difference[0])
 
@@ -164,14 +153,14 @@ class MeasuredQuery:
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
-        if not needs_values(risk.plan):
-            return [error_95(risk.plan, risk.mechanism, scale, None)] * min(most, len(self.groups))
-        rows = risk.measured().values[:most]
-        return [error_95(risk.plan, risk.mechanism, scale, [row]) for row in rows]
+        shown = None if not risk.plan.further else risk.plan.after.rows_of
+        numbers = [(each.keys, each.values) for each in risk.measured().blocks]
+        found = list_group_errors(risk.plan, risk.mechanism, scale, numbers, most, shown)
+        return found[: min(most, len(self.groups))]
 
     def posterior(self, charge: float, prior: float) -> float | None:
-        """Return the posterior (P3); None unless the mechanism gives pure differential privacy."""
-        return posterior_odds(prior, charge) if self.risk.mechanism.pure else None
+        """Return the posterior (P3); None unless the answer gives pure differential privacy."""
+        return posterior_odds(prior, charge) if self.risk.pure else None
 
 
 def name_job(query_id: str) -> tuple[str, str]:
@@ -225,13 +214,18 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
     """Return the exact numbers per column of the answer, for relative errors, and per group. Never released."""
-    measured = risk.measured()
-    rows = assemble_cells(risk.plan, measured.keys, measured.values)
+    rows = [row for block, numbers in _list_shown(risk) for row in assemble_cells(block, numbers.keys, numbers.values)]
     names = [output.name for output in plan_outputs(risk)]
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
-    return exact, tuple(rows) if risk.plan.groups else ()
+    return exact, tuple(rows) if risk.plan.groups or risk.plan.further else ()
+
+
+def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
+    """Return the blocks whose groups are rows of the answer, with their exact numbers; the only block in any case."""
+    parts = list(zip(risk.plan.blocks, risk.measured().blocks, strict=True))
+    return parts if len(parts) == 1 else [parts[at] for at in risk.plan.after.rows_of]
 
 
 def plan_outputs(risk: Risk) -> list[Output]:

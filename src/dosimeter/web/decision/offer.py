@@ -60,16 +60,16 @@ class Offer:
 
     @property
     def found(self) -> float | None:
-        """The largest remaining ε that meets the preference; None if there is none."""
+        """Return the largest remaining ε that meets the preference; None if there is none."""
         return max((epsilon for epsilon in self.remaining if epsilon in (self.meeting or ())), default=None)
 
     @property
     def worst(self) -> float:
-        """The largest ε that the noisy test can still find."""
+        """Return the largest ε that the noisy test can still find."""
         return max(self.remaining or self.candidates)
 
     def prefer(self, choice: Choice) -> Offer:
-        """Return the offer by the preference that was evaluated here."""
+        """Return the same offer, knowing which candidates meet the preference that this choice was made by."""
         return replace(self, meeting=frozenset(line.epsilon for line in choice.candidates if line.satisfied))
 
     def refuse(self, epsilon: float | None) -> Refusal | None:

@@ -6,10 +6,12 @@ Computes only with what is already measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dosimeter.postprocess import find_rank_columns
 from dosimeter.risk import Candidate, Choice, ExposedPerson, Preference
 from dosimeter.show import (
     TextTable,
@@ -22,6 +24,7 @@ from dosimeter.show import (
     format_people,
     format_percent,
     format_times,
+    note_accuracy,
     order_candidates,
 )
 from dosimeter.show.charts import PAGE, Spec, bin_rows, find_range_axis, histogram_spec, range_spec
@@ -76,6 +79,7 @@ class DecisionView:
     valuetext: str
     refusal: Refusal | None
     accuracy: tuple[AccuracyRow, ...]
+    accuracy_notes: tuple[str, ...]
     columns: tuple[str, ...]
     alone: bool  # one number per column, so that the page can say in which range it will lie
     groups: tuple[tuple[GroupCell, ...], ...]
@@ -125,8 +129,9 @@ def build_view(
         valuetext=_write_valuetext(measured.candidate(selected), offer),
         refusal=offer.refuse(selected),
         accuracy=tuple(_accuracy_rows(measured, choice, selected, offer)),
+        accuracy_notes=note_accuracy(measured.candidate(selected)),
         columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
-        alone=not measured.risk.plan.groups,
+        alone=not measured.risk.plan.groups and not measured.risk.plan.further,
         groups=tuple(_group_rows(measured, selected)),
         more_groups=max(0, len(measured.groups) - MOST_GROUPS),
         range_table=candidate_rows(choice.candidates),
@@ -296,23 +301,25 @@ def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
 
 def _accuracy_rows(measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer) -> Iterator[AccuracyRow]:
     for line in order_candidates(choice.candidates):
-        cells = zip(line.error_95, measured.exact.values(), strict=True)
+        cells = zip(line.errors, measured.exact.values(), strict=True)
         yield AccuracyRow(
             epsilon=format_epsilon(line.epsilon),
             selected=line.epsilon == selected,
             meets=line.satisfied,
             open=line.epsilon in offer.remaining,
-            cells=tuple(_accuracy_cell(error, values) for error, values in cells),
+            cells=tuple(_accuracy_cell(*error, values) for error, values in cells),
         )
 
 
-def _accuracy_cell(error: float | None, values: Sequence[float]) -> AccuracyCell:
+def _accuracy_cell(error: float | None, in_rows: bool, values: Sequence[float]) -> AccuracyCell:
     """Return the 95 % error with its sign ±, the range of the answer, and the relative error.
 
-    The error is relative to the exact number, or to the median of several.
+    The error is relative to the exact number, or to the median of several. What is drawn by rank is off by rows (E3).
     """
     if error is None:
-        return AccuracyCell("unbounded", "", "–")
+        return AccuracyCell("none", "", "–")
+    if in_rows:
+        return AccuracyCell(f"± {math.ceil(error):,} rows", "", "–")
     shown = f"± {format_number(error)}"
     sizes = sorted(abs(value) for value in values)
     typical = sizes[len(sizes) // 2] if sizes else 0.0
@@ -326,18 +333,20 @@ def _write_range(value: float, error: float) -> str:
 
 def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[GroupCell, ...]]:
     """Yield each group at the selected ε: its exact numbers, and the range in which the answer will lie."""
-    outputs = measured.risk.plan.outputs
+    outputs, ranked = measured.risk.plan.outputs, find_rank_columns(measured.risk.plan)
     for exact, errors in zip(measured.groups, measured.group_errors(epsilon, MOST_GROUPS), strict=False):
         left = iter(errors)
         cells: list[GroupCell] = []
         for output in outputs:
-            value = exact[output.name]
+            value: Any = exact.get(output.name)  # a column that reads other groups' numbers has none of its own
             if not output.is_aggregate:
                 cells.append(GroupCell(value, None))
                 continue
             error = next(left)
-            known = error is not None and isinstance(value, (int, float))
-            cells.append(GroupCell(value, _write_range(float(value), error or 0.0) if known else "unbounded"))
+            if error is not None and isinstance(value, (int, float)):
+                cells.append(GroupCell(value, _write_range(float(value), error)))
+            else:
+                cells.append(GroupCell(value, "by rank" if output.name in ranked else "too few people to tell"))
         yield tuple(cells)
 
 
@@ -364,39 +373,42 @@ def _absolute_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -
     own, shown = format_number(measured.own_guarantee(at)), format_epsilon(at)
     found = offer.algorithm == "find"
     sentences = [
-        f"Own guarantee (P1): had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
-        "the most exposed person. Algorithm 1 itself guarantees no ε."
+        f"Own guarantee: had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
+        "the most exposed person. Found from the data, ε itself is no guarantee."
         if found
-        else f"Own guarantee (P1): for the most exposed person this answer is as private as ε = {own}; for everybody "
+        else f"Own guarantee: for the most exposed person this answer is as private as ε = {own}; for everybody "
         f"it is at most ε = {shown}."
     ]
     if testing:
         sentences = [
-            f"At worst the test finds ε = {shown}; with ε_svt = {format_epsilon(float(books.epsilon_svt))} for the "
+            f"At worst the test finds ε = {shown}; with {format_epsilon(float(books.epsilon_svt))} for the "
             f"test everybody is then guaranteed ε = {format_number(charge, 6)}. The sentences below are for that "
             "case, wherever the slider stands.",
-            f"Own guarantee (P1): for the most exposed person the numbers are as private as ε = {own}; the test adds "
+            f"Own guarantee: for the most exposed person the numbers are as private as ε = {own}; the test adds "
             f"{format_epsilon(float(books.epsilon_svt))}.",
         ]
-    if not measured.risk.mechanism.pure:
+    if not measured.risk.pure:
+        not_for = "thresholded groups" if measured.risk.mechanism.pure else "Gaussian noise"
         return [
             *sentences,
-            "Posterior odds and Lee–Clifton's bound are for pure differential privacy: not for Gaussian noise.",
+            f"Posterior odds and Lee and Clifton's bound are for pure differential privacy: not for {not_for}.",
         ]
     if found:
-        sentences.append("Posterior odds (P3) do not apply: with algorithm 1 the noise itself depends on the data.")
+        sentences.append("Posterior odds do not apply: ε is found from the data, so the noise itself depends on them.")
     else:
         after = measured.posterior(charge, PRIOR)
         sentences.append(
-            f"Posterior odds (P3): who thought a statement about a person {format_percent(PRIOR)} likely can be "
+            f"Posterior odds: who thought a statement about a person {format_percent(PRIOR)} likely can be "
             f"brought to {format_percent(after or 0.0)} at most."
         )
     picked = measured.identification(at)
+    if picked is None:
+        return [*sentences, "Lee and Clifton's bound is for noise: not for what is drawn by rank."]
     exact = "" if measured.difference[1] else ", by a cautious estimate"
     exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
     sentences.append(
-        f"Lee–Clifton (P2): an attacker who knows everybody's records but not who is in picks out the right one of "
-        f"{measured.risk.present:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
+        f"Identification (Lee and Clifton): an attacker who knows everybody's records but not who is in picks out "
+        f"the right one of {measured.risk.present:,} with a chance of at most {format_percent(picked)}{exact}."
     )
     return sentences
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from sqlalchemy.exc import SQLAlchemyError
 
 from dosimeter.errors import DosimeterError
-from dosimeter.show import format_epsilon
+from dosimeter.show import format_epsilon, format_number
 from dosimeter.version import __version__
 from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
 from dosimeter.web.http.csrf import make_csrf
@@ -37,6 +37,7 @@ def make_environment() -> Environment:
     environment.filters["moment"] = show_moment
     environment.filters["number"] = lambda value: "–" if value is None else show_number(float(value), 6)
     environment.filters["short"] = lambda value: "–" if value is None else show_number(float(value), 4)
+    environment.filters["figure"] = lambda value: format_number(float(value))
     environment.filters["small"] = lambda value: show_small(float(value))
     environment.filters["together"] = keep_together
     environment.filters["bound"] = show_bound

@@ -9,15 +9,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import Entry
+from dosimeter.ledger import Entry, Ledger, Standing
 from dosimeter.show import TextTable, format_number
-from dosimeter.show.charts import PAGE, staircase_spec
+from dosimeter.show.charts import MOST_STEPS, PAGE, Step, staircase_spec
 from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
-from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.state import FEW_RECORDS, ServedDataset, ServerState
 from dosimeter.web.store import User, note
 from dosimeter.web.worker import PATIENCE, Meter
+
+MOST_LISTED = 50
 
 router = APIRouter()
 
@@ -37,25 +39,41 @@ def list_accounts(request: Request, state: StateOf, user: Controller) -> Respons
 
 
 @router.get("/accounts/{name}")
-def show_account(request: Request, state: StateOf, user: Controller, name: str) -> Response:
+def show_account(
+    request: Request, state: StateOf, user: Controller, name: str, before: str = "", axis: str = "", verify: str = ""
+) -> Response:
+    """Show an account: its latest entries, or those before one; readings by entry, or by time."""
     served = require_dataset(state, name)
     account = state.account(name, fresh=True)
-    verified = state.database.ledger.verify()
+    verified_at, verified = state.verify(anew=bool(verify))
     note(state.database, user.name, "viewed account", dataset=name)
-    entries = () if account is None else account.entries
-    steps = [(entry.at, math.inf if entry.reading.is_infinite() else float(entry.reading)) for entry in entries]
+    ledger = state.database.ledger
+    shown = () if account is None else ledger.entries(account.dataset, MOST_LISTED + 1, before=before or None)
+    entries, older = shown[:MOST_LISTED], len(shown) > MOST_LISTED
+    steps = [] if account is None else list_steps(ledger, account)
     table: TextTable = {
-        "columns": ["entry", "at (UTC)", "reading afterwards"],
-        "rows": [
-            [number, show_moment(at), format_number(reading, 6)] for number, (at, reading) in enumerate(steps, start=1)
-        ],
+        "columns": ["entries", "at (UTC)", "reading afterwards"],
+        "rows": [[step.place, show_moment(step.name), format_number(step.reading, 6)] for step in steps],
     }
     budget = None if account is None or account.policy.budget is None else float(account.policy.budget)
     return render(
-        request, "account.html", user, served=served, account=account, entries=entries, verified=verified,
-        spec=staircase_spec(steps, PAGE, budget=budget) if steps else None, table=table, budget=budget,
-        algorithm=ALGORITHMS[served.settings.algorithm], policy=describe_policy(served.settings.policy),
+        request, "account.html", user, served=served, account=account, entries=entries[::-1], verified=verified,
+        spec=staircase_spec(steps, PAGE, budget=budget, by_time=axis == "time") if steps else None, table=table,
+        budget=budget, algorithm=ALGORITHMS[served.settings.algorithm], policy=describe_policy(served.settings.policy),
+        continuations=() if account is None else ledger.continuations(account.dataset)[-MOST_LISTED:],
+        older=entries[-1].id if older else None, before=before, by_time=axis == "time",
+        verified_at=verified_at if verified.records > FEW_RECORDS else None,
     )  # fmt: skip
+
+
+def list_steps(ledger: Ledger, account: Standing) -> list[Step]:
+    """Return the readings of an account: after each entry, or of a long one after some of them."""
+    if account.entry_count <= MOST_STEPS:
+        entries = ledger.entries(account.dataset, MOST_STEPS)[::-1]
+        found = [(place, entry.at, entry.reading) for place, entry in enumerate(entries, start=1)]
+    else:
+        found = list(ledger.readings(account.dataset, MOST_STEPS))
+    return [Step(place, at, math.inf if reading.is_infinite() else float(reading)) for place, at, reading in found]
 
 
 @router.get("/accounts/{name}/people")
@@ -84,8 +102,7 @@ def _needs_click(served: ServedDataset) -> bool:
 
 
 def _list_charged(state: ServerState, name: str) -> tuple[Entry, ...]:
-    account = state.account(name)
-    return () if account is None else tuple(entry for entry in account.entries if entry.charge > 0)
+    return tuple(entry for entry in state.history(name) if entry.charge > 0)
 
 
 def _key(entries: tuple[Entry, ...]) -> tuple[str, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from dosimeter.influence import (
     AnyProfile,
     Contributions,
     ExposedRecord,
+    JointProfile,
     Measured,
     UnitProfile,
     find_people,
@@ -63,7 +64,9 @@ class DataReader:
         reveal: bool,
     ) -> list[ExposedRecord]:
         """Return the records of the most exposed, with the reason; identifying columns masked unless ``reveal``."""
-        if isinstance(profile, UnitProfile):
+        if isinstance(profile, UnitProfile) or (
+            isinstance(profile, JointProfile) and isinstance(profile.parts[0], UnitProfile)
+        ):
             if columns:
                 raise OptionError(
                     Option("columns"), " is for one row per individual: of several rows none speaks for them."

@@ -1,0 +1,41 @@
+"""``dosimeter record``: one printable page about one answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dosimeter.cli import options as o
+from dosimeter.errors import OptionError
+
+
+def record(
+    entry: Annotated[
+        str, typer.Argument(metavar="ENTRY", help="The entry's id; dosimeter ledger L --json lists them.")
+    ],
+    ledger: Annotated[str, typer.Option("--ledger", metavar="L", help="The ledger: a file, or a postgresql:// URL.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page: .html.")],
+    controller: Annotated[
+        bool, typer.Option("--controller", help="Add what only the controller may see: charge, reading, a hidden ε.")
+    ] = False,
+) -> int:
+    """Write one printable page about one answer, for an ethics board. Nothing private stands in it."""
+    from dosimeter.ledger import Ledger
+    from dosimeter.release import write_record
+
+    o.check_writable(output, (".html",), "a record is written")
+    with Ledger.open(ledger, create=False) as books:
+        found = books.entry(entry)
+        if found is None:
+            raise OptionError(f"The ledger has no entry {entry}. dosimeter ledger {ledger} --json lists the entries.")
+        if found.status == "denied" and not controller:
+            raise OptionError("A denial is not explained to anybody but the controller. Add --controller.")
+        page = write_record(found, books.account(found.dataset), books.verify(), controller=controller)
+    try:
+        output.write_text(page, encoding="utf-8")
+    except OSError:
+        raise o.unwritable(output) from None
+    o.confirm_written(output)
+    return 0

@@ -1,0 +1,48 @@
+"""Digest a file's bytes, once per state of the file in a process. Takes a path; gives SHA-256.
+
+A state is the file's device, inode, size and times of change, of content and of inode: no program can write to a file
+and leave all five as they were, or set the last one, if the clock has moved on meanwhile. So a digest is kept only of a
+file that was last changed some time before it was read, and that did not change while it was read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+State = tuple[int, int, int, int, int]
+
+SETTLED_NS = 2_000_000_000
+"""How long ago a file must have changed: longer than the coarsest clock of a file system in use (2 seconds, FAT)."""
+MOST_KEPT = 1024
+
+_kept: OrderedDict[State, bytes] = OrderedDict()
+_guard = threading.Lock()
+
+
+def digest_bytes(path: str) -> bytes:
+    """Return the digest of a file's bytes, from an earlier call where the file is as it was then."""
+    with Path(path).open("rb") as stream:
+        before = _read_state(stream.fileno())
+        with _guard:
+            known = _kept.get(before)
+            if known is not None:
+                _kept.move_to_end(before)
+                return known
+        began = time.time_ns()
+        digest = hashlib.file_digest(stream, "sha256").digest()
+        if _read_state(stream.fileno()) == before and max(before[3:]) < began - SETTLED_NS:
+            with _guard:
+                _kept[before] = digest
+                while len(_kept) > MOST_KEPT:
+                    _kept.popitem(last=False)
+    return digest
+
+
+def _read_state(descriptor: int) -> State:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,50 @@
+"""Group the histogram by fewer columns: a product of two of its columns is computed after grouping, not before.
+
+COVAR, CORR and REGR_* read two arguments and their product. The product follows from the two, so that grouping by it
+too changes no group, and takes time.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dosimeter.sql import column_tree
+
+
+def multiply_last(query: exp.Select) -> exp.Select:
+    """Return the same histogram, its products computed from the other columns of each group.
+
+    ``query``: named columns, the last of them a count, grouped by all the others.
+    """
+    *keys, counted = query.selects
+    products = {key.alias: key.this for key in keys if isinstance(key.this, exp.Mul)}
+    plain = {key.alias: key.this for key in keys if key.alias not in products}
+    derived = {name: tree for name, product in products.items() if (tree := _rewrite(product, plain)) is not None}
+    if not derived:
+        return query
+    inner = query.copy()
+    kept = [key.copy() for key in keys if key.alias not in derived]
+    inner.set("expressions", [*kept, counted.copy()])
+    inner.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(len(kept))]))
+    shown = [_named(derived.get(key.alias, column_tree(key.alias)), key.alias) for key in (*keys, counted)]
+    return exp.select(*shown, copy=False).from_(inner.subquery("factors", copy=False), copy=False)
+
+
+def _rewrite(product: exp.Expression, plain: dict[str, exp.Expression]) -> exp.Expression | None:
+    """Return a product in terms of other columns; None if it reads anything else."""
+
+    def stand_in(node: exp.Expression) -> exp.Expression:
+        found = next((name for name, tree in plain.items() if node == tree), None)
+        return node if found is None else exp.Placeholder(this=found)
+
+    def read_column(node: exp.Expression) -> exp.Expression:
+        return column_tree(node.name) if isinstance(node, exp.Placeholder) else node
+
+    written = product.copy().transform(stand_in)
+    if written.find(exp.Column) is not None or written.find(exp.Placeholder) is None:
+        return None  # it reads the table, whose columns may have the same names
+    return written.transform(read_column)
+
+
+def _named(tree: exp.Expression, name: str) -> exp.Expression:
+    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))

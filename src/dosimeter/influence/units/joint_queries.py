@@ -1,0 +1,165 @@
+"""Write the unit profile query of a plan with several blocks: one row per individual, with all they contribute (C9).
+
+Where every field is a total over the individual's own rows and there are few groups, one pass over the rows gives all
+of them side by side. Otherwise each block gives one text per individual, and the texts are put side by side. Never
+opens a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from dosimeter.influence.units.queries import (
+    ENTRIES,
+    MOST_COLUMNS,
+    Layout,
+    as_texts,
+    count_alike,
+    find_units,
+    unit_fields,
+    with_attributes,
+)
+from dosimeter.influence.units.trees import UNIT, find_common_where, is_declared
+from dosimeter.measures import Tally
+from dosimeter.planning import QueryPlan
+from dosimeter.sql import alias, column_tree, conjunction, connect, literal, wrap
+
+BLOCK, TOUCHED = "block", "touched"
+
+
+def is_wide(plan: QueryPlan) -> bool:
+    """Return whether all fields of all blocks stand side by side: totals, in few columns."""
+    fields = [field for block in plan.blocks for field in unit_fields(block)]
+    return all(isinstance(field, Tally) for field in fields) and len(_list_fields(plan)) <= MOST_COLUMNS
+
+
+def list_columns(plan: QueryPlan, at: int) -> list[str]:
+    """Return the columns that say what an individual contributes to one block."""
+    names = Layout(plan.blocks[at], True, {}).identity_columns() if is_wide(plan) else [ENTRIES]
+    return [f"{prefix(at)}{name}" for name in names]
+
+
+def prefix(at: int) -> str:
+    """Return how the names of a block's columns begin."""
+    return f"b{at}_"
+
+
+def joint_profile_query(
+    plan: QueryPlan,
+    relation: exp.Expression,
+    attributes: Mapping[str, exp.Expression] | None = None,
+    everybody: exp.Expression | None = None,
+) -> exp.Select:
+    """Return the query for distinct contributions of individuals to all blocks, and how many have each.
+
+    Whoever is in no row of a block has NULL in its text, or zeros. With attributes everybody is profiled.
+    """
+    names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
+    per_unit = _per_unit(plan, relation)
+    source = per_unit.subquery("per_unit")
+    if attributes is not None:
+        source = with_attributes(plan, everybody or relation, per_unit, names, attributes)
+    return count_alike(source, [*names, *(attributes or {})])
+
+
+def joint_units_query(
+    plan: QueryPlan, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
+) -> exp.Select:
+    """Return the query for some of the individuals who contribute exactly this. Only for a controller who reveals."""
+    return find_units(_per_unit(plan, relation), identity, limit)
+
+
+def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """Return the query for how many individuals have a row that some block reads: inside its WHERE, in a group (N5)."""
+    counted = exp.Count(this=exp.Distinct(expressions=[column_tree(plan.schema.unit)]))
+    query = exp.select(alias(counted, TOUCHED)).from_(relation.copy())
+    blocks = [
+        conjunction(
+            [
+                *([] if block.where is None else [block.where.copy()]),
+                *(is_declared(group.tree, group.values or ()) for group in block.groups),
+            ]
+        )
+        for block in plan.blocks
+    ]
+    tests = [wrap(test) for test in blocks if test is not None]
+    return query if len(tests) < len(blocks) else query.where(connect(tests, exp.Or))
+
+
+def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    return _fields_beside(plan, relation) if is_wide(plan) else _texts_beside(plan, relation)
+
+
+def _list_fields(plan: QueryPlan) -> list[str]:
+    layouts = [Layout(block, True, {}) for block in plan.blocks]
+    return [name for layout in layouts for name in layout.identity_columns()]
+
+
+# ---------------------------------------------------------------- one pass
+
+
+def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """Return the query that computes, in one pass, every field of every block, over the rows of the block's groups."""
+    common = find_common_where(plan.blocks)
+    rows: list[exp.Expression] = [alias(column_tree(plan.schema.unit), UNIT)]
+    columns: list[exp.Expression] = [exp.column(UNIT)]
+    for at, block in enumerate(plan.blocks):
+        met = _met(block, common)
+        rows += [alias(tree, f"{prefix(at)}{name}") for name, tree in _row_columns(block, met).items()]
+        layout = Layout(block, True, {})
+        for number, key in enumerate(block.group_keys or ()):
+            tests: list[exp.Expression] = [] if met is None else [exp.column("inside")]
+            tests += [
+                exp.EQ(this=exp.column(f"g{place}"), expression=literal(value)) for place, value in enumerate(key)
+            ]
+            inside = connect(tests, exp.And) if tests else None
+            for field in unit_fields(block):
+                assert isinstance(field, Tally)
+                tree = field.tree(field.value(inside), plan.schema.max_rows_per_unit)
+                columns.append(alias(_rename(tree, at), f"{prefix(at)}{layout.columns(field, number)[0]}"))
+    query = exp.select(*rows).from_(relation.copy())
+    if common is not None:
+        query = query.where(common.copy())
+    return exp.select(*columns).from_(query.subquery("unit_rows")).group_by(exp.column(UNIT))
+
+
+def _met(block: QueryPlan, common: exp.Expression | None) -> exp.Expression | None:
+    """Write whether a row meets the block's WHERE; None where all rows do."""
+    if block.where is None or block.where == common:
+        return None
+    return exp.Coalesce(this=wrap(block.where.copy()), expressions=[exp.Boolean(this=False)])
+
+
+def _row_columns(block: QueryPlan, met: exp.Expression | None) -> dict[str, exp.Expression]:
+    found = {f"g{at}": group.tree.copy() for at, group in enumerate(block.groups)}
+    found |= {f"a{at}": argument.column() for at, argument in enumerate(block.arguments)}
+    return found if met is None else found | {"inside": met.copy()}
+
+
+def _rename(tree: exp.Expression, at: int) -> exp.Expression:
+    def name(node: exp.Expression) -> exp.Expression:
+        return exp.column(f"{prefix(at)}{node.name}") if isinstance(node, exp.Column) else node
+
+    renamed: exp.Expression = tree.transform(name)
+    return renamed
+
+
+# ---------------------------------------------------------------- texts
+
+
+def _texts_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """Return the query for one row per individual, with the text of each block in a column of its own."""
+    texts: exp.Select | exp.Union | None = None
+    columns: list[exp.Expression] = [exp.column(UNIT)]
+    for at, block in enumerate(plan.blocks):
+        numbered = exp.select(exp.column(UNIT), alias(exp.Literal.number(at), BLOCK), exp.column(ENTRIES))
+        found = numbered.from_(as_texts(Layout(block, False, {}), relation).subquery(f"block_{at}"))
+        texts = found if texts is None else exp.Union(this=texts, expression=found, distinct=False)
+        here = exp.EQ(this=exp.column(BLOCK), expression=exp.Literal.number(at))
+        text = exp.Max(this=exp.Case(ifs=[exp.If(this=here, true=exp.column(ENTRIES))]))
+        columns += [alias(text, name) for name in list_columns(plan, at)]
+    assert texts is not None
+    tall = exp.Subquery(this=texts, alias=exp.TableAlias(this=exp.to_identifier("texts")))
+    return exp.select(*columns).from_(tall).group_by(exp.column(UNIT))

@@ -1,0 +1,239 @@
+"""The ledger as one transaction finds it: follow the chain, from the last checkpoint or from the first record; append.
+
+A checkpoint is a chained record that names, by number and digest, the latest state of every dataset; a state is a
+chained record with what one dataset's records add up to. A use reads the last checkpoint, proves that everything after
+it follows from it, and reads the states it needs, which are the ones the checkpoint names or none. Whoever reads from
+the first record works every state and checkpoint out again, and refuses one that says anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from dosimeter.json_values import JsonObject, JsonValue, read_list, read_text
+from dosimeter.ledger.records import (
+    GENESIS,
+    BadRecord,
+    Record,
+    follow_chain,
+    read_alone,
+    read_payload,
+    refusing_bad_records,
+    seal_record,
+    write_canonical_json,
+)
+from dosimeter.ledger.replay import DatasetReplay
+
+if TYPE_CHECKING:
+    from dosimeter.ledger.store import Transaction
+
+MOST_FOLLOWING = 64
+"""How many records a use follows at most from the last checkpoint."""
+MOST_AT_ONCE = 3
+"""How many records one call appends at most, besides a checkpoint."""
+FEW_FOLLOWING = 32
+"""After how many records a checkpoint is due in a ledger of few datasets. It names all of them: with many, it waits."""
+
+
+class Link(NamedTuple):
+    """A record by number and digest."""
+
+    seq: int
+    digest: str
+
+
+class Pages:
+    """The records of each dataset, replayed, and where the chain ends.
+
+    ``following``: how many records follow the last checkpoint.
+    """
+
+    def __init__(self, older: _OlderRecords | None = None) -> None:
+        self.next_seq = 1
+        self.head = GENESIS
+        self.following = 0
+        self._older = older
+        self._replayed: dict[str, DatasetReplay] = {}
+        self._states: dict[str, Link] = {}  # the latest of each dataset, in the order in which datasets first appear
+        self._touched: dict[str, None] = {}  # the datasets that are no longer as their latest state says
+
+    @classmethod
+    def read(cls, transaction: Transaction, *, before: int | None = None) -> Pages:
+        """Follow the chain from the last checkpoint to its end, or from the last one before a record."""
+        start = transaction.last_checkpoint(before)
+        if start is None:
+            return cls.read_all(transaction)
+        pages = cls(_OlderRecords(transaction, start))
+        with refusing_bad_records(), closing(transaction.rows(start)) as rows:
+            for record in follow_chain(rows, start=start):
+                if record.seq == start:
+                    pages._begin(record)
+                else:
+                    pages.add(record)
+        return pages
+
+    @classmethod
+    def read_all(cls, transaction: Transaction) -> Pages:
+        """Follow the chain from the first record."""
+        pages = cls()
+        with refusing_bad_records(), closing(transaction.rows()) as rows:
+            for record in follow_chain(rows):
+                pages.add(record)
+        return pages
+
+    def _begin(self, record: Record) -> None:
+        if record.kind != "checkpoint":
+            raise BadRecord(record.seq, "it is no checkpoint")
+        self._states = _read_states(record)
+        self.next_seq, self.head = record.seq + 1, record.digest
+
+    def add(self, record: Record) -> None:
+        """Replay one more record. Raise BadRecord where it contradicts the ones before it."""
+        match record.kind:
+            case "state":
+                self._check_state(record)
+            case "checkpoint":
+                self._check_checkpoint(record)
+            case _:
+                self._apply(record)
+        self.next_seq, self.head = record.seq + 1, record.digest
+
+    def _apply(self, record: Record) -> None:
+        page = self.of(record.dataset)
+        page.apply(record)
+        self._touched[record.dataset] = None
+        if record.kind == "identify":  # each of the two accounts names the other
+            for name in page.overlaps:
+                self.of(name).note_overlap(record.dataset)
+                self._touched[name] = None
+        self.following += 1
+
+    def _check_state(self, record: Record) -> None:
+        expected = write_canonical_json(self.of(record.dataset).write_state())
+        if record.dataset not in self._touched or record.payload != expected:
+            raise BadRecord(record.seq, "it does not state what the records before it add up to")
+        del self._touched[record.dataset]
+        self._states[record.dataset] = Link(record.seq, record.digest)
+        self.following += 1
+
+    def _check_checkpoint(self, record: Record) -> None:
+        if self._touched or record.payload != write_canonical_json(_write_states(self._states)):
+            raise BadRecord(record.seq, "it does not name the states before it")
+        self.following = 0
+
+    def of(self, dataset: str) -> DatasetReplay:
+        """Return what the records of a dataset add up to."""
+        if dataset not in self._replayed:
+            link = self._states.get(dataset)
+            if link is None or self._older is None:
+                self._replayed[dataset] = DatasetReplay(dataset)
+            else:
+                with refusing_bad_records():
+                    self._replayed[dataset] = self._older.read_state(dataset, link)
+        return self._replayed[dataset]
+
+    def each(self) -> Iterator[tuple[str, DatasetReplay]]:
+        """Yield every dataset, in the order in which they first appear."""
+        for name in dict.fromkeys((*self._states, *self._replayed)):
+            yield name, self.of(name)
+
+    def list_unidentified(self) -> tuple[str, ...]:
+        return tuple(name for name, page in self.each() if page.is_unidentified)
+
+    def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
+        """Return the other accounts that are, or were, of some of these stored data."""
+        return [name for name, page in self.each() if name != dataset and page.shares(identities)]
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Return whether the way from the last checkpoint is long, or the next call could make it too long."""
+        return self.following >= min(FEW_FOLLOWING + len(self._states) // 8, MOST_FOLLOWING - MOST_AT_ONCE)
+
+    def list_touched(self) -> tuple[str, ...]:
+        """Return the datasets that changed since the last checkpoint."""
+        return tuple(self._touched)
+
+    def write_checkpoint(self) -> JsonObject:
+        """Return the payload of a checkpoint, once every dataset that changed has its state."""
+        return _write_states(self._states)
+
+
+class Writer:
+    """Appends records to the chain, and to the replayed ledger through the code that will read them again."""
+
+    def __init__(self, transaction: Transaction, pages: Pages, dataset: str, at: str) -> None:
+        self._transaction = transaction
+        self._pages = pages
+        self._dataset = dataset
+        self._at = at
+
+    def append(self, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
+        self._append(self._dataset, kind, payload, entry)
+
+    def finish(self) -> None:
+        """Append a checkpoint where one is due. It is committed with what was appended before it, or not at all."""
+        if not self._pages.needs_checkpoint:
+            return
+        for dataset in self._pages.list_touched():
+            self._append(dataset, "state", self._pages.of(dataset).write_state())
+        self._append("", "checkpoint", self._pages.write_checkpoint())
+        self._transaction.add_indexes()
+
+    def _append(self, dataset: str, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
+        pages = self._pages
+        record = seal_record(
+            seq=pages.next_seq, dataset=dataset, kind=kind, at=self._at, entry=entry, payload=payload,
+            previous=pages.head,
+        )  # fmt: skip
+        pages.add(record)
+        self._transaction.append(record)
+
+
+class _OlderRecords:
+    """The records before a checkpoint, read one by one. What is not as a state or checkpoint names it is refused."""
+
+    def __init__(self, transaction: Transaction, checkpoint: int) -> None:
+        self._transaction = transaction
+        self._checkpoint = checkpoint
+
+    def record(self, seq: int, digest: str) -> Record:
+        row = self._transaction.row(seq)
+        if row is None:
+            raise BadRecord(seq, "it is missing, and a checkpoint or a state names it")
+        record = read_alone(row)
+        if record.digest != digest:
+            raise BadRecord(seq, "it is not the record that a checkpoint or a state names")
+        return record
+
+    def views(self, dataset: str, digest: str) -> Iterator[Record]:
+        for row in self._transaction.find("view", digest):
+            with refusing_bad_records():
+                record = read_alone(row)
+            if record.seq < self._checkpoint and record.dataset == dataset:
+                yield record
+
+    def read_state(self, dataset: str, link: Link) -> DatasetReplay:
+        record = self.record(link.seq, link.digest)
+        if (record.kind, record.dataset) != ("state", dataset):
+            raise BadRecord(link.seq, "it is not the state that the last checkpoint names")
+        return DatasetReplay.read_state(record, self)
+
+
+def _write_states(states: Mapping[str, Link]) -> JsonObject:
+    return {"states": [[dataset, *link] for dataset, link in states.items()]}
+
+
+def _read_states(record: Record) -> dict[str, Link]:
+    try:
+        return dict(_read_link(state) for state in read_list(read_payload(record)["states"]))
+    except (KeyError, TypeError, ValueError):
+        raise BadRecord(record.seq, "its payload is not that of a record of kind checkpoint") from None
+
+
+def _read_link(payload: JsonValue) -> tuple[str, Link]:
+    dataset, seq, digest = read_list(payload)
+    if type(seq) is not int:
+        raise TypeError
+    return read_text(dataset), Link(seq, read_text(digest))

@@ -1,0 +1,73 @@
+"""Read MIN, MAX, MEDIAN and quantiles from SQL: by ranks (M4, M5), or as numbers that get noise (S3)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.measures.estimates import Identity
+from dosimeter.measures.quantiles import Quantile
+from dosimeter.measures.ranks import MOST_PARTS, Rank, RankEstimate
+from dosimeter.measures.reading import Call, Collector, refuse_constant, take_spread
+from dosimeter.problems import Option
+from dosimeter.sql import clause_of, expect_only, read_number, refusal
+
+
+def read_minimum(collector: Collector, call: Call) -> Identity:
+    """Read MIN(x)."""
+    return _read(collector, call, Fraction(0))
+
+
+def read_maximum(collector: Collector, call: Call) -> Identity:
+    """Read MAX(x)."""
+    return _read(collector, call, Fraction(1))
+
+
+def read_median(collector: Collector, call: Call) -> Identity:
+    """Read MEDIAN(x)."""
+    return _read(collector, call, Fraction(1, 2))
+
+
+def read_quantile(collector: Collector, call: Call) -> Identity:
+    """Read QUANTILE_CONT(x, fraction)."""
+    return _read(collector, call, _read_fraction(call.node), "expression")
+
+
+def read_discrete_quantile(collector: Collector, call: Call) -> Identity:
+    """Read QUANTILE_DISC(x, fraction): by ranks it is any value at the fraction's rank, as QUANTILE_CONT is."""
+    if not collector.by_ranks:
+        raise QueryError(
+            f"{call.label} is answered by ranks only. Write QUANTILE_CONT, or leave ",
+            Option("quantiles", "noise"),
+            " out.",
+            clause=call.label,
+        )
+    return read_quantile(collector, call)
+
+
+def _read_fraction(node: exp.Expression) -> Fraction:
+    literal = node.expression
+    if not isinstance(literal, exp.Literal) or literal.is_string:
+        raise refusal(node, f"{clause_of(node)}: the quantile must be a number between 0 and 1.")
+    fraction = Fraction(read_number(literal))
+    if not 0 <= fraction <= 1:
+        raise refusal(node, f"{clause_of(node)}: the quantile must lie between 0 and 1.")
+    return fraction
+
+
+def _read(collector: Collector, call: Call, fraction: Fraction, *given: str) -> Identity:
+    """Read an order statistic. ``given``: the arguments of the node beside the values."""
+    expect_only(call.node, "this", *given)
+    if not collector.by_ranks:
+        source = take_spread(collector, call)
+        quantile = Quantile.over(source.argument, call.label, collector.facts, fraction)
+        return Identity.within(collector.measure(quantile, source), call.label, source.argument)
+    if fraction.denominator > MOST_PARTS:
+        raise refusal(call.node, f"{call.label}: write the quantile with at most six decimals.")
+    source, step = collector.take_candidates(call)
+    if source.argument.width == 0:
+        raise refuse_constant(call)
+    rank = Rank.among(source.argument, call.label, collector.facts, fraction, step)
+    return RankEstimate.within(collector.measure(rank, source), call.label, source.argument)

@@ -1,0 +1,236 @@
+"""Order statistics by ranks: one of the public candidates is drawn, the likelier the closer its rank is to the one
+asked for (M4, M5). Pure: what it knows of the data are counts per candidate.
+
+What leaving somebody out does to the exact answer, and with it their PIS, is that of every order statistic (C3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.measures.argument import Argument
+from dosimeter.measures.estimates import Identity
+from dosimeter.measures.measure import GroupColumn, Measure
+from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.quantiles import OrderStatistic
+from dosimeter.measures.units import Entries
+from dosimeter.mechanisms import expected_distances, score_error, selection_probabilities, selection_scale
+
+MOST_CANDIDATES = 2**16
+MOST_OVER_CELLS = 2**20
+MOST_PARTS = 10**6  # of a fraction a/b: scores, in b-ths of a row, stay far within 64 bits
+HIGHEST_SCORE = 2**61
+
+
+def candidate_step(width: int, cells: int) -> int:
+    """Return how many steps apart candidates lie, for bounds this far apart and so many cells (M4)."""
+    most = max(2, min(MOST_CANDIDATES, MOST_OVER_CELLS // cells))
+    return max(1, -(-width // (most - 1)))
+
+
+@lru_cache(maxsize=64)
+def _list_candidates(lower: int, upper: int, step: int) -> IntArray:
+    values = np.array([*range(lower, upper, step), upper], dtype=np.int64)
+    values.setflags(write=False)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class RankEstimate(Identity):
+    """A drawn candidate. It lies within the bounds, and how far off it is in values depends on the data (E3)."""
+
+    @property
+    def width(self) -> float | None:
+        """Return None: what is drawn is not clamped."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank(OrderStatistic):
+    """An order statistic that is drawn from candidates (M4).
+
+    Values, and candidates, are ``step`` steps of the unit apart, from the lower bound on; the upper bound is the last.
+    ``rows``: the most rows of one individual. A score counts in b-ths of a row: ``parts`` is b.
+    """
+
+    name: ClassVar[str] = "quantile"
+
+    rows: int
+    step: int
+
+    @classmethod
+    def among(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction, step: int) -> Rank:
+        """Return the measure. Its sensitivity is the largest change of the exact answer (R12): U − L in a cell."""
+        moved = min(facts.rows, facts.groups)
+        delta = argument.width * argument.unit
+        return cls(
+            label=label,
+            unit=argument.unit,
+            grid=step * argument.unit,
+            sensitivity_l1=float(moved * delta),
+            sensitivity_l2=float(delta) if moved == 1 else math.nextafter(math.sqrt(moved) * float(delta), math.inf),
+            argument=argument,
+            fraction=fraction,
+            rows=facts.rows,
+            step=step,
+        )
+
+    @property
+    def is_on_grid(self) -> bool:
+        """Return True: candidates are values."""
+        return True
+
+    # ------------------------------------------------------------ candidates and scores
+
+    @property
+    def candidates(self) -> IntArray:
+        """Return the candidates, ascending, in steps of the unit."""
+        return _list_candidates(self.argument.lower, self.argument.upper, self.step)
+
+    @property
+    def candidate_count(self) -> int:
+        """Return how many candidates there are."""
+        return -(-self.argument.width // self.step) + 1
+
+    @property
+    def is_end(self) -> bool:
+        """Return whether this is MIN or MAX, whose target is a number of rows from the end (M5)."""
+        return self.fraction in (0, 1)
+
+    @property
+    def parts(self) -> int:
+        """Return b: scores count in b-ths of a row."""
+        return 2 if self.is_end else self.fraction.denominator
+
+    @property
+    def shift(self) -> int:
+        """Return by how much one row moves a score at most: max(a, b − a) (M4), 2 for MIN and MAX (M5)."""
+        return 2 if self.is_end else max(self.fraction.numerator, self.parts - self.fraction.numerator)
+
+    @property
+    def score_sensitivity(self) -> int:
+        """Return Δ_s: by how much an individual moves a score at most."""
+        return self.rows * self.shift
+
+    def rows_from_end(self, epsilon: float) -> int:
+        """Return t: how many rows from the end MIN and MAX are sought, at this share of ε (M5)."""
+        return math.ceil(4 * self.rows * math.log(self.candidate_count) / epsilon)
+
+    def target(self, total: int, epsilon: float) -> int:
+        """Return the rank that is sought among so many rows, in b-ths of a row."""
+        if not self.is_end:
+            return self.fraction.numerator * total  # M4: b·(a/b)·N
+        from_end = min(2 * self.rows_from_end(epsilon), total)  # M5: 2·min(t, N/2)
+        return from_end if self.fraction == 0 else 2 * total - from_end
+
+    def count(self, column: GroupColumn | None) -> IntArray:
+        """Return how many rows hold each candidate; None is a group without rows."""
+        counts = np.zeros(self.candidate_count, dtype=np.int64)
+        if column is not None:
+            places = np.searchsorted(self.candidates, column.values[column.present])
+            np.add.at(counts, places, column.people[column.present])
+        return counts
+
+    def scores(self, counts: IntArray, epsilon: float) -> IntArray:
+        """Return s(c) of each candidate (M4): by how much its rank misses the target, in b-ths of a row."""
+        above, below = self._misses(counts, epsilon)
+        return np.clip(np.maximum(above, below), 0, HIGHEST_SCORE)
+
+    def _misses(self, counts: IntArray, epsilon: float) -> tuple[IntArray, IntArray]:
+        """Return b·#{v < c} − target and target − b·#{v ≤ c} for each candidate c."""
+        upto = np.cumsum(counts)
+        target = self.target(int(upto[-1]), epsilon)
+        return self.parts * (upto - counts) - target, target - self.parts * upto
+
+    # ------------------------------------------------------------ what is drawn
+
+    def scale(self, epsilon: float) -> float:
+        """Return the scale of the selection at this share of ε, in scores."""
+        return selection_scale(self.score_sensitivity, epsilon)
+
+    def chances(self, counts: IntArray, epsilon: float) -> FloatArray:
+        """Return how likely each candidate is drawn."""
+        return selection_probabilities(self.scores(counts, epsilon), self.scale(epsilon))
+
+    def distances(self, counts: IntArray, epsilon: float, points: FloatArray) -> FloatArray:
+        """Return how far what is drawn lies from each of these real numbers, on average (R12)."""
+        values = self.candidates.astype(np.float64) * float(self.unit)
+        return expected_distances(values, self.chances(counts, epsilon), points)
+
+    def rank_error(self, epsilon: float, cells: int = 1) -> float:
+        """Return how many rows what is drawn lies from the best candidate at most, with 95 %, in all cells (E3)."""
+        return score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
+
+    # ------------------------------------------------------------ own guarantees
+
+    def own_shares(self, column: GroupColumn) -> FloatArray:
+        """Return max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s of somebody with one row, for each distinct input (R12).
+
+        For MIN and MAX it is the bound that holds at every ε, since their target depends on ε.
+        """
+        shares = np.zeros(len(column.people))
+        present = column.present
+        if self.is_end or self.rows > 1:
+            shares[present] = 1.0 / self.rows
+            return shares
+        if present.any():
+            moves = self._largest_moves(self.count(column))
+            places = np.searchsorted(self.candidates, column.values[present])
+            shares[present] = moves[places] / self.score_sensitivity
+        return shares
+
+    def _largest_moves(self, counts: IntArray) -> FloatArray:
+        """Return, for each candidate, the largest change of any score when one row with that value is left out."""
+        above, below = self._misses(counts, 1.0)  # the target of a quantile does not depend on ε
+        here = np.maximum(0, np.maximum(above, below))
+        a, b = self.fraction.numerator, self.parts
+
+        def change(up: int, down: int) -> IntArray:
+            moved: IntArray = np.abs(np.maximum(0, np.maximum(above + up, below + down)) - here)
+            return moved
+
+        left, at, right = change(a, -a), change(a, b - a), change(a - b, b - a)
+        before = np.concatenate([[0], np.maximum.accumulate(left)[:-1]])
+        after = np.concatenate([np.maximum.accumulate(right[::-1])[::-1][1:], [0]])
+        most: FloatArray = np.maximum(at, np.maximum(before, after)).astype(np.float64)
+        return most
+
+    def unit_shares(self, entries: Entries) -> FloatArray:
+        """Return the bound rows/m on the share of somebody with so many rows in a group.
+
+        Every value of theirs is in the list of those around the quantile, clamped to it.
+        """
+        field = self._near_values()
+        rows = np.array([sum(often for _, often in own) for own in entries.values[field.name]], dtype=np.float64)
+        shares: FloatArray = np.minimum(rows / self.rows, 1.0)[entries.whole(field)]
+        return shares
+
+    # ------------------------------------------------------------ in words
+
+    def describe_target(self, epsilon: float) -> str | None:
+        """Return what MIN and MAX mean at this share of ε: public, and needed to read the number (M5)."""
+        if not self.is_end:
+            return None
+        side = "below" if self.fraction == 0 else "above"
+        return f"{self.label} is the value that about {self.rows_from_end(epsilon):,} rows lie at or {side}."
+
+    def describe_error(self, epsilon: float, cells: int, counted: str) -> str:
+        """Return E3 in words. ``counted``: what a row is, rows or people."""
+        error = f"within about {math.ceil(self.rank_error(epsilon, cells)):,} {counted} of"
+        if self.is_end:
+            return f"{self.label}: {error} that rank (with 95 %)."
+        rank = "the middle" if self.fraction == Fraction(1, 2) else f"the rank of {float(100 * self.fraction):g} %"
+        return f"{self.label}: {error} {rank} (with 95 %)."
+
+
+def find_ranks(measures: Sequence[Measure]) -> Mapping[int, Rank]:
+    """Return the measures that are drawn by rank, each with its number."""
+    return {at: measure for at, measure in enumerate(measures) if isinstance(measure, Rank)}

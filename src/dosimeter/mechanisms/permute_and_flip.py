@@ -1,0 +1,68 @@
+"""Selection by permute-and-flip (M4): how likely each candidate is drawn, and how far off the draw is. Pure formulas.
+
+A candidate is worse the higher its score; 0 is best. OpenDP draws it as the candidate of the highest noisy score, with
+exponential noise; that is the same distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
+
+_FARTHEST = 50.0
+"""A score this many scales above the best is drawn with a chance below e⁻⁵⁰: it is left out."""
+
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+
+def selection_scale(sensitivity: float, epsilon: float) -> float:
+    """Return the scale 2Δ_s/ε, for scores that one individual moves by at most Δ_s (M4)."""
+    return 2.0 * sensitivity / epsilon
+
+
+def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
+    """Return the chance of each candidate, by its score (M4).
+
+    With λ = 1/scale, p_j = e^(−λ(s_j − min s)) and u = e^(−z), the integral ∫₀^∞ e^(−z) Π_{j≠c} max(0, 1 − e^(−z −
+    λ(s_j − s_c))) dz becomes p_c ∫₀¹ Π_{j≠c} (1 − u·p_j) du: a polynomial in u. Equal scores are merged. It falls like
+    e^(−uS), S = Σp_j, so it is added up over intervals that double from 1/S on, until nothing is left of it.
+    """
+    distinct, where, times = np.unique(scores, return_inverse=True, return_counts=True)
+    gaps = (distinct - distinct[0]).astype(np.float64)
+    kept = gaps <= _FARTHEST * scale
+    likely, times = np.exp(-gaps[kept] / scale), times[kept].astype(np.float64)
+    mass = float(times @ likely)
+    found = np.zeros_like(likely)
+    start, stop = 0.0, 1.0 / mass
+    while start < 1.0 and start * mass <= _FARTHEST:
+        half = 0.5 * (stop - start)
+        places = np.minimum(start + half * (1.0 + _NODES), _BELOW_ONE)
+        logs = np.log1p(-np.outer(places, likely))
+        found += (half * _WEIGHTS) @ np.exp((logs @ times)[:, None] - logs)
+        start, stop = stop, min(1.0, 2.0 * stop)
+    chances = np.zeros(len(distinct))
+    chances[kept] = likely * found
+    chances[kept] /= times @ chances[kept]  # they add up to 1 but for rounding
+    return np.asarray(chances[where.reshape(-1)])
+
+
+def expected_distances(values: FloatArray, chances: FloatArray, points: FloatArray) -> FloatArray:
+    """Return E|v − y| for each point y, where v is drawn from ascending values with these chances (R12)."""
+    middle = 0.5 * (values[0] + values[-1])  # without it, a far level would cost digits
+    moved, wanted = values - middle, points - middle
+    below = np.append(0.0, np.cumsum(chances))
+    first = np.append(0.0, np.cumsum(chances * moved))
+    place = np.searchsorted(moved, wanted, side="right")
+    distances = wanted * (2.0 * below[place] - below[-1]) + first[-1] - 2.0 * first[place]
+    return np.asarray(np.maximum(distances, 0.0))
+
+
+def score_error(scale: float, candidates: int, probability: float = 0.95) -> float:
+    """Return a distance from the best score that a draw stays within, with at least this probability (E3)."""
+    return scale * math.log(candidates / (1.0 - probability))

@@ -1,0 +1,161 @@
+"""Several blocks after the noise: their released tables, and UNION ALL over them. Knows no data.
+
+Block b has a table of its own, with the same columns as that of the only block: ``released`` for the first, then
+``released1`` …. Cells are numbered over all blocks, so that a row of a union is still traced to its cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dosimeter.errors import QueryError
+from dosimeter.planning.after import CELL, MAX_ROWS, RELEASED, Field, Relation
+from dosimeter.planning.formulas import choose_by_block, formula_in
+from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.sql import EmbeddedError, Type, Values, alias, column_tree, refusal, run_embedded
+
+
+def name_released(block: int) -> str:
+    """Return the name of a block's table."""
+    return f"{RELEASED}{block}" if block else RELEASED
+
+
+def try_after(plan: QueryPlan) -> None:
+    """Run what comes after the noise on two made-up rows, so that nothing is charged for what cannot be computed."""
+    if plan.after.query is None:
+        return
+    tables = {name_released(at): _make_up(block) for at, block in enumerate(plan.blocks)}
+    try:
+        run_embedded(plan.after.query, tables)
+    except EmbeddedError as error:
+        raise QueryError(f"This cannot be computed from the released numbers: {error}.") from None
+
+
+def _make_up(block: QueryPlan) -> dict[str, Values]:
+    alone = block.is_part and not block.groups  # then a subquery may stand for its one number
+    rows = range((1 if alone else 2) if all(group.values is not None for group in block.groups) else 0)
+    table = {CELL: Values(Type.INTEGER, rows)}
+    for at, group in enumerate(block.groups):
+        table[f"g{at}"] = Values(group.type, [(group.values or ())[row % len(group.values or ())] for row in rows])
+        if block.sets:
+            table[f"h{at}"] = Values(Type.INTEGER, rows)
+    for at, estimate in enumerate(block.estimates):
+        table[f"e{at}"] = Values(Type.INTEGER if estimate.whole else Type.NUMBER, rows, estimate.whole)
+    return table
+
+
+# ---------------------------------------------------------------- UNION ALL
+
+
+def write_union(parts: Sequence[Relation], node: exp.Expression) -> Relation:
+    """Return the rows of all relations, one after the other; columns go by position, names by the first."""
+    first = parts[0]
+    for part in parts[1:]:
+        if len(part.fields) != len(first.fields):
+            raise refusal(
+                node,
+                f"The SELECTs of a UNION ALL have {len(first.fields)} and {len(part.fields)} columns. Ask for as many "
+                "in each.",
+            )
+    rows = sum(part.rows for part in parts)
+    if rows > MAX_ROWS:
+        raise refusal(node, f"The UNION ALL could give {rows:,} rows; at most {MAX_ROWS:,} are supported.")
+    traced = all(part.traced for part in parts)
+    blocks = tuple(sorted({block for part in parts for block in part.blocks})) if traced else ()
+    columns = zip(*(part.fields for part in parts), strict=True)
+    return Relation(
+        query=_unite([_take_columns(part, traced) for part in parts]),
+        fields=tuple(_unite_fields(fields, parts) if traced else _untraced(fields) for fields in columns),
+        rows=rows,
+        traced=traced,
+        steps=tuple(dict.fromkeys([*(step for part in parts for step in part.steps), "UNION ALL"])),
+        blocks=blocks,
+    )
+
+
+def _take_columns(part: Relation, traced: bool) -> exp.Select:
+    names = [*(each.name for each in part.fields), *([CELL] if traced else [])]
+    return exp.select(*[column_tree(name) for name in names]).from_(part.query.copy().subquery("part"))
+
+
+def _unite(queries: Sequence[exp.Select | exp.Union]) -> exp.Select | exp.Union:
+    union = queries[0]
+    for query in queries[1:]:
+        union = exp.Union(this=union, expression=query, distinct=False)
+    return union
+
+
+def _untraced(fields: Sequence[Field]) -> Field:
+    return replace(fields[0], formula=None, group=None, length=max(each.length for each in fields))
+
+
+def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:
+    """Return a column of a union: in each block, what it is in the SELECT over that block."""
+    formulas: dict[int, exp.Expression] = {}
+    for each, part in zip(fields, parts, strict=True):
+        for block in part.blocks:
+            formula = formula_in(each.formula, block)
+            if formula is None or formulas.setdefault(block, formula) != formula:
+                return _untraced(fields)
+    is_group = fields[0].group is not None and not any(_reads_numbers(formula) for formula in formulas.values())
+    return replace(_untraced(fields), formula=choose_by_block(formulas), group=fields[0].group if is_group else None)
+
+
+def _reads_numbers(formula: exp.Expression) -> bool:
+    return any(column.name.startswith("e") for column in formula.find_all(exp.Column))
+
+
+def of_block(relation: Relation, block: int) -> Relation:
+    """Return a relation over one block's table, its formulas marked as this block's."""
+    if block == 0:
+        return relation
+    fields = (
+        each if each.formula is None else replace(each, formula=choose_by_block({block: each.formula}))
+        for each in relation.fields
+    )
+    return replace(relation, fields=tuple(fields), blocks=(block,))
+
+
+# ---------------------------------------------------------------- sets that are measured one by one
+
+
+def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -> exp.Subquery:
+    """Return one table of all sets of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own.
+
+    ``sets``: the groups that each block keeps. A group that it leaves out is NULL, and its flag h… is 1.
+    """
+    queries: list[exp.Select | exp.Union] = []
+    for block, kept in sets.items():
+        columns: list[exp.Expression] = [exp.column(CELL)]
+        for at in range(groups):
+            there = at in kept
+            value = exp.column(f"g{list(kept).index(at)}") if there else exp.Null()
+            columns += [alias(value, f"g{at}"), alias(exp.Literal.number(0 if there else 1), f"h{at}")]
+        columns += [exp.column(f"e{at}") for at in range(estimates)]
+        queries.append(exp.select(*columns).from_(exp.table_(name_released(block))))
+    return exp.Subquery(this=_unite(queries), alias=exp.TableAlias(this=exp.to_identifier(RELEASED)))
+
+
+def of_sets(relation: Relation, sets: Mapping[int, Sequence[int]]) -> Relation:
+    """Return a relation over the table of all sets, its formulas written for each set's own block."""
+    fields = []
+    for each in relation.fields:
+        formulas = {} if each.formula is None else {at: _in_set(each.formula, kept) for at, kept in sets.items()}
+        fields.append(replace(each, formula=choose_by_block(formulas) if formulas else None))
+    return replace(relation, fields=tuple(fields), blocks=tuple(sets), plain=False)
+
+
+def _in_set(formula: exp.Expression, kept: Sequence[int]) -> exp.Expression:
+    def place(node: exp.Expression) -> exp.Expression:
+        if not isinstance(node, exp.Column) or node.name[0] == "e":
+            return node
+        at = int(node.name[1:])
+        if node.name[0] == "h":
+            return exp.Literal.number(0 if at in kept else 1)
+        return exp.column(f"g{list(kept).index(at)}") if at in kept else exp.Null()
+
+    written: exp.Expression = formula.transform(place)
+    return written

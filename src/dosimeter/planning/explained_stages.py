@@ -1,0 +1,222 @@
+"""Explain the four stages of a query, and what each costs: rows, people, measured, after. Gives public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from dosimeter.json_values import JsonObject
+from dosimeter.measures import Estimate
+from dosimeter.mechanisms import Laplace, Mechanism, default_delta, make_with_delta
+from dosimeter.planning.person_stage import joined_stages
+from dosimeter.planning.query_plan import QueryPlan
+
+EXAMPLES = (0.1, 1.0, 10.0)
+"""The ε's at which an explanation says how far off a number would be."""
+TOTALS = "totals add up the released groups"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsStage:
+    """The rows that are read. They cost nothing by themselves; ``rows_each`` is what a join may do to the noise.
+
+    ``joined``: the tables that are joined. ``chosen``: whether a WHERE chooses among the rows, or among those that the
+    people stage gives. ``rows_each``: the most rows of one individual that can be measured.
+    """
+
+    table: str
+    joined: tuple[str, ...]
+    chosen: bool
+    rows_each: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnColumn:
+    """A column that is computed from each individual's own rows, and the bounds that follow for it."""
+
+    name: str
+    bounds: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleStage:
+    """What is computed from each individual's own rows (Q2). ``rows_each``: the most rows of one that are left."""
+
+    unit: str
+    columns: tuple[OwnColumn, ...]
+    rows_each: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyNumber:
+    """One noisy number per group. ``share``: the share of ε that it gets, the same for each (S5).
+
+    ``errors``: the 95 % error by mechanism, at each of ``EXAMPLES``. ``in_rows``: it counts rows, as that of what is
+    drawn by rank does (E3).
+    """
+
+    measure: str
+    sensitivity: Mapping[str, float]
+    share: float
+    errors: Mapping[str, tuple[float, ...]]
+    in_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedNumber:
+    """An aggregate as it was asked for, and the noisy numbers that it is computed from.
+
+    ``errors``: the 95 % error of its groups by mechanism, at each of ``EXAMPLES``; None where it depends on the numbers
+    themselves, as that of a quotient does. ``total_errors``: the same of the largest total of ROLLUP, CUBE or GROUPING
+    SETS, which adds up ``terms`` groups.
+    """
+
+    aggregate: str
+    measures: tuple[str, ...]
+    errors: Mapping[str, tuple[float, ...]] | None
+    terms: int
+    total_errors: Mapping[str, tuple[float, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The four stages of a query. ``people`` is None where nothing is computed from each individual's own rows."""
+
+    rows: RowsStage
+    people: PeopleStage | None
+    measured: tuple[NoisyNumber, ...]
+    asked: tuple[AskedNumber, ...]
+    after: tuple[str, ...]
+    epsilons: tuple[float, ...] = EXAMPLES
+
+    def describe(self) -> JsonObject:
+        """Return the stages as JSON."""
+        return {
+            "epsilons": list(self.epsilons),
+            "rows": _write(asdict(self.rows)),
+            "people": None if self.people is None else _write(asdict(self.people)),
+            "measured": {
+                "numbers": [_write(asdict(each)) for each in self.measured],
+                "asked": [_write(asdict(each)) for each in self.asked],
+            },
+            "after": list(self.after),
+        }
+
+
+def _write(value: Any) -> Any:
+    """Return a value with lists for its tuples, as JSON has them."""
+    if isinstance(value, Mapping):
+        return {name: _write(part) for name, part in value.items()}
+    return [_write(part) for part in value] if isinstance(value, tuple) else value
+
+
+def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
+    """Return the stages of a plan. ``after``: what happens to the released numbers."""
+    mechanisms = _list_mechanisms(plan)
+    numbers, ranks = range(len(plan.all_measures)), plan.ranks
+    return Stages(
+        rows=RowsStage(
+            plan.table,
+            tuple(join.table.name for join in plan.joins),
+            any(block.where is not None for block in plan.blocks),
+            plan.schema.max_rows_per_unit,
+        ),
+        people=_explain_people(plan),
+        measured=tuple(
+            NoisyNumber(
+                measure.label,
+                {mechanism.name: measure.sensitivity(mechanism.norm) for mechanism in mechanisms},
+                float(Fraction(1, plan.shares)),
+                _find_errors(plan, at, mechanisms, 1),
+                at in ranks,
+            )
+            for at, measure in enumerate(plan.all_measures)
+        ),
+        asked=tuple(
+            _explain_asked(plan, block, own, estimate, mechanisms)
+            for block, own in zip(plan.blocks, plan.split(numbers), strict=True)
+            for estimate in block.estimates
+        ),
+        after=(*after, *([TOTALS] if any(block.sets for block in plan.blocks) else [])),
+    )
+
+
+def _list_mechanisms(plan: QueryPlan) -> list[Mechanism]:
+    """Return Laplace noise, and Gaussian noise with the usual δ where the schema says how many people there are."""
+    individuals = plan.schema.individuals
+    found: list[Mechanism] = [Laplace()]
+    if individuals is not None and individuals > 1:
+        found.append(make_with_delta("gaussian", default_delta(individuals)))
+    return found
+
+
+def _explain_people(plan: QueryPlan) -> PeopleStage | None:
+    joined = [stage.schema for stage in joined_stages(plan.joins)]
+    if plan.person is None and not joined:
+        return None
+    given = ([] if plan.person is None else [plan.person.schema]) + joined
+    known = {*plan.table_schema.columns, *(schema.unit for schema in given)}
+    return PeopleStage(
+        unit=plan.schema.unit,
+        columns=tuple(
+            OwnColumn(name, _read_bounds(column.bounds))
+            for schema in given
+            for name, column in schema.columns.items()
+            if name not in known
+        ),
+        rows_each=plan.schema.max_rows_per_unit,
+    )
+
+
+def _read_bounds(bounds: tuple[object, object] | None) -> tuple[float, float] | None:
+    """Return bounds that are numbers."""
+    try:
+        return None if bounds is None else (float(str(bounds[0])), float(str(bounds[1])))
+    except ValueError:  # dates
+        return None
+
+
+def _explain_asked(
+    plan: QueryPlan, block: QueryPlan, numbers: Sequence[int], estimate: Estimate, mechanisms: list[Mechanism]
+) -> AskedNumber:
+    """Return what is asked for in one block. ``numbers``: those of its measures among the measures of all blocks."""
+    alone, terms = None if estimate.alone is None else numbers[estimate.alone], _count_terms(block)
+    return AskedNumber(
+        aggregate=estimate.label,
+        measures=tuple(block.measures[at].label for at in estimate.measures),
+        errors=None if alone is None else _find_errors(plan, alone, mechanisms, 1),
+        terms=terms,
+        total_errors=None if alone is None or terms == 1 else _find_errors(plan, alone, mechanisms, terms),
+    )
+
+
+def _count_terms(plan: QueryPlan) -> int:
+    """Return how many groups the largest total adds up; 1 without totals."""
+    sizes = [len(group.values or ()) for group in plan.groups]
+    return max((prod(size for at, size in enumerate(sizes) if at not in kept) for kept in plan.sets), default=1)
+
+
+def _find_errors(
+    plan: QueryPlan, measure: int, mechanisms: list[Mechanism], terms: int
+) -> dict[str, tuple[float, ...]]:
+    """Return the 95 % error of one measure by mechanism: the noise of its share, on its grid (M1, S5).
+
+    What is drawn by rank spends a pure ε, and its error counts rows (E3).
+    """
+    ranks, found = plan.ranks, {}
+    if measure in ranks:
+        pure = [mechanism.name for mechanism in mechanisms if mechanism.pure]
+        errors = tuple(ranks[measure].rank_error(plan.rank_share(epsilon)) for epsilon in EXAMPLES)
+        return dict.fromkeys(pure, errors)
+    for mechanism in mechanisms:
+        own_errors = []
+        for epsilon in EXAMPLES:
+            scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
+            own = scale / float(plan.weights(mechanism.norm)[measure])
+            grid = float(plan.all_measures[measure].grid) or own * 1e-6
+            own_errors.append(mechanism.error_of_sum(own, grid, terms))
+        found[mechanism.name] = tuple(own_errors)
+    return found

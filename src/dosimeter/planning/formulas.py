@@ -1,0 +1,36 @@
+"""Formulas of a column where the rows of an answer come from several blocks: one for each block. Knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+BLOCK = "block"
+
+
+def choose_by_block(formulas: Mapping[int, exp.Expression]) -> exp.Expression:
+    """Write the formula that is one of these, by the block that a row is of: CASE block WHEN 0 THEN … END."""
+    return exp.Case(
+        this=exp.column(BLOCK),
+        ifs=[exp.If(this=exp.Literal.number(block), true=tree.copy()) for block, tree in formulas.items()],
+    )
+
+
+def formula_in(tree: exp.Expression | None, block: int) -> exp.Expression | None:
+    """Return a formula as it is in one block: what was chosen for this block, in place of every choice."""
+    if tree is None:
+        return None
+
+    def choose(node: exp.Expression) -> exp.Expression:
+        if not _is_choice(node):
+            return node
+        found = [branch.args["true"] for branch in node.args["ifs"] if int(branch.this.name) == block]
+        return found[0].transform(choose) if found else exp.Null()
+
+    written: exp.Expression = tree.transform(choose)
+    return written
+
+
+def _is_choice(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Case) and isinstance(node.this, exp.Column) and node.this.name == BLOCK

@@ -1,0 +1,72 @@
+"""Join the blocks of one query into a plan: SELECTs that measure the same rows or people (Q5). Knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dosimeter.errors import OptionError, QueryError
+from dosimeter.planning.query_plan import Block, QueryPlan
+from dosimeter.problems import leave_out
+from dosimeter.sql import refusal
+
+MAX_NUMBERS = 50_000
+
+
+def join_blocks(blocks: Sequence[QueryPlan], clauses: Sequence[exp.Expression]) -> QueryPlan:
+    """Return the plan of several blocks, or refuse what reads other rows. ``clauses``: how each is written."""
+    first = blocks[0]
+    if first.hand_sensitivity is not None:
+        raise OptionError(
+            "A sensitivity given by hand is for one SELECT, and this query has several.", leave_out("sensitivity")
+        )
+    if not first.declared:
+        raise OptionError("Observed groups reproduce the paper, which has one SELECT. Use declared groups.")
+    for block, clause in zip(blocks, clauses, strict=True):
+        _require_same_rows(first, block, clause)
+    require_few([(len(block.group_keys or ()), len(block.measures)) for block in blocks])
+    used = {name for block in blocks for name in block.columns}
+    return replace(
+        first,
+        columns=tuple(name for name in first.schema.columns if name in used),
+        singled_out=tuple(dict.fromkeys(found for block in blocks for found in block.singled_out)),
+        further=tuple(
+            Block(each.where, each.groups, each.arguments, each.measures, each.estimates, each.sets)
+            for each in blocks[1:]
+        ),
+    )
+
+
+def _require_same_rows(first: QueryPlan, block: QueryPlan, clause: exp.Expression) -> None:
+    """Refuse blocks over other rows: nobody could say what one individual moves in all of them together."""
+    if (first.table, first.joins) != (block.table, block.joins):
+        raise refusal(
+            clause,
+            "The SELECTs of this query read different tables. Write the same FROM and JOIN in each, with the same "
+            "names, or ask each SELECT as a query of its own.",
+        )
+    if (first.person, first.schema) != (block.person, block.schema):
+        raise refusal(
+            clause,
+            "Some SELECTs of this query compute something of each individual first (GROUP BY the unit, OVER, IN, "
+            "EXISTS), others do not or do it differently. Read the same subquery in each (WITH people AS (…) SELECT … "
+            "FROM people UNION ALL SELECT … FROM people), or ask each SELECT as a query of its own.",
+        )
+
+
+def require_few(sizes: Sequence[tuple[int, int]]) -> None:
+    """Refuse more numbers than are supported. ``sizes``: how many groups each block has, and how many measures."""
+    if sum(groups * measures for groups, measures in sizes) <= MAX_NUMBERS:
+        return
+    if len(sizes) == 1:
+        groups, measures = sizes[0]
+        raise QueryError(
+            f"The query measures {measures:,} numbers in each of {groups:,} groups; at most {MAX_NUMBERS:,} in all "
+            "are supported. Ask for fewer aggregates or fewer groups."
+        )
+    raise QueryError(
+        f"The SELECTs of this query measure more than {MAX_NUMBERS:,} numbers together. Ask for fewer aggregates or "
+        "fewer groups, or several queries."
+    )

@@ -1,0 +1,214 @@
+"""Find ways to ask for less noise: other queries and other bounds, planned and compared. Never reads data.
+
+Nothing here is a rule of thumb: each piece of advice is a plan of its own, and it is given only if no number that both
+plans measure gets more noise, and some number gets less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from enum import Enum
+from itertools import islice
+
+from sqlglot import exp
+
+from dosimeter.errors import InputError
+from dosimeter.json_values import JsonObject
+from dosimeter.mechanisms import Laplace
+from dosimeter.planning.after import OUTER_SELECT
+from dosimeter.planning.after_expressions import finds_aggregate
+from dosimeter.planning.parsing import parse_select, unaliased
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.sql import clause_of
+
+_SMALLER = 0.99
+_MOST_TRIED = 12
+_OVER_KNOWN_ROWS = (exp.Avg, exp.VariancePop, exp.Variance, exp.StddevPop, exp.StddevSamp, exp.Stddev)
+
+
+class Change(Enum):
+    """A kind of change to a question that leaves less noise on what it still asks for."""
+
+    COUNT_KNOWN = "count_known"
+    LEAVE_OUT = "leave_out"
+    FEWER_GROUPS = "fewer_groups"
+    NARROWER_BOUNDS = "narrower_bounds"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One way to ask for less noise.
+
+    ``given`` and ``instead``: a clause and what would stand in its place (nothing, where it is left out), or a column's
+    bounds now and then. ``column``: the column whose bounds these are. ``factors``: by what the noise of each number
+    that both measure would be multiplied.
+    """
+
+    change: Change
+    given: str
+    instead: str | None
+    factors: Mapping[str, float]
+    column: str | None = None
+
+    def describe(self) -> JsonObject:
+        """Return the advice as JSON."""
+        return {**asdict(self), "change": self.change.value}
+
+
+@dataclass(frozen=True, slots=True)
+class LessNoise:
+    """The ways to less noise that were found. ``groups_matter``: whether fewer groups would leave less noise on any
+    number; None where the query has no groups, or that could not be tried.
+    """
+
+    advice: tuple[Advice, ...]
+    groups_matter: bool | None
+
+    def describe(self) -> JsonObject:
+        """Return the ways as JSON."""
+        return {"advice": [each.describe() for each in self.advice], "groups_matter": self.groups_matter}
+
+
+def find_less_noise(plan: QueryPlan) -> LessNoise:
+    """Return what would leave less noise on the same numbers, the most helpful of each kind."""
+    found: list[Advice] = []
+    groups_matter = None
+    if OUTER_SELECT not in plan.after.steps and not plan.further:
+        select = parse_select(plan.sql)
+        found += islice(_try_known_counts(plan, select), 1)
+        found += sorted(_try_without(plan, select), key=lambda advice: max(advice.factors.values()))[:1]
+        fewer = _try_fewer_groups(plan, select)
+        groups_matter = None if fewer is None else bool(fewer.factors)
+        found += [fewer] if fewer is not None and fewer.factors else []
+    found += _try_bounds(plan)
+    return LessNoise(tuple(found), groups_matter)
+
+
+def compare_noise(plan: QueryPlan, other: QueryPlan) -> dict[str, float]:
+    """Return by what the noise of each number that both plans measure is multiplied; empty if none gets less, or one
+    gets more.
+    """
+    before, after = _scales(plan), _scales(other)
+    factors = {label: after[kind, label] / before[kind, label] for kind, label in before if (kind, label) in after}
+    helps = min(factors.values(), default=1.0) < _SMALLER and max(factors.values()) <= 1.0 + 1e-12
+    return factors if helps else {}
+
+
+def _scales(plan: QueryPlan) -> dict[tuple[str, str], float]:
+    """Return the noise of each measure at ε = 1, by its kind and label (S5); of what is drawn by rank, E3's error."""
+    mechanism = Laplace()
+    scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
+    scales = {
+        (each.name, each.label): scale / float(weight)
+        for each, weight in zip(plan.all_measures, plan.weights(mechanism.norm), strict=True)
+    }
+    ranks = plan.ranks.values()
+    return scales | {(rank.name, rank.label): rank.rank_error(plan.rank_share(1.0)) for rank in ranks}
+
+
+def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> QueryPlan | None:
+    """Return the plan of another question under the same options; None if it is refused."""
+    floors = [floor for measure in plan.measures if (floor := measure.parameters[1]) is not None]
+    options = PlanOptions(
+        "declared" if plan.declared else "observed", floors[0] if floors else None, plan.hand_sensitivity
+    )
+    try:
+        return plan_query(sql, plan.table_schema if schema is None else schema, options)
+    except InputError:
+        return None
+
+
+# ---------------------------------------------------------------- other queries
+
+
+def _own_aggregates(select: exp.Select) -> Iterator[exp.Expression]:
+    """Yield the aggregates of the SELECT itself, in any of its clauses, not those of its subqueries."""
+    for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
+        for node in () if clause is None else clause.find_all(exp.AggFunc):
+            if node.parent_select is select and not isinstance(node.parent, (exp.Filter, exp.Window)):
+                yield node
+
+
+def _try_known_counts(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
+    """Yield COUNT(x) for COUNT(*) beside AVG(x), which measures COUNT(x) already."""
+    means = [node for node in _own_aggregates(select) if isinstance(node, _OVER_KNOWN_ROWS)]
+    for known in dict.fromkeys(node.this for node in means):
+        other = select.copy()
+        counts = [
+            node for node in _own_aggregates(other) if isinstance(node, exp.Count) and isinstance(node.this, exp.Star)
+        ]
+        for node in counts:
+            node.set("this", known.copy())
+            node.set("big_int", None)
+        tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False)) if counts else None
+        factors = {} if tried is None else compare_noise(plan, tried)
+        if factors:
+            yield Advice(Change.COUNT_KNOWN, "COUNT(*)", f"COUNT({clause_of(known)})", factors)
+
+
+def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
+    """Yield the query without one of its columns, for each that the others do without."""
+    items = select.expressions
+    aggregates = [at for at, item in enumerate(items) if finds_aggregate(unaliased(item))]
+    if len(aggregates) < 2:
+        return
+    for at in aggregates[:_MOST_TRIED]:
+        other = select.copy()
+        other.set("expressions", [item.copy() for place, item in enumerate(items) if place != at])
+        tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False))
+        factors = {} if tried is None else compare_noise(plan, tried)
+        if factors:
+            yield Advice(Change.LEAVE_OUT, clause_of(unaliased(items[at])), None, factors)
+
+
+def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> Advice | None:
+    """Return the aggregates without their groups; with no factors if that would not change their noise."""
+    if not plan.groups or plan.sets or not plan.declared:
+        return None
+    aggregates = [item.copy() for item in select.expressions if finds_aggregate(unaliased(item))]
+    other = select.copy()
+    for clause in ("group", "having", "order", "limit", "offset", "qualify"):
+        other.set(clause, None)
+    other.set("expressions", aggregates)
+    tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False)) if aggregates else None
+    if tried is None:
+        return None
+    named = ", ".join(group.name for group in plan.groups)
+    return Advice(Change.FEWER_GROUPS, named, None, compare_noise(plan, tried))
+
+
+# ---------------------------------------------------------------- other bounds
+
+
+def _try_bounds(plan: QueryPlan) -> Iterator[Advice]:
+    """Yield each column whose bounds, half as wide, would leave less noise."""
+    schema = plan.table_schema
+    read = {node.name for argument in plan.arguments for node in argument.tree.find_all(exp.Column)}
+    wanted = schema.columns if plan.person is not None else {name: schema.columns.get(name) for name in read}
+    tried = [(name, column) for name, column in sorted(wanted.items()) if column is not None and _is_bounded(column)]
+    for name, column in tried[:_MOST_TRIED]:
+        assert column.bounds is not None
+        lower, upper = Decimal(str(column.bounds[0])), Decimal(str(column.bounds[1]))
+        middle = _step_down((lower + upper) / 2, column)
+        if not lower < middle < upper:
+            continue
+        narrower = replace(column, bounds=(lower, middle))
+        other = _plan_other(plan, plan.sql, replace(schema, columns={**schema.columns, name: narrower}))
+        factors = {} if other is None else compare_noise(plan, other)
+        if factors:
+            given, instead = (f"{lower:f} to {end.normalize():f}" for end in (upper, middle))
+            yield Advice(Change.NARROWER_BOUNDS, given, instead, factors, name)
+
+
+def _is_bounded(column: Column) -> bool:
+    return column.bounds is not None and column.type in (ColumnType.INTEGER, ColumnType.DECIMAL)
+
+
+def _step_down(value: Decimal, column: Column) -> Decimal:
+    """Return the next value of the column's grid below."""
+    step = Decimal(1) if column.type is ColumnType.INTEGER or column.resolution is None else column.resolution
+    return (value // step) * step

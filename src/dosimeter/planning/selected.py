@@ -1,0 +1,74 @@
+"""Tell whether a query after the noise chooses its rows by released numbers (E2): its errors then hold for all at once.
+
+Takes trees that the planner wrote. Knows no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from dosimeter.planning.after import CELL
+
+_PUBLIC = ("g", "h")  # of the released table: groups, and which groups a total leaves out
+
+Public = Mapping[str, bool]
+"""Of a relation, by lowered name: whether a column is known without any released number."""
+
+
+def selects_rows(query: exp.Expression | None) -> bool:
+    """Return whether some clause keeps or drops rows by released numbers: WHERE, HAVING, QUALIFY, ORDER BY … LIMIT."""
+    return query is not None and _read(query)[1]
+
+
+def _read(query: exp.Expression) -> tuple[Public, bool]:
+    """Return which columns of a query are public, and whether rows were chosen by others."""
+    if isinstance(query, exp.Union):
+        (left, chosen), (right, also) = _read(query.this), _read(query.expression)
+        pairs = zip(left.items(), right.values(), strict=False)
+        return {name: public and other for (name, public), other in pairs}, chosen or also
+    if not isinstance(query, exp.Select):
+        return {}, True  # nothing is known of it
+    relations: dict[str, Public] = {}
+    selected = False
+    for source in [query.args["from_"], *(query.args.get("joins") or [])]:
+        relation = source.this
+        if isinstance(relation, exp.Subquery):
+            known, chosen = _read(relation.this)
+            relations[relation.alias_or_name.lower()], selected = known, selected or chosen
+        else:
+            relations[""] = {}
+        condition = source.args.get("on")
+        selected = selected or (condition is not None and not _is_public(condition, relations))
+    items = [item.unalias() for item in query.expressions]
+    for name in ("where", "having", "qualify"):
+        clause = query.args.get(name)
+        selected = selected or (clause is not None and not _is_public(clause, relations))
+    if query.args.get("limit") is not None or query.args.get("offset") is not None:
+        order = query.args.get("order")
+        terms = [] if order is None else [_find_term(term.this, items) for term in order.expressions]
+        selected = selected or not all(_is_public(term, relations) for term in terms)
+    return {item.alias_or_name.lower(): _is_public(item.unalias(), relations) for item in query.expressions}, selected
+
+
+def _find_term(term: exp.Expression, items: list[exp.Expression]) -> exp.Expression:
+    """Return what a term of an ORDER BY stands for: a number names an item."""
+    if isinstance(term, exp.Literal) and not term.is_string:
+        found: exp.Expression = items[int(term.this) - 1]
+        return found
+    return term
+
+
+def _is_public(tree: exp.Expression, relations: Mapping[str, Public]) -> bool:
+    """Return whether a tree reads groups and constants alone."""
+    if tree.find(exp.Subquery, exp.Select) is not None:
+        return False
+    return all(_is_known(column, relations) for column in tree.find_all(exp.Column))
+
+
+def _is_known(column: exp.Column, relations: Mapping[str, Public]) -> bool:
+    name, table = column.name.lower(), column.table.lower()
+    if not table and (name == CELL or (name[:1] in _PUBLIC and name[1:].isdigit())):
+        return True
+    return relations.get(table, {}).get(name, False) or name == CELL

@@ -1,0 +1,77 @@
+"""Groups that nobody declared: shown where enough individuals are in them (H1). Public facts only; knows no data."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dosimeter.errors import OptionError, QueryError
+from dosimeter.measures import CountIndividuals
+from dosimeter.options import Groups
+from dosimeter.planning.aggregates import Aggregates
+from dosimeter.planning.query_plan import Group, Threshold
+from dosimeter.problems import Option, for_controller, leave_out
+from dosimeter.schema import Schema
+from dosimeter.sql import column_tree
+
+MAX_OBSERVED = 1_000_000
+_THRESHOLDED = Option("groups", "thresholded")
+
+
+def check_thresholding(
+    groups: Groups, group_delta: float | None, min_rows: int | None, sensitivity: float | None
+) -> None:
+    """Refuse options that contradict each other."""
+    if groups != "thresholded":
+        if group_delta is not None:
+            raise OptionError(Option("group_delta"), " goes with ", _THRESHOLDED, ".")
+        return
+    if group_delta is None:
+        raise OptionError(_THRESHOLDED, " needs ", Option("group_delta", text="D"), ": it is charged as δ.")
+    if min_rows is not None:
+        raise OptionError(
+            "How many rows a group has at least is not known of groups that nobody declared.", leave_out("min_rows")
+        )
+    if sensitivity is not None:
+        raise OptionError("A sensitivity given by hand is for study, without thresholds.", leave_out("sensitivity"))
+
+
+def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
+    """Return in how many groups one individual can be: ℓ₀ = m. Refuse more groups than can be held, by public facts.
+
+    There are at most as many groups as rows: n·m. How many there are is private, and refuses nothing (N4).
+    """
+    if not groups:
+        raise QueryError(
+            "The query has no GROUP BY, so there are no groups to choose from.", leave_out("groups"), clause="GROUP BY"
+        )
+    rows = schema.max_rows_per_unit
+    most = (schema.individuals or 1) * rows
+    if most > MAX_OBSERVED:
+        raise QueryError(
+            f"{schema.individuals:,} individuals with {rows:,} rows each could be in {most:,} groups; at most "
+            f"{MAX_OBSERVED:,} are supported where nobody declared the groups.",
+            for_controller("Declare the groups, or lower max_rows_per_unit."),
+            clause="GROUP BY",
+        )
+    return rows
+
+
+def add_threshold(aggregates: Aggregates, delta: float) -> Threshold:
+    """Return the threshold, with the measure that counts individuals: one that is there anyway, or one more (S5)."""
+    schema = aggregates.schema
+    counted: exp.Expression = exp.Count(this=exp.Star())
+    known = [at for at, measure in enumerate(aggregates.measures) if _counts_everybody(measure, schema)]
+    if schema.max_rows_per_unit > 1:
+        counted = exp.Count(this=exp.Distinct(expressions=[column_tree(schema.unit)]))
+    if known:
+        return Threshold(people=known[0], delta=delta, most=schema.max_rows_per_unit)
+    added = aggregates.add(counted)
+    return Threshold(people=aggregates.estimates[added].measures[0], delta=delta, most=schema.max_rows_per_unit)
+
+
+def _counts_everybody(measure: object, schema: Schema) -> bool:
+    """Return whether a measure counts the individuals of a group, by their unit."""
+    if not isinstance(measure, CountIndividuals):
+        return False
+    tree = measure.argument.tree
+    return isinstance(tree, exp.Column) and tree.name == schema.unit

@@ -1,0 +1,181 @@
+"""How accurate an answer would be, before it is released: for the controller, from exact numbers (E1).
+
+Never draws noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import median
+
+import numpy as np
+from sqlglot import exp
+
+from dosimeter.json_values import JsonObject
+from dosimeter.mechanisms import Mechanism
+from dosimeter.planning import QueryPlan
+from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_cells
+from dosimeter.postprocess.errors import CellErrors, Noise, find_largest, needs_values
+from dosimeter.postprocess.quotients import list_estimates
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Accuracy:
+    """How far off one column of an answer would be, over the groups. Private.
+
+    ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one; ``relative``: the
+    median of the error relative to the number. ``too_few``: groups with too few people to tell. ``beyond``: groups
+    whose error exceeds the number itself. ``groups``: how many there are, totals included. None: it is not known.
+    ``numbers``: how many are not 0 and have an error; ``drowned``: how many of these are at most as large as it;
+    ``largest_relative``: the largest error of these, relative to its number. ``without``: how many have no error.
+    """
+
+    column: str
+    typical: float | None
+    worst: float | None
+    relative: float | None = None
+    too_few: int | None = None
+    beyond: int | None = None
+    groups: int | None = None
+    numbers: int = 0
+    drowned: int = 0
+    without: int = 0
+    largest_relative: float | None = None
+
+    def describe(self) -> JsonObject:
+        """Return the fields, as they stand in JSON documents."""
+        return {
+            "column": self.column,
+            "typical": self.typical,
+            "worst": self.worst,
+            "relative": self.relative,
+            "too_few": self.too_few,
+            "beyond": self.beyond,
+            "groups": self.groups,
+        }
+
+    def __repr__(self) -> str:
+        return f"Accuracy(column={self.column!r}, redacted)"
+
+
+def foresee_accuracy(
+    plan: QueryPlan,
+    mechanism: Mechanism,
+    scale: float,
+    numbers: Sequence[tuple[Keys | None, Numbers]] | None = None,
+    *,
+    clamp: bool = False,
+) -> tuple[Accuracy, ...]:
+    """Return how far off each aggregate column would be. Without numbers: what the scale alone decides, as for a COUNT.
+
+    ``numbers``: the groups of each block, and what is measured in them. Groups are needed where columns read them or
+    totals add them up.
+    """
+    noise = Noise.of(plan, mechanism, scale)
+    known: list[tuple[QueryPlan, CellErrors, int]] = []
+    for at, (block, own) in enumerate(zip(plan.blocks, noise.split(plan), strict=True)):
+        if plan.further and plan.after.traced and at not in plan.after.rows_of:
+            continue
+        cells = _list_public(block) if numbers is None else _list_known(block, *numbers[at])
+        known.append((block, CellErrors(block, own, cells, clamp=clamp), len(cells)))
+    places = [at for at, output in enumerate(plan.outputs) if output.is_aggregate]
+    return tuple(_foresee(plan.outputs[at].name, at, known, numbers is not None) for at in places)
+
+
+def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Cell, ...]:
+    return list_cells(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
+
+
+def _foresee(name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, int]], values: bool) -> Accuracy:
+    """Return the accuracy of one column over the cells of all blocks."""
+    groups = sum(count for _, _, count in known) if values else None
+    errors, told, sizes = [], [], []
+    for block, cells, count in known:
+        formula = block.outputs[at].formula
+        if formula is not None and not _moves(formula):
+            continue
+        if formula is None or not (values or not needs_values(block, formula)) or not count:
+            return Accuracy(name, None, None, groups=groups, without=groups or 0)
+        errors.append(cells.formula(formula))
+        if values:
+            told.append(cells.is_told(formula))
+            sizes.append(np.abs(cells.value(formula)))
+    if not errors:
+        return Accuracy(name, None, None, groups=groups, without=groups or 0)
+    every = np.concatenate(errors)
+    finite = every[np.isfinite(every)].tolist()
+    typical, worst = median(finite) if finite else None, find_largest(finite)
+    if not values:
+        return Accuracy(name, typical, worst)
+    size = np.concatenate(sizes)
+    kept = np.isfinite(every) & np.isfinite(size)
+    ratios = [e / s for e, s in zip(every[kept].tolist(), size[kept].tolist(), strict=True) if s > 0.0]
+    return Accuracy(
+        name,
+        typical,
+        worst,
+        relative=median(ratios) if ratios else None,
+        too_few=int((~np.concatenate(told)).sum()),
+        beyond=int((every[kept] > size[kept]).sum()),
+        groups=groups,
+        numbers=len(ratios),
+        drowned=sum(ratio >= 1.0 for ratio in ratios),
+        without=int((~kept).sum()),
+        largest_relative=max(ratios, default=None),
+    )
+
+
+def _moves(formula: exp.Expression) -> bool:
+    """Return whether noise moves a column: in one block of several it may be a constant."""
+    return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
+
+
+def error_95(
+    plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None, keys: Keys | None = None
+) -> tuple[float | None, ...]:
+    """Return the 95 % error of each aggregate column, the largest over these groups; None where none has one."""
+    numbers = None if values is None else [(keys, values)]
+    return tuple(each.worst for each in foresee_accuracy(plan, mechanism, scale, numbers))
+
+
+def list_group_errors(
+    plan: QueryPlan,
+    mechanism: Mechanism,
+    scale: float,
+    numbers: Sequence[tuple[Keys, Numbers]],
+    most: int,
+    shown: Sequence[int] | None = None,
+) -> list[tuple[float | None, ...]]:
+    """Return the 95 % errors of every aggregate column, for each of the first ``most`` groups by itself.
+
+    ``shown``: the blocks whose groups are meant; by default all.
+    """
+    found: list[tuple[float | None, ...]] = []
+    noise = Noise.of(plan, mechanism, scale).split(plan)
+    for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
+        left = most - len(found) if shown is None or at in shown else 0
+        cells = [Cell(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
+        found += _list_errors(block, own, cells)
+    return found
+
+
+def _list_errors(plan: QueryPlan, noise: Noise, cells: Sequence[Cell]) -> list[tuple[float | None, ...]]:
+    known = CellErrors(plan, noise, cells)
+    columns: list[Sequence[float | None]] = []
+    for output in plan.outputs:
+        if output.is_aggregate:
+            errors = [None] * len(cells) if output.formula is None else known.formula(output.formula).tolist()
+            columns.append([None if each is None or not math.isfinite(each) else each for each in errors])
+    return [tuple(column[at] for column in columns) for at in range(len(cells))]
+
+
+def _list_public(plan: QueryPlan) -> tuple[Cell, ...]:
+    """Return a cell for every set of groups, with as many terms as its totals add up: what is public of any data."""
+    sizes = [len(group.values or ()) for group in plan.groups]
+    empty = [Fraction(0)] * len(plan.measures)
+    sets = plan.sets or (tuple(range(len(sizes))),)
+    terms = (math.prod(size for at, size in enumerate(sizes) if at not in kept) for kept in sets)
+    return tuple(Cell((None,) * len(sizes), empty, max(1, each)) for each in terms)

@@ -1,0 +1,91 @@
+"""Quotients by released numbers: find them in what comes after the noise, and make NULL what cannot be told (E1).
+
+Takes trees that the planner wrote. Knows no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+_QUOTIENTS = (exp.Div, exp.IntDiv, exp.Mod)
+_OTHER_CELLS = (exp.Window, exp.AggFunc, exp.Subquery, exp.Select)
+_REPLACES_NULL = (exp.Coalesce, exp.Case, exp.If, exp.Greatest, exp.Least, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+def is_released(node: exp.Expression) -> bool:
+    """Return whether a node is a column of the released table itself: e0, g0, h0 …."""
+    return isinstance(node, exp.Column) and not node.table and node.name[:1] in "egh" and node.name[1:].isdigit()
+
+
+def list_estimates(tree: exp.Expression) -> list[int]:
+    """Return the numbers of the aggregates that a tree reads, ascending."""
+    return sorted(
+        {int(node.name[1:]) for node in tree.find_all(exp.Column) if is_released(node) and node.name[0] == "e"}
+    )
+
+
+def strip_casts(tree: exp.Expression) -> exp.Expression:
+    """Return a divisor without what the planner wrote around it: casts, and NULLIF(…, 0)."""
+    while isinstance(tree, (exp.Paren, exp.Cast, exp.TryCast, exp.Nullif)):
+        tree = tree.this
+    return tree
+
+
+def find_divisors(trees: Sequence[exp.Expression | None]) -> tuple[exp.Expression, ...]:
+    """Return what these trees divide by, where it is computed from released numbers of the cell itself."""
+    found: dict[str, exp.Expression] = {}
+    for tree in trees:
+        for node in [] if tree is None else tree.find_all(*_QUOTIENTS):
+            divisor = _own_divisor(node)
+            if divisor is not None:
+                found.setdefault(divisor.sql(dialect="duckdb"), divisor.copy())
+    return tuple(found.values())
+
+
+def _own_divisor(node: exp.Binary) -> exp.Expression | None:
+    """Return the divisor of a quotient, if it reads released numbers of one cell and nothing else."""
+    stripped = strip_casts(node.expression)
+    divisor = _read_scalar(stripped) if isinstance(stripped, exp.Subquery) else stripped
+    if divisor is None:
+        return None
+    columns = list(divisor.find_all(exp.Column))
+    own = all(is_released(column) for column in columns) and divisor.find(*_OTHER_CELLS) is None
+    return divisor if own and list_estimates(divisor) else None
+
+
+def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
+    """Return what a subquery of one row gives, in terms of the released table that it reads."""
+    select, name = tree.this, None
+    while isinstance(select, exp.Select):
+        found = [item for item in select.expressions if name is None or item.alias_or_name == name]
+        if len(found) != 1 or select.args.get("joins"):
+            return None
+        item: exp.Expression = found[0].unalias()
+        source = select.args["from_"].this
+        if not isinstance(source, exp.Subquery):
+            return item
+        if not isinstance(item, exp.Column):
+            return None
+        select, name = source.this, item.name
+    return None
+
+
+def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None]) -> exp.Expression:
+    """Return the query with each divisor NULL where the column that ``name`` gives for it is false."""
+    written = query.copy()
+    for node in list(written.find_all(*_QUOTIENTS)):
+        divisor = _own_divisor(node)
+        flag = None if divisor is None else name(divisor.sql(dialect="duckdb"))
+        if divisor is None or flag is None:
+            continue
+        scalar = isinstance(strip_casts(node.expression), exp.Subquery)
+        place = divisor if scalar else node.expression  # what a subquery gives is made NULL where its table is read
+        place.replace(exp.Case(ifs=[exp.If(this=exp.column(flag), true=place.copy())]))
+    return written
+
+
+def passes_null_on(tree: exp.Expression) -> bool:
+    """Return whether a NULL inside makes the whole tree NULL."""
+    return tree.find(*_REPLACES_NULL) is None

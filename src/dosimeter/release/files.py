@@ -1,0 +1,76 @@
+"""Write a released answer to files: the table, and beside it what a reader of the table needs. Nothing private.
+
+A file that cannot be written loses no answer: the ledger holds it, and gives it again at no charge.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dosimeter.errors import OptionError
+from dosimeter.json_values import JsonObject
+
+if TYPE_CHECKING:
+    from dosimeter.ledger import Entry, Ledger
+    from dosimeter.release.order import Answer
+
+ENDINGS = (".csv", ".parquet")
+_KEPT = "The answer is released and stands in the ledger: the same request gives it again at no charge."
+
+
+def find_companion(path: Path) -> Path:
+    """Return the file beside a table that says what its numbers are: answer.csv → answer.json."""
+    return path.with_suffix(".json")
+
+
+def check_target(path: Path) -> None:
+    """Refuse, before anything is charged, a table that cannot be written."""
+    if path.suffix.lower() not in ENDINGS:
+        raise OptionError(f"{path}: an answer is written as {' or '.join(ENDINGS)}. Change the ending.")
+    for each in (path, find_companion(path)):
+        if each.is_dir() or not each.absolute().parent.is_dir():
+            raise OptionError(f"{each} cannot be written. Choose a folder that exists and may be written to.")
+
+
+def describe_release(answer: Answer, entry: Entry, head: str) -> JsonObject:
+    """Return everything that an analyst may see of an answer, for whoever uses its table (G2: no ε that would tell)."""
+    hidden = entry.hides_epsilon
+    request = entry.request
+    return {
+        "query": request.query,
+        "schema_digest": request.schema_digest,
+        "mechanism": request.mechanism,
+        "calibration": request.calibration,
+        "delta": float(entry.delta) if not hidden else None,
+        "software": request.software,
+        **answer.describe(),
+        "entry": entry.id,
+        "released_at": entry.settled_at,
+        "head": head,
+    }
+
+
+def save_answer(answer: Answer, ledger: Ledger, path: Path) -> tuple[Path, Path]:
+    """Write the table and its companion; return both paths. Refuse an answer that was denied."""
+    check_target(path)
+    entry = None if answer.entry is None else ledger.entry(answer.entry)
+    table = answer.table
+    if entry is None or table is None:
+        raise OptionError("Only a released answer is written, with the ledger that holds it.")
+    document = describe_release(answer, entry, ledger.verify().head)
+    beside = find_companion(path)
+    try:
+        beside.write_text(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        if path.suffix.lower() == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(table, path)
+        else:
+            from pyarrow import parquet
+
+            parquet.write_table(table, path)
+    except OSError:
+        raise OptionError(f"{path} cannot be written. {_KEPT}") from None
+    return path, beside

@@ -1,0 +1,75 @@
+"""Show those groups of the data in which enough individuals are (H1). Takes noisy numbers; neither draws nor reads.
+
+Which groups exist is private. A group is shown if its noisy number of individuals reaches a threshold that somebody
+alone in a group reaches with at most the charged probability. The threshold is computed here, exactly: OpenDP's own
+constructors understate δ, so OpenDP only draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+from dosimeter.errors import OptionError
+from dosimeter.planning import Group, Threshold
+from dosimeter.problems import Option, for_controller
+from dosimeter.release.noise import Calibrated, CalibratedSelection, exact_number
+from dosimeter.release.noisy_vector import GroupKey, NoisyVector
+from dosimeter.sql import Type
+
+if TYPE_CHECKING:
+    from dosimeter.json_values import JsonScalar
+    from dosimeter.schema import Scalar
+
+
+def find_threshold(threshold: Threshold, noise: Sequence[Calibrated | CalibratedSelection]) -> int:
+    """Return T, the least with P(1 + Z ≥ T) ≤ D/ℓ₀ for the noise Z of the number of individuals (H1).
+
+    Refuses a D for which the proof of H1 does not hold: it may not exceed what one individual's count costs in privacy
+    loss. Public: depends on SQL, schema, ε and D alone.
+    """
+    counted = noise[threshold.people]
+    assert isinstance(counted, Calibrated), "a number of individuals gets noise"
+    delta = exact_number(threshold.delta)
+    spared = threshold.most * (1 - delta)
+    if delta * Fraction(counted.mechanism.loss_unit(counted.scale)) > spared:
+        raise OptionError(
+            Option("group_delta", threshold.delta),
+            " is too large beside an ε as small as this: the promise would not hold.",
+            for_controller("Take a δ far below 1/n, or leave such small ε's out."),
+        )
+    return 1 + counted.mechanism.find_excess(counted.scale, delta / threshold.most)
+
+
+def keep_shown(
+    noisy: NoisyVector, threshold: Threshold, noise: Sequence[Calibrated | CalibratedSelection]
+) -> NoisyVector:
+    """Return the groups whose noisy number of individuals reaches the threshold, with their noisy numbers."""
+    least = find_threshold(threshold, noise)
+    shown = [at for at, row in enumerate(noisy.values) if row[threshold.people] >= least]
+    return NoisyVector(tuple(noisy.keys[at] for at in shown), tuple(noisy.values[at] for at in shown))
+
+
+# ---------------------------------------------------------------- the shown groups in the ledger
+
+
+def write_keys(keys: Sequence[GroupKey]) -> list[list[JsonScalar]]:
+    """Return the values of released groups as JSON has them; days and moments as texts."""
+    return [[cast("JsonScalar", each.isoformat() if isinstance(each, date) else each) for each in key] for key in keys]
+
+
+def read_keys(written: Sequence[Sequence[JsonScalar]], groups: Sequence[Group]) -> tuple[GroupKey, ...]:
+    """Return the values of released groups from the ledger, in the types of their expressions."""
+    return tuple(
+        tuple(_read_value(value, group.type) for value, group in zip(key, groups, strict=True)) for key in written
+    )
+
+
+def _read_value(value: JsonScalar, kind: Type) -> Scalar:
+    if isinstance(value, str) and kind is Type.DATE:
+        return date.fromisoformat(value)
+    if isinstance(value, str) and kind is Type.TIMESTAMP:
+        return datetime.fromisoformat(value)
+    return value

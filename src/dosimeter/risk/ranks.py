@@ -1,0 +1,154 @@
+"""RDRs of what is drawn by rank (R12): the distance of what is released from the answer without you. Pure, private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dosimeter.arrays import sum_rows
+from dosimeter.risk.values import RDRs, Sensitivities
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray, IntArray
+    from dosimeter.influence import Contributions, Measured
+    from dosimeter.measures import GroupColumn, Rank
+    from dosimeter.mechanisms import Mechanism
+    from dosimeter.options import Indicator
+    from dosimeter.planning import QueryPlan
+
+
+_LEAST = float(np.finfo(np.float64).tiny)
+"""Every candidate has a chance, so what is drawn is never expected at the exact answer: rounding must not say so."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RankCell:
+    """One number that is drawn by rank: its cell, the counts of its values, and the exact answer. Private."""
+
+    cell: int
+    rank: Rank
+    column: GroupColumn | None
+    answer: float
+    weight: float
+
+    def distances(self, epsilon: float, points: FloatArray) -> FloatArray:
+        """Return how far what is drawn lies from these answers on average, in the units of the norm."""
+        counts = self.rank.count(self.column)
+        return self.weight * self.rank.distances(counts, epsilon, points)
+
+    def __repr__(self) -> str:
+        return "RankCell(redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RankCells:
+    """All numbers of one answer that are drawn by rank, and the cells of those that get noise. Private."""
+
+    cells: tuple[RankCell, ...]
+    plan: QueryPlan
+    noisy: IntArray
+    _levels: dict[float, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: QueryPlan, measured: Measured) -> RankCells:
+        """Return the cells of a measured answer."""
+        cells: list[RankCell] = []
+        first = 0
+        for block, found in zip(plan.blocks, measured.blocks, strict=True):
+            weights, width = block.weights(1), len(block.measures)
+            cells += [
+                RankCell(first + group * width + at, rank, column, float(found.values[group][at]), float(weights[at]))
+                for at, rank in block.ranks.items()
+                for group, column in enumerate(found.columns[at])
+            ]
+            first += len(found.keys) * width
+        noisy = np.ones(first, dtype=np.bool_)
+        noisy[[cell.cell for cell in cells]] = False
+        return cls(tuple(cells), plan, np.flatnonzero(noisy))
+
+    def level(self, epsilon: float) -> float:
+        """Return Σ E|M(x) − q(x)| over the cells, at this ε of the whole answer."""
+        if epsilon not in self._levels:
+            share = self.plan.rank_share(epsilon)
+            empty: dict[Rank, float] = {}  # one empty group is like any other
+            total = 0.0
+            for cell in self.cells:
+                if cell.column is None and cell.rank in empty:
+                    total += empty[cell.rank]
+                    continue
+                distance = float(cell.distances(share, np.array([cell.answer]))[0])
+                if cell.column is None:
+                    empty[cell.rank] = distance
+                total += distance
+            self._levels[epsilon] = max(total, _LEAST)
+        return self._levels[epsilon]
+
+    def expect(self, vectors: Contributions, epsilon: float) -> FloatArray:
+        """Return Σ E|M(x) − q(x₋ᵢ)| over the cells drawn by rank, for each row of the contributions."""
+        share = self.plan.rank_share(epsilon)
+        more = np.zeros(len(vectors.changes))
+        order = np.argsort(vectors.cells, kind="stable")
+        moved = vectors.cells[order]
+        for cell in self.cells:
+            entries = order[np.searchsorted(moved, cell.cell) : np.searchsorted(moved, cell.cell, side="right")]
+            if len(entries):
+                without = cell.answer - vectors.changes[entries] / cell.weight
+                found = cell.distances(share, np.append(without, cell.answer))
+                more[entries] = found[:-1] - found[-1]
+        return self.level(epsilon) + sum_rows(more, vectors.starts)
+
+    def __repr__(self) -> str:
+        return "RankCells(redacted)"
+
+
+def compute_rank_rdr(
+    sensitivities: Sensitivities,
+    mechanism: Mechanism,
+    *,
+    cells: RankCells,
+    sensitivity: float,
+    scale: float,
+    epsilon: float,
+    indicator: Indicator,
+    grids: FloatArray,
+) -> RDRs:
+    """Return the RDR of every class (R12). Numbers that get noise add what they always do (R3, R5)."""
+    norms = sensitivities.values
+    noisy = len(cells.noisy)
+    around = cells.level(epsilon) + noisy * scale
+    values = norms + around
+    if indicator == "exact":
+        vectors = sensitivities.vectors
+        assert vectors is not None, "where ranks are drawn the exact indicator needs every change with its sign"
+        exact = cells.expect(vectors, epsilon)
+        if noisy:
+            rest = keep_cells(vectors, cells.noisy)
+            own = grids[cells.noisy % len(grids)]
+            exact = exact + mechanism.expect(rest.norms(1), noisy, scale=scale, grids=own, vectors=rest)
+        values = np.clip(exact, _LEAST, values)
+    return RDRs(
+        epsilon=epsilon,
+        values=values,
+        counts=sensitivities.counts,
+        ceiling=sensitivity + around,
+        attributes=sensitivities.attributes,
+    )
+
+
+def keep_cells(vectors: Contributions, kept: IntArray) -> Contributions:
+    """Return the contributions to some of the cells alone, numbered among these."""
+    place = np.full(vectors.k, -1)
+    place[kept] = np.arange(len(kept))
+    inside = place[vectors.cells] >= 0
+    rows = vectors.entry_rows()[inside]
+    starts = np.zeros_like(vectors.starts)
+    np.cumsum(np.bincount(rows, minlength=len(vectors.people)), out=starts[1:])
+    return replace(
+        vectors,
+        k=len(kept),
+        starts=starts,
+        cells=place[vectors.cells[inside]],
+        changes=vectors.changes[inside],
+    )

@@ -1,0 +1,94 @@
+"""`dosimeter record` and `release -o`: a page and files about one answer, with nothing private in them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.cli.small_shop import COUNT, Shop
+
+SQL = "SELECT city, COUNT(*) AS n, AVG(paid) AS mean FROM shop WHERE city <> '<b>' GROUP BY city"
+
+
+def record(shop: Shop, *options: str) -> str:
+    entry = shop.books()[0]["entries"][-1]["id"]
+    path = shop.directory / "record.html"
+    status, out, err = shop.run("record", entry, "--ledger", str(shop.ledger), "-o", str(path), *options)
+    assert (status, out, err) == (0, "", f"Wrote {path}.\n")
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_record_of_an_answer(shop: Shop) -> None:
+    options = ("--epsilon", "0.5", "--policy", "budget:7", "--analyst", "Ada", "--purpose", "year <report>", "--json")
+    _, out, _ = shop.release(SQL, *options)
+    answer = json.loads(out)
+    page = record(shop)
+    for text in ("Ada", "year &lt;report&gt;", "city &lt;&gt; &#x27;&lt;b&gt;&#x27;", "0.5-differentially private"):
+        assert text in page
+    assert all(fact.replace("'", "&#x27;") in page for fact in answer["about"])
+    assert f"{answer['answer'][0]['n']:,} ± {answer['errors'][0]['n']:g}" in page
+    status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--json")
+    assert (status, json.loads(out)["head"] in page) == (0, True)
+    assert not re.search(r"<script|https?://|src=|@import|url\(", page)
+    assert "budget:7" not in page
+    assert "For the controller only" not in page
+    private = record(shop, "--controller")
+    assert "budget:7" in private
+    assert "For the controller only" in private
+
+
+def test_the_record_withholds_what_algorithm_1_does(shop: Shop) -> None:
+    shop.release(COUNT, "--prefer", "ratio:0.5", "--policy", "paper", "--candidates", "0.4375")
+    page, private = record(shop), record(shop, "--controller")
+    assert "0.4375" not in page
+    assert "±" not in page.split("After")[0]
+    assert "MIN(rdr) / MAX(rdr) &gt;= 0.5" in page
+    assert "0.4375" in private
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("nothing", "-o", "record.html"), "The ledger has no entry nothing."),
+        (("nothing", "-o", "record.pdf"), "Change the ending"),
+    ],
+)
+def test_what_cannot_be_recorded_is_said(shop: Shop, words: tuple[str, ...], says: str) -> None:
+    shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper")
+    status, out, err = shop.run("record", *words, "--ledger", str(shop.ledger))
+    assert (status, out) == (2, "")
+    assert says in err
+
+
+def test_a_denial_is_recorded_for_the_controller_alone(shop: Shop) -> None:
+    shop.release(COUNT, "--epsilon", "0.5", "--policy", "budget:1")
+    shop.release("SELECT SUM(paid) FROM shop", "--epsilon", "0.9")
+    entry = shop.books()[0]["entries"][-1]
+    path = shop.directory / "record.html"
+    status, _, err = shop.run("record", entry["id"], "--ledger", str(shop.ledger), "-o", str(path))
+    assert (status, path.exists()) == (2, False)
+    assert "--controller" in err
+    assert "budget" in record(shop, "--controller")
+
+
+def test_a_released_table_and_its_companion(shop: Shop) -> None:
+    path = shop.directory / "answer.csv"
+    status, out, err = shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--json", "-o", str(path))
+    answer = json.loads(out)
+    assert (status, err) == (0, f"Wrote {path}.\nWrote {path.with_suffix('.json')}.\n")
+    assert path.read_text(encoding="utf-8").split() == ['"n"', str(answer["answer"][0]["n"])]
+    document = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    assert document.items() >= answer.items()
+    assert document["entry"] == shop.books()[0]["entries"][0]["id"]
+
+
+def test_a_table_that_cannot_be_written_is_refused_before_anything_is_charged(shop: Shop) -> None:
+    for name in ("answer.xlsx", "nowhere/answer.csv"):
+        status, out, err = shop.release(
+            COUNT, "--epsilon", "0.5", "--policy", "paper", "-o", str(shop.directory / name)
+        )
+        assert (status, out) == (2, "")
+        assert "Change the ending" in err or "cannot be written" in err
+    assert not shop.ledger.exists() or not shop.books()

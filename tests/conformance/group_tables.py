@@ -1,0 +1,192 @@
+"""A table whose groups are NULL, odd or declared by nobody, and the engines that can read it.
+
+Everything here is plain Python over rows: which rows of an individual count, what a row's cells mean, and what leaving
+an individual out changes. It knows nothing of the planner.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dosimeter.dataset import Dataset
+from dosimeter.influence.contributions import Contributions
+
+M, SLOTS = 3, 30
+WARDS = ("A", "b", "O'X")
+TOPICS = ("flu", "Flu", "gout", "naïve", "a;b:c", "", "rare one", "x'y")
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+ARROW = pa.schema(
+    [
+        ("pid", pa.string()), ("vid", pa.int64()), ("clinic_id", pa.int64()), ("ward", pa.string()),
+        ("urgent", pa.bool_()), ("x", pa.int64()), ("cost", pa.float64()), ("topic", pa.string()),
+    ]
+)  # fmt: skip
+CLINICS = pa.table(
+    {"clinic_id": pa.array([1, 2, 3, None], pa.int64()), "region": pa.array(["north", "south", None, "north"])}
+)
+FACTS: dict[str, Any] = {
+    "table": "visits",
+    "individuals": SLOTS,
+    "unit": "pid",
+    "max_rows_per_unit": M,
+    "row_key": "vid",
+    "reviewed": True,
+    "columns": {
+        "pid": {"type": "text"},
+        "vid": {"type": "integer"},
+        "clinic_id": {"type": "integer", "bounds": [1, 5]},
+        "ward": {"type": "category", "values": list(WARDS), "nulls": True},
+        "urgent": {"type": "boolean", "nulls": True},
+        "x": {"type": "integer", "bounds": [-1, 3], "nulls": True},
+        "cost": {"type": "decimal", "bounds": [0, 200], "resolution": 50, "nulls": True},
+        "topic": {"type": "text"},
+    },
+    "tables": {
+        "clinics": {
+            "public": True,
+            "key": "clinic_id",
+            "columns": {
+                "clinic_id": {"type": "integer"},
+                "region": {"type": "category", "values": ["north", "south"], "nulls": True},
+            },
+        },
+    },
+}
+BY_ROW: dict[str, Any] = {
+    **{name: value for name, value in FACTS.items() if name not in ("unit", "max_rows_per_unit", "row_key")},
+    "individuals": 80,
+}
+POSTGRES = {
+    "visits": "pid text, vid int, clinic_id int, ward varchar, urgent boolean, x smallint, cost double precision, "
+    "topic text",
+    "clinics": "clinic_id int, region text",
+}
+
+
+def build_rows() -> list[Row]:
+    chance = random.Random(97)
+
+    def some(values: Sequence[Any], missing: float = 0.2) -> Any:
+        return None if chance.random() < missing else chance.choice(values)
+
+    return [
+        {
+            "pid": f"p{chance.randrange(17)}",
+            "vid": 7 * at,
+            "clinic_id": some([1, 1, 2, 3, 4, 5]),
+            "ward": some([*WARDS, "elsewhere"]),
+            "urgent": some([True, False]),
+            "x": some([-3, -1, 0, 1, 2, 3, 9]),
+            "cost": some([0.0, 50.0, 100.0, 200.0, math.nan, math.inf, 300.0]),
+            "topic": "alone" if at == 7 else some([*TOPICS[:2], *TOPICS[:2], *TOPICS]),
+        }
+        for at in range(70)
+    ]
+
+
+ROWS = build_rows()
+
+
+def clean(row: Row) -> Row:
+    """Return a row in which odd cells are NULL (N4)."""
+    return {name: None if isinstance(cell, float) and not math.isfinite(cell) else cell for name, cell in row.items()}
+
+
+def kept_rows(rows: Sequence[Row], m: int = M) -> list[Row]:
+    """Of each individual the m rows with the smallest md5 of (unit, row key)."""
+    owned: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        owned[row["pid"]].append(row)
+
+    def digest(row: Row) -> str:
+        return hashlib.md5(f"{row['pid']}:{row['vid']}".encode()).hexdigest()
+
+    return [clean(row) for own in owned.values() for row in sorted(own, key=digest)[:m]]
+
+
+Measure = Callable[[Sequence[Row]], Sequence[Fraction | int | float]]
+
+
+def measure(rows: Sequence[Row], keys: Sequence[Key], key: Callable[[Row], Key], value: Measure) -> list[float]:
+    """Return the numbers of every group, one group after the other."""
+    groups: dict[Key, list[Row]] = {each: [] for each in keys}
+    for row in rows:
+        if key(row) in groups:
+            groups[key(row)].append(row)
+    return [float(number) for each in keys for number in value(groups[each])]
+
+
+def leave_out(
+    rows: Sequence[Row], by_row: bool, keys: Sequence[Key], key: Callable[[Row], Key], value: Measure
+) -> Counter[tuple[tuple[int, float], ...]]:
+    """Return what every individual changes, by deleting them: how many people have which sparse vector."""
+    whole = measure(rows, keys, key, value)
+    names = list(range(len(rows))) if by_row else sorted({row["pid"] for row in rows})
+    people: Counter[tuple[tuple[int, float], ...]] = Counter()
+    for name in names:
+        left = [row for at, row in enumerate(rows) if (at if by_row else row["pid"]) != name]
+        after = measure(left, keys, key, value)
+        changes = [(at, a - b) for at, (a, b) in enumerate(zip(whole, after, strict=True)) if a != b]
+        people[tuple(changes)] += 1
+    return people
+
+
+def count_vectors(found: Contributions, slots: int) -> Counter[tuple[tuple[int, float], ...]]:
+    """Return how many people have which sparse vector, without so many empty slots."""
+    people: Counter[tuple[tuple[int, float], ...]] = Counter()
+    for row, count in enumerate(found.people.tolist()):
+        owned = slice(found.starts[row], found.starts[row + 1])
+        people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
+    people[()] -= slots
+    return +people
+
+
+class Sources:
+    """Open the table in each engine; servers start when they are first asked for."""
+
+    def __init__(self, request: pytest.FixtureRequest, folder: Path, opened: ExitStack, name: str) -> None:
+        self.request, self.folder, self.opened, self.name = request, folder, opened, name
+        self.places = 0
+
+    def open(self, engine: str, facts: dict[str, Any], rows: Sequence[Row] = ROWS) -> Dataset:
+        self.places += 1
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=ARROW)
+        opener = {"duckdb": self.duckdb, "postgres": self.postgres, "spark": self.spark}[engine]
+        return self.opened.enter_context(opener(table, facts, f"{self.name}_{self.places}"))
+
+    def duckdb(self, table: pa.Table, facts: dict[str, Any], place: str) -> Dataset:
+        return Dataset.open(table, schema=facts, table="visits", tables={"clinics": CLINICS})
+
+    def postgres(self, table: pa.Table, facts: dict[str, Any], place: str) -> Dataset:
+        url = self.request.getfixturevalue("postgres_url")
+        with psycopg.connect(url) as connection:
+            connection.execute(f"CREATE SCHEMA {place}")
+            for name, each in {"visits": table, "clinics": CLINICS}.items():
+                connection.execute(f"CREATE TABLE {place}.{name} ({POSTGRES[name]})")
+                with connection.cursor().copy(f"COPY {place}.{name} FROM STDIN") as copy:
+                    for row in each.to_pylist():
+                        copy.write_row(list(row.values()))
+        return Dataset.open(url, schema=facts, table=f"{place}.visits")
+
+    def spark(self, table: pa.Table, facts: dict[str, Any], place: str) -> Dataset:
+        self.request.getfixturevalue("spark_session")
+        folder = self.folder / place
+        folder.mkdir()
+        pq.write_table(table, folder / "visits.parquet")
+        pq.write_table(CLINICS, folder / "clinics.parquet")
+        tables = {"clinics": {**facts["tables"]["clinics"], "source": str(folder / "clinics.parquet")}}
+        return Dataset.open(folder / "visits.parquet", schema={**facts, "tables": tables}, engine="spark")

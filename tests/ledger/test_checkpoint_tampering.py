@@ -1,0 +1,225 @@
+"""Whoever can write to the database can forge or drop a checkpoint, a state or an index; what comes of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Charge, Ledger, Record, Request, Reservation
+from dosimeter.ledger.records import COLUMNS
+from tests.ledger.long_ledgers import NAMES, release, use_all
+
+pytestmark = pytest.mark.usefixtures("unsynced")
+
+
+@pytest.fixture
+def tampered(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, Ledger]]:
+    """A ledger with several checkpoints, without its guards, and a way to write to it behind the ledger's back."""
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        for number in range(60):
+            release(ledger, number, NAMES[number % 20 == 3])
+        ledger.record_view("clinic", "digest-late", "risk")
+        with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+            for guard in ("no_update", "no_delete", "in_order"):
+                raw.execute(f"DROP TRIGGER dosimeter_ledger_{guard}")
+            yield raw, ledger
+
+
+def last_of(raw: sqlite3.Connection, kind: str, *, before: int = 10**6) -> Record:
+    """Return the last record of a kind that bears on the account of the clinic."""
+    query = "SELECT * FROM dosimeter_ledger WHERE kind = ? AND seq < ? AND dataset <> 'Süd' ORDER BY seq DESC LIMIT 1"
+    return Record(*raw.execute(query, (kind, before)).fetchone())
+
+
+def put(raw: sqlite3.Connection, record: Record) -> None:
+    values = [getattr(record, column) for column in COLUMNS]
+    raw.execute(f"INSERT OR REPLACE INTO dosimeter_ledger VALUES ({', '.join('?' * len(values))})", values)
+
+
+def sealed(record: Record, **changes: Any) -> Record:
+    changed = replace(record, **changes)
+    return replace(changed, digest=changed.compute_digest())
+
+
+@pytest.mark.parametrize("kind", ["state", "checkpoint"])
+@pytest.mark.parametrize("column", [column for column in COLUMNS if column not in ("seq", "version", "kind")])
+def test_an_altered_checkpoint_or_state_is_refused(
+    tampered: tuple[sqlite3.Connection, Ledger], kind: str, column: str
+) -> None:
+    raw, ledger = tampered
+    record = last_of(raw, kind)
+    raw.execute(f"UPDATE dosimeter_ledger SET {column} = {column} || ' ' WHERE seq = ?", (record.seq,))
+    for use in use_all(ledger):
+        with pytest.raises(LedgerError, match=f"altered at record {record.seq}"):
+            use()
+    assert ledger.verify().first_bad == (record.seq, "its content does not match its digest")
+
+
+@pytest.mark.parametrize("kind", ["state", "checkpoint"])
+def test_a_resealed_checkpoint_does_not_fit_what_follows(
+    tampered: tuple[sqlite3.Connection, Ledger], kind: str
+) -> None:
+    raw, ledger = tampered
+    record = last_of(raw, kind)
+    put(raw, sealed(record, at="2020-01-01T00:00:00Z"))
+    for use in use_all(ledger)[1:3]:
+        with pytest.raises(LedgerError, match="altered at record"):
+            use()
+    assert not ledger.verify().intact
+
+
+@pytest.mark.parametrize("kind", ["state", "checkpoint"])
+def test_a_dropped_checkpoint_or_state_is_missed(tampered: tuple[sqlite3.Connection, Ledger], kind: str) -> None:
+    raw, ledger = tampered
+    record = last_of(raw, kind)
+    raw.execute("DELETE FROM dosimeter_ledger WHERE seq = ?", (record.seq,))
+    for use in use_all(ledger)[1:4]:
+        with pytest.raises(LedgerError, match=f"altered at record {record.seq}"):
+            use()
+    assert ledger.verify().first_bad == (record.seq, f"it is missing, and record {record.seq + 1} stands in its place")
+
+
+def test_an_older_record_is_found_by_verify_and_by_a_repeat(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+    """A release goes on, which a whole reading would refuse; nothing that the record answers is handed out."""
+    raw, ledger = tampered
+    first = last_of(raw, "checkpoint", before=last_of(raw, "checkpoint").seq)
+    old = last_of(raw, "settle", before=first.seq - 10)
+    raw.execute("UPDATE dosimeter_ledger SET payload = replace(payload, '[[', '[[9') WHERE seq = ?", (old.seq,))
+    before = ledger.standing("clinic")
+    assert before is not None
+    assert release(ledger, 1000).reading == before.reading.epsilon + Decimal("0.001")
+    assert ledger.verify().first_bad == (old.seq, "its content does not match its digest")
+    for use in (
+        lambda: ledger.entry(old.entry),
+        lambda: ledger.find_answer("clinic", "request-1"),
+        lambda: ledger.account("clinic"),
+        ledger.describe,
+    ):
+        with pytest.raises(LedgerError, match=f"altered at record {old.seq}"):
+            use()
+    assert ledger.find_answer("clinic", "request-59") is not None  # what is after it follows from the checkpoint
+
+
+def test_a_forged_checkpoint_at_the_end_is_named_by_verify(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+    """Whoever can write to the database can append anything, as ever; a cheaper state contradicts the records."""
+    raw, ledger = tampered
+    head = ledger.verify().head
+    last = Record(*raw.execute("SELECT * FROM dosimeter_ledger ORDER BY seq DESC LIMIT 1").fetchone())
+    old = last_of(raw, "state")
+    reading = old.payload.replace('"reading":{"delta":"0","epsilon":"0.', '"reading":{"delta":"0","epsilon":"0.000')
+    assert reading != old.payload
+    forged = sealed(old, seq=last.seq + 1, previous=last.digest, payload=reading)
+    put(raw, forged)
+    names = last_of(raw, "checkpoint").payload.replace(
+        f'"clinic",{old.seq},"{old.digest}"', f'"clinic",{forged.seq},"{forged.digest}"'
+    )
+    checkpoint = sealed(last_of(raw, "checkpoint"), seq=forged.seq + 1, previous=forged.digest, payload=names)
+    put(raw, checkpoint)
+    standing = ledger.standing("clinic")
+    assert standing is not None
+    assert standing.reading.epsilon < Decimal("0.01")  # it is believed until somebody verifies
+    result = ledger.verify(head)
+    assert result.first_bad == (forged.seq, "it does not state what the records before it add up to")
+    for whole in (ledger.accounts, ledger.describe, lambda: ledger.find_answer("clinic", "request-1")):
+        with pytest.raises(LedgerError, match=f"altered at record {forged.seq}"):
+            whole()
+
+
+def test_a_checkpoint_that_hides_a_dataset_is_named_by_verify(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+    raw, ledger = tampered
+    last = Record(*raw.execute("SELECT * FROM dosimeter_ledger ORDER BY seq DESC LIMIT 1").fetchone())
+    for payload in ('{"states":[]}', "{}", '{"states":[["clinic",1]]}'):
+        put(raw, sealed(last_of(raw, "checkpoint"), seq=last.seq + 1, previous=last.digest, payload=payload))
+        assert (ledger.verify().first_bad or (0,))[0] == last.seq + 1
+        raw.execute("DELETE FROM dosimeter_ledger WHERE seq > ?", (last.seq,))
+    assert ledger.verify().intact
+
+
+def test_a_checkpoint_beyond_the_end_is_seen(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+    raw, ledger = tampered
+    record = last_of(raw, "checkpoint")
+    count = ledger.verify().records
+    put(raw, sealed(record, seq=record.seq + 1000, previous="p"))
+    assert (ledger.verify().first_bad or (0,))[0] == count + 1
+
+
+def test_an_index_that_hides_an_answer_costs_a_charge_and_no_more(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+    raw, ledger = tampered
+    before = ledger.find_answer("clinic", "request-1")
+    assert before is not None
+    index = "dosimeter_ledger_by_request"
+    (honest,) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (index,)).fetchone()
+    raw.execute(f"DROP INDEX {index}")
+    assert ledger.find_answer("clinic", "request-1") == before  # without it the table is read
+    raw.execute(f"{honest} AND seq > 1000000")
+    raw.execute("PRAGMA writable_schema = ON")
+    raw.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (honest, index))  # an empty index that looks full
+    raw.execute("PRAGMA writable_schema = RESET")
+    assert ledger.find_answer("clinic", "request-1") is None
+    assert ledger.verify().intact
+    assert ledger.entry(before.id) == before
+
+
+def test_an_index_that_names_another_record_is_not_believed(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+    """A record that was put where no chain reaches is found by the index, and refused."""
+    raw, ledger = tampered
+    reserve = last_of(raw, "reserve", before=20)
+    settle = last_of(raw, "settle", before=21)
+    invented = reserve.payload.replace("request-", "invented-")
+    assert '"invented-' in invented
+    digest = invented.partition('"request_digest":"')[2].partition('"')[0]
+    put(raw, sealed(reserve, seq=-7, previous="p", entry="invented", payload=invented))
+    put(raw, sealed(settle, seq=-6, previous="q", entry="invented"))
+    with pytest.raises(LedgerError, match="altered at record 1"):
+        ledger.find_answer(reserve.dataset, digest)
+    assert not ledger.verify().intact
+
+
+def test_tampering_with_checkpoints_is_seen_on_postgresql(create_database: Callable[[], str]) -> None:
+    url = create_database()
+    with Ledger.open(url) as ledger, psycopg.connect(url, autocommit=True) as raw:
+        for number in range(60):
+            release(ledger, number)
+        raw.execute("ALTER TABLE dosimeter_ledger DISABLE TRIGGER USER")
+        for kind in ("state", "checkpoint"):
+            found = raw.execute(f"SELECT max(seq) FROM dosimeter_ledger WHERE kind = '{kind}'").fetchone()
+            assert found is not None
+            raw.execute(f"UPDATE dosimeter_ledger SET payload = payload || ' ' WHERE seq = {found[0]}")
+            for use in use_all(ledger):
+                with pytest.raises(LedgerError, match=f"altered at record {found[0]}"):
+                    use()
+            raw.execute(f"UPDATE dosimeter_ledger SET payload = left(payload, -1) WHERE seq = {found[0]}")
+        assert ledger.verify().intact
+        raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 3")
+        assert ledger.standing("clinic") is not None
+        with pytest.raises(LedgerError, match="altered at record 3"):
+            ledger.find_answer("clinic", "request-0")
+
+
+def test_an_altered_reservation_is_named_when_its_entry_is_settled(
+    tampered: tuple[sqlite3.Connection, Ledger],
+) -> None:
+    """An open entry is named by number and digest in its state: its reservation cannot be exchanged."""
+    raw, ledger = tampered
+    request = replace(last_request(ledger), request_digest="left")
+    left = ledger.reserve("clinic", lambda _: Reservation(request=request, charge=Charge(Decimal("0.5"))))
+    for number in range(100, 140):
+        release(ledger, number)
+    raw.execute("UPDATE dosimeter_ledger SET payload = replace(payload, 'left', 'lost') WHERE entry = ?", (left.id,))
+    (seq,) = raw.execute("SELECT seq FROM dosimeter_ledger WHERE entry = ?", (left.id,)).fetchone()
+    with pytest.raises(LedgerError, match=f"altered at record {seq}"):
+        ledger.settle(left.id, status="released", answer=[{"n": 1}])
+
+
+def last_request(ledger: Ledger) -> Request:
+    return ledger.entries("clinic", 1)[0].request

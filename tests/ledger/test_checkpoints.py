@@ -1,0 +1,414 @@
+"""Checkpoints: what is read from one is what the whole chain says, they stay small, and nobody can forge one unseen."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import fields, replace
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from dosimeter.errors import DatasetStopped, LedgerError
+from dosimeter.ledger import (
+    Account,
+    Charge,
+    Continuation,
+    Identification,
+    Ledger,
+    Record,
+    Reservation,
+    Standing,
+)
+from dosimeter.ledger.pages import FEW_FOLLOWING, MOST_FOLLOWING, Pages
+from dosimeter.ledger.store import Transaction
+from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
+from tests.ledger.long_ledgers import NAMES, read_kinds, release, use_all
+
+Worker = Callable[..., subprocess.CompletedProcess[str]]
+pytestmark = pytest.mark.usefixtures("unsynced")
+
+
+# ---------------------------------------------------------------- the same as the whole chain
+
+
+def act_at_random(ledger: Ledger, moves: random.Random, steps: int) -> list[str]:
+    """Do anything that a ledger allows, on three datasets. Gives the entries that were left open."""
+    unsettled: list[str] = []
+    for step in range(steps):
+        dataset = moves.choice(NAMES)
+        match moves.randrange(9):
+            case 0 | 1 | 2:
+                with suppress(LedgerError, DatasetStopped):
+                    release(ledger, step, dataset)
+            case 3:
+                standing = ledger.standing(dataset)
+                if standing is not None and standing.stopped is None:
+                    unsettled.append(ledger.reserve(dataset, reserve_only(step, standing)).id)
+            case 4:
+                ledger.record_view(dataset, f"digest-{step % 20}", "risk", analyst=moves.choice([None, "Zoë", "Ben"]))
+            case 5:
+                ledger.stop(dataset, "measuring", software="dosimeter 0", identities=frozenset({f"bytes:{step}"}))
+            case 6:
+                with suppress(LedgerError, DatasetStopped):
+                    ledger.clear(dataset, by="Zoë", reason="mended")
+            case 7:
+                with suppress(LedgerError, DatasetStopped):
+                    found = frozenset({f"bytes:{dataset}"})
+                    pair = {"schema_digest": SCHEMA, "source_digest": f"source {dataset}"}
+                    ledger.identify(dataset, Identification(**pair, identities=found))
+            case 8:
+                if unsettled and moves.random() < 0.5:
+                    ledger.settle(unsettled.pop(0), status="released", answer=[{"n": step}])
+    return unsettled
+
+
+def reserve_only(number: int, standing: Standing) -> Callable[[Standing | None], Reservation]:
+    """Reserve, now and then on data that the account did not know before."""
+    source = f"moved {number}" if number % 5 == 0 else standing.source_digest
+    moved = Continuation(schema_digest=SCHEMA, source_digest=source, by="Ben") if number % 5 == 0 else None
+    request = make_request(f"open-{number}", source_digest=source)
+    return lambda _: Reservation(request=request, charge=Charge(Decimal("0.0003")), continuation=moved)
+
+
+def check_the_same(ledger: Ledger) -> None:
+    """What is read from the last checkpoint is what the whole chain says."""
+    assert ledger.verify().intact
+    for dataset in NAMES:
+        whole, standing = ledger.account(dataset), ledger.standing(dataset)
+        if whole is None:
+            assert standing is None
+            continue
+        assert standing is not None
+        for field in fields(Standing):
+            assert getattr(standing, field.name) == getattr(whole, field.name), field.name
+        assert standing.entry_count == len(whole.entries)
+        check_lookups(ledger, whole)
+    with ledger._store.reading() as transaction:
+        all_pages, pages = Pages.read_all(transaction), Pages.read(transaction)
+        states = {name: page.write_state() for name, page in all_pages.each()}
+        assert {name: page.write_state() for name, page in pages.each()} == states
+        assert list(states) == [name for name, _ in pages.each()]
+        for number in range(20):
+            for dataset in NAMES:
+                expected = set(all_pages.of(dataset).find_views(f"digest-{number}"))
+                assert set(pages.of(dataset).find_views(f"digest-{number}")) == expected
+
+
+def check_lookups(ledger: Ledger, whole: Account) -> None:
+    assert ledger.entries(whole.dataset, 10_000) == whole.entries[::-1]
+    for entry in whole.entries[:: max(1, len(whole.entries) // 8)]:
+        assert ledger.entry(entry.id) == entry
+        assert ledger.find_answer(whole.dataset, entry.request_digest) == whole.find_answer(entry.request_digest)
+        page = ledger.entries(whole.dataset, 3, before=entry.id)
+        assert page == whole.entries[: whole.entries.index(entry)][::-1][:3]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_read_from_a_checkpoint_is_what_the_chain_says(tmp_path: Path, seed: int) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        moves = random.Random(seed)
+        for _ in range(3):
+            act_at_random(ledger, moves, 60)
+            check_the_same(ledger)
+        assert [kind for _, kind, _ in read_kinds(ledger)].count("checkpoint") >= 2
+
+
+def test_both_databases_say_the_same(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        act_at_random(ledger, random.Random(7), 120)
+        check_the_same(ledger)
+
+
+def test_an_entry_that_was_open_for_long_is_settled(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        first = release(ledger, 0)
+        left = ledger.reserve("clinic", decide_on("0.5", request=replace(first.request, request_digest="left")))
+        for number in range(1, 40):
+            release(ledger, number)
+        settled = ledger.settle(left.id, status="released", answer=[{"n": 1}], guarantee="late")
+        assert settled == replace(
+            left, status="released", settled_at=settled.settled_at, columns=("n",), rows=((1,),), guarantee="late"
+        )
+        with pytest.raises(LedgerError, match="released already"):
+            ledger.settle(left.id, status="denied")
+        with pytest.raises(LedgerError, match="no entry 'nobody'"):
+            ledger.settle("nobody", status="denied")
+        assert ledger.find_answer("clinic", "left") == settled
+        assert ledger.verify().intact
+
+
+def test_an_infinite_reading_stays_infinite(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        release(ledger, 0)
+        request = replace(make_request(), source_digest="source clinic")
+        pages_delta = Charge(
+            Decimal("0.1"), delta=Decimal("1e-5")
+        )  # more than δ_g: no policy admits it, a forger might
+        with ledger._store.writing() as transaction:
+            from dosimeter.ledger.entries import write_charge
+            from dosimeter.ledger.pages import Writer
+
+            pages = Pages.read(transaction)
+            payload = {"status": "reserved", "charge": write_charge(pages_delta), "request": request.to_payload()}
+            writer = Writer(transaction, pages, "clinic", "2026-01-01T00:00:00Z")
+            writer.append("reserve", {**payload, "viewed": False, "told": False}, "overspent")
+            for number in range(MOST_FOLLOWING):
+                writer.append("view", {"digest": f"d{number}", "what": "risk", "analyst": None})
+            writer.finish()
+        standing, account = ledger.standing("clinic"), ledger.account("clinic")
+        assert standing is not None
+        assert account is not None
+        assert standing.reading.infinite
+        assert standing.reading == account.reading
+        assert ledger.verify().intact
+
+
+# ---------------------------------------------------------------- constant
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each reading transaction or lookup has fetched."""
+    fetched = [0]
+    rows, fetch = Transaction.rows, Transaction._fetch
+
+    def count_rows(self: Transaction, start: int = 1) -> Iterator[Any]:
+        for row in rows(self, start):
+            fetched[0] += 1
+            yield row
+
+    def count_fetched(self: Transaction, query: Any) -> Any:
+        found = fetch(self, query)
+        fetched[0] += len(found)
+        return found
+
+    monkeypatch.setattr(Transaction, "rows", count_rows)
+    monkeypatch.setattr(Transaction, "_fetch", count_fetched)
+    return fetched
+
+
+def test_a_use_reads_few_records_however_long_the_ledger_is(target: str, counted: list[int]) -> None:
+    uses: dict[str, Callable[[Ledger], object]] = {
+        "standing": lambda ledger: ledger.standing("clinic"),
+        "stopped": lambda ledger: ledger.stopped("clinic"),
+        "viewed": lambda ledger: ledger.viewed("clinic", "digest-1"),
+        "new": lambda ledger: ledger.find_answer("clinic", "never asked"),
+        "recent": lambda ledger: ledger.entries("clinic", 5),
+        "recall": lambda ledger: ledger.recall("clinic", make_request("never asked", plan_digest="plan-1")),
+        "record_view": lambda ledger: ledger.record_view("clinic", "digest-1", "risk"),
+        "check_holder": lambda ledger: ledger.check_holder("new", "source-9"),
+        "release": lambda ledger: release(ledger, 10_000 + counted[0]),
+    }
+    most: dict[int, int] = {}
+    with Ledger.open(target) as ledger:
+        for length in (30, 90):
+            for number in range(length):
+                release(ledger, 1000 * length + number)
+            found = []
+            for _ in range(17):  # wherever the last checkpoint is
+                for use in uses.values():
+                    counted[0] = 0
+                    use(ledger)
+                    found.append(counted[0])
+            most[length] = max(found)
+        assert most[30] <= 2 * (MOST_FOLLOWING + 12)  # a release reads twice, and looks a few records up
+        assert most[90] <= most[30] + 2  # one more or less, by where the checkpoint is
+
+
+def test_a_checkpoint_does_not_grow_with_entries(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        for number in range(180):
+            release(ledger, number)
+            if number % 10 == 0:
+                ledger.record_view("clinic", f"digest-{number}", "risk")
+        records = read_kinds(ledger)
+    for kind in ("state", "checkpoint"):
+        sizes = [size for _, written, size in records if written == kind]
+        assert len(sizes) > 10
+        assert sizes[-1] <= sizes[1] + 16, kind  # a few more digits
+    places = [0, *(seq for seq, kind, _ in records if kind == "checkpoint")]
+    assert max(after - before for before, after in pairwise(places)) <= MOST_FOLLOWING
+
+
+def test_many_datasets_share_a_checkpoint(tmp_path: Path) -> None:
+    """A state is written for the datasets that changed; a checkpoint names all, in a hundred characters each."""
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        for number in range(60):
+            release(ledger, number, f"dataset-{number}")
+        for number in range(40):
+            release(ledger, 1000 + number, "dataset-5")
+        records = read_kinds(ledger)
+        assert len(ledger.standings()) == 60
+        assert [standing.dataset for standing in ledger.standings()] == [f"dataset-{n}" for n in range(60)]
+        assert ledger.verify().intact
+    places = [seq for seq, kind, _ in records if kind == "checkpoint"]
+    states = [seq for seq, kind, _ in records if kind == "state"]
+    assert [seq for seq in states if places[-2] < seq < places[-1]] == [places[-1] - 1]  # one dataset changed
+    assert max(size for _, kind, size in records if kind == "checkpoint") < 60 * 110
+
+
+# ---------------------------------------------------------------- killed, and ledgers of earlier versions
+
+STATE = "account, agreed, entries, identities, open, overlaps, stops, views"
+STEPS = {
+    "after insert reserved": "nothing",
+    f"after inserting {STATE}": "nothing",
+    "after inserting states": "nothing",
+    "before commit 2": "nothing",
+    "after the reservation": "reserved",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_while_a_checkpoint_is_written(target: str, tmp_path: Path, step: str, run_worker: Worker) -> None:
+    """A checkpoint is committed with the reservation that made it due, or neither is."""
+    with Ledger.open(target) as ledger:
+        fill_up(ledger, FEW_FOLLOWING - 1)
+        before = ledger.verify()
+    killed = run_worker("crash", target, step, str(tmp_path / "outbox"))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with Ledger.open(target) as ledger:
+        assert ledger.verify().intact
+        kinds = [kind for _, kind, _ in read_kinds(ledger)]
+        if STEPS[step] == "nothing":
+            assert ledger.verify() == before
+        else:
+            assert kinds[-3:] == ["reserve", "state", "checkpoint"]
+        standing, whole = ledger.standing("clinic"), ledger.account("clinic")
+        assert standing is not None
+        assert whole is not None
+        assert standing.reading == whole.reading
+        assert ledger.reserve("clinic", decide_on("0.001")).reading == whole.reading.epsilon + Decimal("0.001")
+
+
+@pytest.mark.parametrize("step", ["after insert released", f"after inserting {STATE}", "after inserting states"])
+def test_killed_while_a_settlement_writes_a_checkpoint(
+    target: str, tmp_path: Path, step: str, run_worker: Worker
+) -> None:
+    with Ledger.open(target) as ledger:
+        fill_up(ledger, FEW_FOLLOWING - 2)
+    killed = run_worker("crash", target, step, str(tmp_path / "outbox"))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with Ledger.open(target) as ledger:
+        assert ledger.verify().intact
+        account = ledger.account("clinic")
+        assert account is not None
+        assert account.entries[-1].status == "reserved"
+        settled = ledger.settle(account.entries[-1].id, status="denied")  # it can still be settled, and a new one due
+        assert settled.status == "denied"
+        assert read_kinds(ledger)[-1][1] == "checkpoint"
+
+
+def fill_up(ledger: Ledger, records: int) -> None:
+    """Write that many records, the first of which open an account."""
+    ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
+    for number in range(records - 2):
+        ledger.record_view("clinic", f"digest-{number}", "risk")
+
+
+def forget_checkpoints(target: str, monkeypatch: pytest.MonkeyPatch, entries: int = 50) -> None:
+    """Write a ledger as an earlier version wrote it: no checkpoint, and no index."""
+    with monkeypatch.context() as patched, Ledger.open(target) as ledger:
+        patched.setattr(Pages, "needs_checkpoint", False)
+        for number in range(entries):
+            release(ledger, number)
+        assert {kind for _, kind, _ in read_kinds(ledger)} == {"account", "reserve", "settle"}
+    indexes = [f"dosimeter_ledger_{name}" for name in ("checkpoints", "entries", "datasets")]
+    indexes += [f"dosimeter_ledger_by_{key}" for key in ("request", "query", "reference", "view")]
+    if target.startswith("postgresql"):
+        with psycopg.connect(target, autocommit=True) as raw:
+            for index in indexes:
+                raw.execute(f"DROP INDEX {index}")
+    else:
+        with closing(sqlite3.connect(target, isolation_level=None)) as raw:
+            for index in indexes:
+                raw.execute(f"DROP INDEX {index}")
+
+
+def test_a_ledger_without_checkpoints_gets_one_at_its_next_use(
+    target: str, monkeypatch: pytest.MonkeyPatch, counted: list[int]
+) -> None:
+    forget_checkpoints(target, monkeypatch)
+    with Ledger.open(target, create=False) as ledger:
+        head = ledger.verify().head
+        assert ledger.verify().records == 101
+        counted[0] = 0
+        standing = ledger.standing("clinic")  # the first use reads it all, once
+        assert counted[0] <= 101 + 6
+        assert standing is not None
+        assert standing.reading.epsilon == Decimal("0.050")
+        result = ledger.verify(head)
+        assert (result.intact, result.records) == (True, 103)
+        counted[0] = 0
+        assert ledger.standing("clinic") == standing
+        assert counted[0] <= 6
+        found = ledger.find_answer("clinic", "request-3")
+        assert found is not None
+        assert found.answer == [{"n": 3}]
+        release(ledger, 1000)
+        assert ledger.verify(head).intact
+
+
+def test_a_ledger_without_checkpoints_that_cannot_be_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_checkpoints(str(tmp_path / "ledger.db"), monkeypatch)
+    with Ledger.open(tmp_path / "ledger.db", create=False) as ledger:
+        monkeypatch.setattr(Transaction, "append", refuse_to_append)
+        standing = ledger.standing("clinic")
+        assert standing is not None
+        assert standing.entry_count == 50
+        assert ledger.find_answer("clinic", "request-3") is not None
+        assert ledger.verify().records == 101
+
+
+def refuse_to_append(transaction: Transaction, record: Record) -> None:
+    raise LedgerError("The ledger cannot be written to.")
+
+
+def test_an_altered_ledger_without_checkpoints_gets_none(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_checkpoints(target, monkeypatch)
+    if target.startswith("postgresql"):
+        with psycopg.connect(target, autocommit=True) as raw:
+            raw.execute("ALTER TABLE dosimeter_ledger DISABLE TRIGGER USER")
+            raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
+    else:
+        with closing(sqlite3.connect(target, isolation_level=None)) as raw:
+            raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
+            raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
+    with Ledger.open(target, create=False) as ledger:
+        for use in use_all(ledger):
+            with pytest.raises(LedgerError, match="altered at record 5"):
+                use()
+        assert ledger.verify().records == 101
+
+
+def test_a_user_who_does_not_own_the_table_goes_on(create_database: Callable[[], str]) -> None:
+    """The right to SELECT and INSERT is enough, as it was: what the owner never indexed is looked up in the table."""
+    url = create_database()
+    with Ledger.open(url) as ledger:
+        release(ledger, 0)
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute("DROP INDEX dosimeter_ledger_by_request")
+        raw.execute("DROP ROLE IF EXISTS teller")
+        raw.execute("CREATE ROLE teller LOGIN")
+        raw.execute("GRANT SELECT, INSERT ON dosimeter_ledger TO teller")
+        raw.execute("GRANT SELECT ON dosimeter_ledger_format TO teller")
+    with Ledger.open(url.replace("postgres@", "teller@"), create=False) as ledger:
+        for number in range(1, 40):
+            release(ledger, number)
+        assert ledger.find_answer("clinic", "request-3") is not None
+        assert ledger.verify().intact
+        assert "checkpoint" in [kind for _, kind, _ in read_kinds(ledger)]
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute("DROP OWNED BY teller")
+        raw.execute("DROP ROLE teller")

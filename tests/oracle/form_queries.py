@@ -1,0 +1,342 @@
+"""Generated queries of every form: functions of a row, questions about people, everything that is measured.
+
+A query is drawn from the inside out: the rows (a table, joins, a subquery about each individual), the expressions that
+these rows offer, what is measured of them and by which groups. ``parts`` says which forms a query is made of.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dosimeter.errors import QueryError
+from dosimeter.planning.planner import plan_query
+from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.schema import Schema
+
+REFUSED_BY_SIZE = (
+    "too large to count exactly",
+    "is always NULL",
+    "its bounds leave it no room",
+    "at most 10,000 are supported",
+    "in all are supported",
+    "has no declared list of values",
+)
+"""Refusals that follow from a drawn expression's bounds, not from its form: another query is drawn instead."""
+
+
+@dataclass(frozen=True)
+class FormQuery:
+    """A query, its plan, and the forms that it is made of."""
+
+    sql: str
+    plan: QueryPlan
+    parts: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What stands in FROM, and the expressions that may be asked of its rows."""
+
+    source: str
+    numbers: Sequence[str]
+    conditions: Sequence[str]
+    keys: Sequence[str]
+    values: Sequence[str]
+    units: Sequence[str] = ()
+    parts: frozenset[str] = frozenset()
+
+
+# ---------------------------------------------------------------- expressions of one row
+
+NUMBERS = {
+    "plain": ["x", "cost", "x * 2 - 3", "cost + x", "-cost"],
+    "number": [
+        "ABS(cost)", "ROUND(cost)", "ROUND(cost, -1)", "FLOOR(cost / 3)", "CEIL(cost)", "TRUNC(cost)", "SIGN(x)",
+        "SQRT(cost)", "LN(cost + 3)", "LOG10(x)", "EXP(x / 4)", "POWER(x, 2)", "POWER(x, 3)", "x // 3", "x % 3",
+        "MOD(x, 4)", "cost / 4", "cost / x", "x / 3", "cost * x",
+    ],
+    "condition": [
+        "GREATEST(cost - 3, 0)", "LEAST(x, 2)", "GREATEST(x, cost)", "NULLIF(x, 6)", "COALESCE(cost, 5)",
+        "IFNULL(x, -2)", "IF(sick, cost, 1)", "CASE WHEN x > 2 THEN cost WHEN sick THEN -1 END",
+        "CASE ward WHEN 'A' THEN 3 WHEN 'Öst' THEN x ELSE 0 END",
+    ],
+    "cast": [
+        "CAST(sick AS INTEGER)", "CAST(cost AS INTEGER)", "CAST(cost AS DECIMAL(4, 1))", "CAST(x AS DOUBLE) / 2",
+        "TRY_CAST(code AS INTEGER)", "CAST(x > 2 AS INTEGER)", "cost::BIGINT",
+    ],
+    "date": [
+        "DATE_DIFF('day', d, at)", "DATE_DIFF('month', d, at)", "DATE_DIFF('week', d, at)",
+        "DATE_DIFF('hour', at, d)", "MONTH(d)", "WEEK(d)", "DAYOFWEEK(at)", "HOUR(at)", "DAYOFYEAR(d)",
+        "at::DATE - d", "DATE_DIFF('day', d, d + INTERVAL '1' MONTH)", "DAY(LAST_DAY(d))",
+    ],
+    "text": ["LENGTH(ward)", "LENGTH(code)", "LENGTH(ward || code)"],
+}  # fmt: skip
+CONDITIONS = {
+    "plain": [
+        "x > 2", "cost < 3", "ward = 'A'", "sick", "NOT sick", "x IS NULL", "x IN (1, 6)", "cost BETWEEN 0 AND 9",
+    ],
+    "number": ["ROUND(cost) = 10", "x % 2 = 0", "SQRT(cost) > 1", "cost / x > 1", "GREATEST(x, cost) >= 6"],
+    "condition": [
+        "sick IS NOT TRUE", "ward IS DISTINCT FROM 'A'", "COALESCE(x, 6) = 6", "IF(sick, x, cost) > 0",
+        "NULLIF(x, -2) IS NULL",
+    ],
+    "cast": ["CAST(x AS VARCHAR) = '6'", "CAST(cost AS INTEGER) > 3", "CAST(x AS BOOLEAN)", "at::DATE = d"],
+    "date": [
+        "d >= '2024-02-29'", "at < DATE '2024-03-01'", "d + INTERVAL '1' MONTH > at", "d <= at",
+        "STRFTIME(at, '%Y-%m') = '2024-03'", "DAYNAME(d) = 'Monday'", "EXTRACT(QUARTER FROM d) = 2",
+        "at - INTERVAL '36' HOUR < d", "DATE_TRUNC('week', d) = '2024-01-29'",
+    ],
+    "text": [
+        "UPPER(ward) = 'ÖST'", "LOWER(note) = 'cough'", "TRIM(note) = 'a'", "note LIKE 'a%'", "note ILIKE '%OUGH%'",
+        "STARTS_WITH(note, 'c')", "LENGTH(note) > 2", "REPLACE(note, 'cough', '') = ''", "SUBSTR(code, 2) = '3'",
+        "ward || code = 'A1'",
+    ],
+}  # fmt: skip
+KEYS = {
+    "plain": ["ward", "sick", "x", "clinic_id"],
+    "number": ["x // 3", "FLOOR(cost / 4) * 4", "ROUND(cost, -1)", "x % 3"],
+    "condition": ["x > 2", "COALESCE(ward, 'none')", "CASE WHEN cost > 5 THEN 'high' WHEN x > 2 THEN 'low' END"],
+    "cast": ["CAST(x AS VARCHAR)", "CAST(cost AS INTEGER)", "CAST(code AS INTEGER)", "CAST(at AS DATE)"],
+    "date": ["DATE_TRUNC('month', d)", "STRFTIME(at, '%Y-%m')", "DAYOFWEEK(d)", "QUARTER(d)", "DAYNAME(at)", "d"],
+    "text": ["UPPER(TRIM(ward))", "LEFT(ward, 1)", "ward || sick", "REPLACE(code, ' ', '')"],
+}
+
+
+def _flat(table: dict[str, list[str]]) -> list[str]:
+    return [each for expressions in table.values() for each in expressions]
+
+
+def _kinds(sql: str) -> set[str]:
+    """Which kinds of row functions a text holds."""
+    return {
+        kind
+        for table in (NUMBERS, CONDITIONS, KEYS)
+        for kind, expressions in table.items()
+        if kind != "plain" and any(each in sql for each in expressions if len(each) > 2)
+    }
+
+
+# ---------------------------------------------------------------- rows
+
+PRIVATE_JOINS = [
+    "labs l ON v.pid = l.pid",
+    "(SELECT pid, COUNT(*) AS n, SUM(score) AS s FROM labs GROUP BY pid) l ON v.pid = l.pid",
+    "(SELECT pid, MAX(score) AS s, COUNT(DISTINCT kind) AS n FROM labs WHERE kind <> 'w' GROUP BY pid) l "
+    "ON l.pid = v.pid",
+]
+MEMBERS = [
+    "pid IN (SELECT pid FROM labs WHERE score > 2)",
+    "pid NOT IN (SELECT pid FROM labs WHERE score > 2 OR score IS NULL)",
+    "pid IN (SELECT pid FROM visits WHERE UPPER(ward) = 'A')",
+    "EXISTS (SELECT 1 FROM labs o WHERE o.pid = visits.pid AND o.taken > DATE '2024-03-01')",
+    "NOT EXISTS (SELECT * FROM labs AS o WHERE visits.pid = o.pid AND o.kind = 'u')",
+    "pid IN (SELECT pid FROM visits GROUP BY pid HAVING COUNT(*) >= 2)",
+    "pid IN (SELECT pid FROM visits GROUP BY pid HAVING SUM(cost) > 5 AND MAX(x) < 6)",
+    "pid NOT IN (SELECT pid FROM labs WHERE pid IS NOT NULL GROUP BY pid HAVING AVG(score) > 3)",
+    "pid IN (SELECT c.pid FROM visits c JOIN clinics k ON c.clinic_id = k.clinic_id WHERE k.region = 'north')",
+    "pid IN (SELECT pid FROM (SELECT pid, ward, ROW_NUMBER() OVER (PARTITION BY pid ORDER BY d) AS r FROM visits) f "
+    "WHERE r = 1 AND ward = 'A')",
+]
+PERSON_AGGREGATES = [
+    "COUNT(*)", "COUNT(cost)", "COUNT_IF(x > 2)", "COUNT(DISTINCT ward)", "COUNT(DISTINCT d)", "SUM(x)", "SUM(cost)",
+    "MIN(cost)", "MAX(x)", "AVG(cost)", "AVG(x)", "MEDIAN(x)", "MEDIAN(cost)", "MAX(x) - MIN(x)",
+    "SUM(cost) FILTER (WHERE sick)", "2 * COUNT(*) + 1", "SUM(SQRT(cost))", "SUM(DATE_DIFF('day', d, at))",
+    "DATE_DIFF('day', MIN(d), MAX(d))", "CASE WHEN BOOL_OR(sick) THEN 2 ELSE 0 END",
+    "CASE WHEN BOOL_AND(x > 1) THEN 1 END", "CASE WHEN MIN(ward) = MAX(ward) THEN 1 ELSE 0 END", "AVG(LENGTH(ward))",
+]  # fmt: skip
+HAVINGS = ["COUNT(*) >= 2", "a > 1", "MAX(x) > 3 OR NOT BOOL_OR(sick)", "SUM(cost) > 5", "MIN(d) < DATE '2024-03-01'"]
+ALL_ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+WINDOWS = [
+    "LAG(x) OVER (PARTITION BY pid ORDER BY d)",
+    "LAG(cost, 2) OVER (PARTITION BY pid ORDER BY at DESC)",
+    "LEAD(x) OVER (PARTITION BY pid ORDER BY cost)",
+    "ROW_NUMBER() OVER (PARTITION BY pid ORDER BY d DESC)",
+    "RANK() OVER (PARTITION BY pid ORDER BY d)",
+    "DENSE_RANK() OVER (PARTITION BY pid ORDER BY x DESC)",
+    "SUM(x) OVER (PARTITION BY pid ORDER BY d)",
+    "SUM(cost) OVER (PARTITION BY pid ORDER BY d ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+    "SUM(cost) OVER (PARTITION BY pid, ward ORDER BY at)",
+    "COUNT(*) OVER (PARTITION BY pid)",
+    "COUNT_IF(sick) OVER (PARTITION BY pid ORDER BY d)",
+    "MIN(cost) OVER (PARTITION BY pid ORDER BY d)",
+    "MAX(x) OVER (PARTITION BY pid)",
+    "AVG(cost) OVER (PARTITION BY pid)",
+    "FIRST_VALUE(x) OVER (PARTITION BY pid ORDER BY d)",
+    f"LAST_VALUE(cost) OVER (PARTITION BY pid ORDER BY at {ALL_ROWS})",
+    "x - LAG(x) OVER (PARTITION BY pid ORDER BY d NULLS FIRST)",
+    "DATE_DIFF('day', LAG(d) OVER (PARTITION BY pid ORDER BY d), d)",
+    "CASE WHEN d <= LAG(d) OVER (PARTITION BY pid ORDER BY d) + INTERVAL '30' DAY THEN 1 ELSE 0 END",
+    "CASE WHEN LAG(ward) OVER (PARTITION BY pid ORDER BY x) = ward THEN 1 ELSE 0 END",
+]
+
+
+def _plain_rows(chance: random.Random) -> Rows:
+    return Rows("visits", _flat(NUMBERS), _flat(CONDITIONS), _flat(KEYS), ["x", "ward", "cost", "d", "code"], ["pid"])
+
+
+def _public_join(chance: random.Random) -> Rows:
+    kind = chance.choice(["JOIN", "LEFT JOIN"])
+    numbers = [*NUMBERS["plain"], *NUMBERS["date"], "beds", "beds * x", "COALESCE(beds, 1)", "LEAST(beds, x)"]
+    conditions = [*CONDITIONS["plain"], *CONDITIONS["text"], "region = 'north'", "region IS NULL", "beds >= x"]
+    keys = ["region", "ward", "sick", "beds", "UPPER(region)", "COALESCE(region, 'none')"]
+    source = f"visits {kind} clinics USING (clinic_id)"
+    return Rows(source, numbers, conditions, keys, ["region", "x", "beds"], ["pid"], frozenset({"public join"}))
+
+
+def _private_join(chance: random.Random) -> Rows:
+    joined = chance.choice(PRIVATE_JOINS)
+    score = "score" if joined.startswith("labs") else "s"
+    other = "lab" if joined.startswith("labs") else "n"
+    numbers = ["v.x", "v.cost", f"l.{score}", f"v.x * l.{score}", f"COALESCE(l.{score}, 1)", f"SQRT(l.{score})"]
+    conditions = ["v.sick", "v.x > 2", f"l.{score} > 1", f"l.{other} IS NULL", f"l.{score} < v.cost"]
+    keys = ["v.ward", "v.sick", "v.x // 3", "UPPER(v.ward)"]
+    values = ["v.x", "v.ward", f"l.{score}"]
+    source = f"visits v {chance.choice(['JOIN', 'LEFT JOIN'])} {joined}"
+    return Rows(source, numbers, conditions, keys, values, ["v.pid"], frozenset({"private join"}))
+
+
+def _chosen(chance: random.Random) -> Rows:
+    rows = _plain_rows(chance)
+    members = chance.sample(MEMBERS, 3)
+    conditions = [*members, *members, *chance.sample(_flat(CONDITIONS), 4)]
+    return Rows("visits", rows.numbers, conditions, rows.keys, rows.values, rows.units, frozenset({"member"}))
+
+
+def _inner_where(chance: random.Random) -> tuple[str, set[str]]:
+    kinds = chance.choice([[], [], [_flat(CONDITIONS)], [MEMBERS], [_flat(CONDITIONS), MEMBERS]])
+    parts = [f"({chance.choice(kind)})" for kind in kinds]
+    return (f" WHERE {' AND '.join(parts)}", {"member"} if MEMBERS in kinds else set()) if parts else ("", set())
+
+
+def _grouped(chance: random.Random) -> Rows:
+    first, second = chance.sample(PERSON_AGGREGATES, 2)
+    key = chance.choice([None, None, *(key for key in _flat(KEYS) if key != "d")])
+    where, parts = _inner_where(chance)
+    having = chance.choice(["", "", *(f" HAVING {test}" for test in HAVINGS)])
+    keys, named = ("pid", "") if key is None else (f"pid, {key}", f", {key} AS k0")
+    joined, region = "visits", ""
+    if key is None and "visits" not in where and chance.random() < 0.3:
+        joined, region = "visits JOIN clinics USING (clinic_id)", ", MIN(region) AS r"
+        parts.add("public join")
+    source = (
+        f"(SELECT pid{named}{region}, MAX(ward) AS w, {first} AS a, {second} AS b FROM {joined}{where} GROUP BY "
+        f"{keys}{having}) t"
+    )
+    numbers = ["a", "b", "a - b", "GREATEST(a, b)", "SQRT(a)", "COALESCE(b, 1)", "a / 2", "IF(a > b, a, 0)"]
+    outer = ["w", "UPPER(w)", "a > 1", *(["k0"] if key else []), *(["r"] if region else [])]
+    conditions = ["a > 1", "b <= 2 OR a IS NULL", "w = 'A'", "a = b"]
+    made = {"group by unit", *parts, *({"having"} if having else ())}
+    return Rows(source, numbers, conditions, outer, ["a", "w"], ["pid"], frozenset(made))
+
+
+def _windowed(chance: random.Random) -> Rows:
+    first, second = chance.sample(WINDOWS, 2)
+    where, parts = _inner_where(chance)
+    inner = f"SELECT pid, ward AS w, sick, x, d, {first} AS a, {second} AS b FROM visits{where}"
+    draw = chance.random()
+    if draw < 0.2:
+        inner += " QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY d) <= 2"
+    elif draw < 0.3:
+        inner += " QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY at DESC) = 1"
+    elif draw < 0.5:
+        each = "SELECT pid, MAX(w) AS w, BOOL_OR(sick) AS sick, MAX(x) AS x, SUM(a) AS a, MAX(b) AS b"
+        inner = f"{each} FROM ({inner}) u GROUP BY pid"
+        parts.add("group by unit")
+    numbers = ["a", "b", "x", "a - b", "a * x", "LEAST(a, b)", "ABS(a - x)"]
+    conditions = ["a > 1", "a = b", "sick", "b IS NULL", "x > a", "w = 'A' AND a >= 0"]
+    made = frozenset({"window", *parts})
+    return Rows(
+        f"({inner}) t", numbers, conditions, ["w", "sick", "LEFT(w, 1)", "a > 1"], ["a", "w", "x"], ["pid"], made
+    )
+
+
+BY_PERSON = [_grouped, _grouped, _windowed, _windowed, _chosen, _private_join, _public_join, _plain_rows, _plain_rows]
+BY_ROW = [_plain_rows, _plain_rows, _public_join]
+
+
+# ---------------------------------------------------------------- what is measured
+
+PAIRS = ("COVAR_POP", "COVAR_SAMP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT")
+SPREADS = ("STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP")
+
+
+@dataclass
+class _Asking:
+    """The aggregates of one query, drawn one after the other."""
+
+    chance: random.Random
+    rows: Rows
+    parts: set[str] = field(default_factory=set)
+
+    def draw(self, *, sums_only: bool) -> str:
+        chance, rows = self.chance, self.rows
+        kinds = ["count", "count", "count_if", "sum", "sum", "avg", "spread", "pair", "pair"]
+        kinds += [] if sums_only else ["order", "distinct", "distinct", "unit", "approx"]
+        kind = chance.choice(kinds)
+        number = chance.choice(rows.numbers)
+        self.parts.add(kind)
+        if kind == "count":
+            text = chance.choice(["COUNT(*)", f"COUNT({number})"])
+        elif kind == "count_if":
+            return f"COUNT_IF({chance.choice(rows.conditions)})"
+        elif kind == "spread":
+            text = f"{chance.choice(SPREADS)}({number})"
+        elif kind == "pair":
+            text = f"{chance.choice(PAIRS)}({number}, {chance.choice(rows.numbers)})"
+        elif kind == "order":
+            text = chance.choice(["MIN({})", "MAX({})", "MEDIAN({})", "QUANTILE_CONT({}, 0.3)"]).format(number)
+        elif kind == "distinct":
+            text = f"COUNT(DISTINCT {chance.choice([*rows.values, *rows.keys])})"
+        elif kind == "approx":
+            text = f"APPROX_COUNT_DISTINCT({chance.choice(rows.values)})"
+        elif kind == "unit":
+            text = f"COUNT(DISTINCT {chance.choice(rows.units)})"
+        else:
+            text = f"{kind.upper()}({number})"
+        if chance.random() < 0.2:
+            self.parts.add("filter")
+            text += f" FILTER (WHERE {chance.choice(rows.conditions)})"
+        return text
+
+
+def _condition(chance: random.Random, rows: Rows) -> str:
+    tests = [chance.choice(rows.conditions) for _ in range(chance.choice([0, 0, 1, 1, 2]))]
+    if rows.parts & {"member"} and not tests:
+        tests = [rows.conditions[0]]
+    return f" WHERE {chance.choice([' AND ', ' OR ']).join(f'({test})' for test in tests)}" if tests else ""
+
+
+def _draw(chance: random.Random, by_person: bool) -> tuple[str, frozenset[str]]:
+    """Draw a query: its text, and the forms that it is made of."""
+    rows = chance.choice(BY_PERSON if by_person else BY_ROW)(chance)
+    keys = chance.sample(rows.keys, min(chance.choice([0, 0, 1, 1, 2]), len(rows.keys)))
+    totals = chance.choice(["", "", "ROLLUP", "CUBE", "GROUPING SETS"]) if keys else ""
+    asking = _Asking(chance, rows)
+    measured = [asking.draw(sums_only=bool(totals)) for _ in range(chance.choice([1, 1, 2, 3]))]
+    names = [f"q{at}" for at in range(len(keys))]
+    shown = [f"{key} AS {name}" for key, name in zip(keys, names, strict=True)]
+    group = ", ".join(names)
+    if totals in ("ROLLUP", "CUBE"):
+        group = f"{totals} ({group})"
+    elif totals:
+        group = f"GROUPING SETS (({group}), ({names[0]}), ())"
+    where = _condition(chance, rows)
+    sql = f"SELECT {', '.join([*shown, *measured])} FROM {rows.source}{where}" + (f" GROUP BY {group}" if keys else "")
+    parts = {*rows.parts, *asking.parts, *_kinds(sql), *({totals.lower()} if totals else ())}
+    return sql, frozenset(parts | {"unit = column" if by_person else "unit = row"})
+
+
+def draw_queries(seed: int, schema: Schema, number: int) -> list[FormQuery]:
+    """Draw queries that are answered; what is refused for its bounds is drawn again, anything else is a failure."""
+    chance = random.Random(seed)
+    drawn: list[FormQuery] = []
+    while len(drawn) < number:
+        sql, parts = _draw(chance, schema.unit != "row")
+        try:
+            drawn.append(FormQuery(sql, plan_query(sql, schema), parts))
+        except QueryError as error:
+            if not any(words in str(error) for words in REFUSED_BY_SIZE):
+                raise
+    return drawn

@@ -1,0 +1,84 @@
+"""Queries of every form: the closed form is really deleting somebody, and nobody moves the vector by more than Δ.
+
+Tables are small and odd (form_tables.py), queries are drawn from every form of the row, person and measured stages
+(form_queries.py). Each is measured on the whole table, and again on the table without each individual.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from dosimeter import Dataset
+from dosimeter.influence.profiles import measure_exactly
+from dosimeter.mechanisms.base import Norm
+from dosimeter.planning import Look
+from dosimeter.planning.query_plan import QueryPlan
+from tests.oracle.form_queries import FormQuery, draw_queries
+from tests.oracle.form_tables import SLOTS, draw_tables
+from tests.oracle.unit_oracle import Vector, assert_same_people, expand, size_of
+
+EACH = 10  # queries asked of one table
+OFTEN, AT_LENGTH = 6, 520  # tables of the ordinary run, and of the long one: 60 and 5,200 queries
+PER_TEST = 20  # tables of one test of the long run
+MECHANISMS: tuple[Any, ...] = ("laplace", "gaussian")
+FORMS = {
+    "number", "condition", "cast", "date", "text",
+    "group by unit", "having", "window", "member", "public join", "private join",
+    "count", "count_if", "sum", "avg", "spread", "pair", "order", "distinct", "unit", "approx", "filter",
+    "rollup", "cube", "grouping sets", "unit = row", "unit = column",
+}  # fmt: skip
+
+
+def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> Vector:
+    """The vector that gets noise, each number in the units of the norm (S5), measured anew without a profile."""
+    weights = plan.weights(norm)
+    groups = measure_exactly(plan, dataset.engine_for(plan), None).values
+    return tuple(float(value) * weight for group in groups for value, weight in zip(group, weights, strict=True))
+
+
+def check_query(whole: Dataset, without: list[Dataset], query: FormQuery, mechanism: Any) -> float:
+    """Compare the closed form with the deletions; return the largest distance, as a share of Δ."""
+    risk = whole.assess_plan(query.plan, Look(mechanism=mechanism))
+    norm = risk.mechanism.norm
+    before = measure(whole, risk.plan, norm)
+    left = [tuple(a - b for a, b in zip(before, measure(each, risk.plan, norm), strict=True)) for each in without]
+    most = max((size_of(vector, norm) for vector in left), default=0.0)
+    assert most <= risk.sensitivity * (1 + 1e-9)
+    assert_same_people(expand(risk.contributions), [*left, *[(0.0,) * len(before)] * (SLOTS - len(left))])
+    return most / risk.sensitivity
+
+
+def check_table(seed: int, each: int = EACH) -> Counter[str]:
+    """Ask a table's queries; return how often each form was asked, and how often somebody reached its Δ."""
+    tables = draw_tables(seed)
+    seen: Counter[str] = Counter()
+    with ExitStack() as opened:
+        whole = opened.enter_context(tables.open())
+        without = [opened.enter_context(less.open()) for less in tables.delete_each()]
+        for at, query in enumerate(draw_queries(seed, tables.schema, each)):
+            try:
+                share = check_query(whole, without, query, MECHANISMS[at % 2])
+            except Exception as error:
+                error.add_note(f"table {seed}: {query.sql}")
+                raise
+            seen.update(query.parts)
+            seen["Δ is reached"] += share > 1 - 1e-9
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(OFTEN))
+def test_closed_form_is_deletion_within_the_sensitivity(seed: int) -> None:
+    check_table(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(AT_LENGTH // PER_TEST))
+def test_the_same_at_length(block: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(1000 + block * PER_TEST, 1000 + (block + 1) * PER_TEST):
+        seen += check_table(seed)
+    assert set(seen) >= {*FORMS, "Δ is reached"}, "every form is asked, and some answers have no room to spare"

@@ -1,0 +1,163 @@
+"""The four stages of a query and what they cost; and advice about less noise, which must be true."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dosimeter.planning import Advice, Change, Explanation, explain_plan, plan_query
+from dosimeter.schema import Schema, read_schema
+
+VISITS: dict[str, Any] = {
+    "table": "visits",
+    "individuals": 1000,
+    "reviewed": True,
+    "columns": {
+        "pid": {"type": "text"},
+        "vid": {"type": "integer"},
+        "sex": {"type": "category", "values": ["f", "m", "x"]},
+        "sick": {"type": "boolean"},
+        "age": {"type": "integer", "bounds": [0, 120]},
+        "cost": {"type": "decimal", "bounds": [-100, 300], "resolution": 0.5},
+        "clinic_id": {"type": "integer"},
+    },
+    "tables": {
+        "clinics": {
+            "public": True,
+            "key": "clinic_id",
+            "columns": {"clinic_id": {"type": "integer"}, "region": {"type": "category", "values": ["n", "s"]}},
+        }
+    },
+}
+BY_ROW = read_schema(VISITS)
+BY_PERSON = read_schema({**VISITS, "unit": "pid", "row_key": "vid", "max_rows_per_unit": 4})
+
+
+def explain(sql: str, schema: Schema = BY_ROW) -> Explanation:
+    return explain_plan(plan_query(sql, schema))
+
+
+def advised(sql: str, schema: Schema = BY_ROW) -> dict[Change, Advice]:
+    found = explain(sql, schema).less_noise
+    assert found is not None
+    return {advice.change: advice for advice in found.advice}
+
+
+def test_a_query_with_all_four_stages() -> None:
+    sql = (
+        "SELECT region, AVG(n) AS mean FROM (SELECT pid, MAX(region) AS region, COUNT(*) AS n FROM visits "
+        "JOIN clinics USING (clinic_id) GROUP BY pid) WHERE n > 1 GROUP BY region ORDER BY mean"
+    )
+    stages = explain(sql, BY_PERSON).stages
+    assert (stages.rows.table, stages.rows.chosen, stages.rows.rows_each) == ("visits", True, 1)
+    assert stages.people is not None
+    assert stages.people.unit == "pid"
+    assert {column.name: column.bounds for column in stages.people.columns}["n"] == (0.0, 4.0)
+    assert [number.share for number in stages.measured] == [0.5, 0.5]
+    assert [number.sensitivity["laplace"] for number in stages.measured] == [1.0, 2.0]
+    assert [asked.errors for asked in stages.asked] == [None], "the error of a mean depends on the numbers"
+    assert "ORDER BY" in " ".join(stages.after)
+    assert explain("SELECT COUNT(*) FROM visits", BY_PERSON).stages.people is None
+
+
+def exceeds(error: int, scale: Fraction) -> float:
+    """P(|Z| > error) for whole-numbered noise with P(Z = z) proportional to exp(−|z|/scale), by adding up."""
+    weights = [math.exp(-abs(z) / scale) for z in range(-4000, 4001)]
+    beyond = [weight for z, weight in zip(range(-4000, 4001), weights, strict=True) if abs(z) > error]
+    return math.fsum(beyond) / math.fsum(weights)
+
+
+@pytest.mark.parametrize(
+    ("sql", "schema", "scale"),
+    [
+        ("SELECT COUNT(*) FROM visits", BY_ROW, 1),
+        ("SELECT COUNT(*) FROM visits", BY_PERSON, 4),
+        ("SELECT COUNT(*), COUNT(age), SUM(age) FROM visits", BY_ROW, 3),
+        ("SELECT sex, COUNT(DISTINCT pid), COUNT(*) FROM visits GROUP BY sex", BY_PERSON, 6),
+    ],
+)
+def test_errors_are_those_of_the_noise_that_is_added(sql: str, schema: Schema, scale: int) -> None:
+    """The least whole number that the noise stays within, 95 times of 100."""
+    stages = explain(sql, schema).stages
+    for epsilon, error in zip(stages.epsilons, stages.measured[0].errors["laplace"], strict=True):
+        each = Fraction(scale) / Fraction(str(epsilon))
+        assert exceeds(int(error), each) <= 0.05 + 1e-9
+        assert error == 0 or exceeds(int(error) - 1, each) > 0.05 - 1e-9
+
+
+def test_totals_say_how_far_off_they_are() -> None:
+    (asked,) = explain("SELECT sex, sick, COUNT(*) FROM visits GROUP BY ROLLUP (sex, sick)").stages.asked
+    assert asked.terms == 6
+    assert asked.errors is not None
+    assert asked.total_errors is not None
+    for cell, total in zip(asked.errors["laplace"][:2], asked.total_errors["laplace"][:2], strict=True):
+        assert math.sqrt(6) * 0.7 * cell < total < 6 * cell
+
+
+def test_a_count_that_a_mean_measures_already() -> None:
+    sql = "SELECT sex, COUNT(*), AVG(age) FROM visits GROUP BY sex"
+    advice = advised(sql)[Change.COUNT_KNOWN]
+    assert (advice.given, advice.instead) == ("COUNT(*)", "COUNT(age)")
+    assert advice.factors == {"COUNT(age)": pytest.approx(2 / 3), "centred sum of age": pytest.approx(2 / 3)}
+    followed = explain(sql.replace("COUNT(*)", "COUNT(age)"))
+    assert len(followed.measures) == 2
+    assert Change.COUNT_KNOWN not in advised(followed.query)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM visits",
+        "SELECT COUNT(*), SUM(age) FROM visits",  # a sum measures no count
+        "SELECT COUNT(*) FILTER (WHERE sick), AVG(age) FROM visits",  # not the same rows
+        "SELECT COUNT(*), AVG(age) FILTER (WHERE sick) FROM visits",
+    ],
+)
+def test_no_count_is_exchanged_where_that_saves_nothing(sql: str) -> None:
+    assert Change.COUNT_KNOWN not in advised(sql)
+
+
+def test_what_alone_costs_most_is_named() -> None:
+    advice = advised("SELECT SUM(age), STDDEV(cost), AVG(cost) FROM visits")[Change.LEAVE_OUT]
+    assert advice.given in {"SUM(age)", "STDDEV(cost)"}
+    assert list(advice.factors.values()) == [pytest.approx(3 / 4)] * 3, "one of four noisy numbers is saved"
+
+
+def test_bounds_half_as_wide() -> None:
+    advice = advised("SELECT SUM(cost) FROM visits")[Change.NARROWER_BOUNDS]
+    assert (advice.column, advice.given, advice.instead) == ("cost", "-100 to 300", "-100 to 100")
+    assert advice.factors == {"SUM(cost)": pytest.approx(1 / 3)}
+    assert Change.NARROWER_BOUNDS not in advised("SELECT COUNT(cost) FROM visits WHERE age > 5")
+
+
+@pytest.mark.parametrize(
+    ("sql", "schema", "matter"),
+    [
+        ("SELECT sex, COUNT(*), SUM(age) FROM visits GROUP BY sex", BY_ROW, False),
+        ("SELECT sex, COUNT(*) FROM visits GROUP BY sex", BY_PERSON, False),
+        ("SELECT sex, COUNT(DISTINCT pid) FROM visits GROUP BY sex", BY_PERSON, True),
+        ("SELECT COUNT(*) FROM visits", BY_ROW, None),
+        ("SELECT sex, COUNT(*) FROM visits GROUP BY ROLLUP (sex)", BY_ROW, None),
+    ],
+)
+def test_whether_groups_matter(sql: str, schema: Schema, matter: bool | None) -> None:
+    found = explain(sql, schema).less_noise
+    assert found is not None
+    assert found.groups_matter is matter
+    assert (Change.FEWER_GROUPS in advised(sql, schema)) is bool(matter)
+
+
+def test_a_select_around_the_grouped_one_is_not_rewritten() -> None:
+    sql = "SELECT COUNT(*), AVG(n) FROM (SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM visits GROUP BY sex) WHERE a > 9"
+    assert set(advised(sql)) <= {Change.NARROWER_BOUNDS}
+
+
+def test_the_explanation_is_json() -> None:
+    document = explain("SELECT sex, COUNT(*), AVG(age) FROM visits GROUP BY sex").describe()
+    again = json.loads(json.dumps(document))
+    assert again["less_noise"]["advice"][0]["change"] == "count_known"
+    assert again["stages"]["epsilons"] == [0.1, 1.0, 10.0]

@@ -1,0 +1,268 @@
+"""Groups that nobody declared (H1): what is charged, repeated, refused and shown, and that nothing else gets out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dosimeter import Dataset, DosimeterError, Ledger, LedgerError, OptionError, QueryError
+from dosimeter.planning import digest_measured
+from dosimeter.release.ex_post import ex_post_risk
+
+TOPICS = ["flu"] * 300 + ["gout"] * 80 + ["rare"] * 4 + [f"alone-{at}" for at in range(30)] + [None] * 6
+DAYS = [19_800 + at % 3 for at in range(len(TOPICS))]
+NOTES = pa.table(
+    {
+        "name": [f"n{at}" for at in range(len(TOPICS))],
+        "topic": pa.array(TOPICS, pa.string()),
+        "day": pa.array(DAYS, pa.date32()),
+        "x": [at % 10 for at in range(len(TOPICS))],
+    }
+)
+FACTS: dict[str, Any] = {
+    "table": "notes",
+    "individuals": 500,
+    "reviewed": True,
+    "columns": {
+        "name": {"type": "text", "identifying": True},
+        "topic": {"type": "text"},
+        "day": {"type": "date"},
+        "x": {"type": "integer", "bounds": [0, 9]},
+    },
+}
+COUNTS = "SELECT topic, COUNT(*) AS n FROM notes GROUP BY topic"
+THRESHOLDED: dict[str, Any] = {"groups": "thresholded", "group_delta": 1e-6}
+TERMS: dict[str, Any] = {"policy": "budget:1000", "delta_total": 1e-4}
+SHOWN = {"epsilon": 1.0, **THRESHOLDED, **TERMS}
+
+
+def open_notes(**changed: Any) -> Dataset:
+    return Dataset.open(NOTES, schema={**FACTS, **changed}, table="notes")
+
+
+@pytest.fixture
+def notes() -> Iterator[Dataset]:
+    with open_notes() as dataset:
+        yield dataset
+
+
+# ---------------------------------------------------------------- answers
+
+
+def test_shown_groups_are_those_with_many_people(notes: Dataset, ledger: Ledger) -> None:
+    """T = 15 at ε = 1: groups of 300 and 80 fall below it once in e^65, one of 4 people shows up once in 17,000."""
+    answer = notes.release(COUNTS, ledger=ledger, **SHOWN)
+    found: dict[Any, Any] = {row["topic"]: row["n"] for row in answer.answer or ()}
+    assert found.keys() >= {"flu", "gout"}
+    assert not any(str(topic).startswith("alone") for topic in found)
+    assert abs(found["flu"] - 300) < 60  # noise of scale 1
+    assert answer.guarantee is not None
+    assert "(1, 1e-06)-differentially private" in answer.guarantee
+    account = ledger.account("notes")
+    assert account is not None
+    assert account.entries[0].delta == Decimal("0.000001")
+    assert account.reading.delta == Decimal("0.000001")
+
+
+def test_gaussian_noise_and_groups_add_their_deltas(notes: Dataset, ledger: Ledger) -> None:
+    answer = notes.release(COUNTS, ledger=ledger, mechanism="gaussian", delta=1e-5, **SHOWN)
+    account = ledger.account("notes")
+    assert account is not None
+    assert account.entries[0].delta == Decimal("0.000011")
+    assert "(1, 1.1e-05)" in (answer.guarantee or "")
+
+
+def test_another_measure_shares_epsilon_with_the_count(notes: Dataset) -> None:
+    """COUNT is measured anyway; beside SUM the number of individuals is one measure more, with a share of ε (S5)."""
+    counted = notes.risk("SELECT topic, COUNT(*), SUM(x) FROM notes GROUP BY topic", **THRESHOLDED)
+    summed = notes.risk("SELECT topic, SUM(x) FROM notes GROUP BY topic", **THRESHOLDED)
+    assert len(counted.plan.measures) == len(summed.plan.measures) == 2
+    assert [output.name for output in summed.plan.outputs] == ["topic", "sum_x"]
+    assert summed.sensitivity == 2.0
+
+
+def test_what_comes_after_works_on_shown_groups(notes: Dataset, ledger: Ledger) -> None:
+    sql = (
+        "SELECT topic, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM notes GROUP BY topic "
+        "HAVING COUNT(*) > 30 ORDER BY n LIMIT 1"
+    )
+    answer = notes.release(sql, ledger=ledger, **SHOWN)
+    assert [(row["topic"], row["place"]) for row in answer.answer or ()] == [("gout", 2)]
+
+
+def test_null_is_a_group_where_it_is_declared(ledger: Ledger) -> None:
+    columns = {**FACTS["columns"], "topic": {"type": "text", "nulls": True}}
+    exact = {"epsilon": 200.0, **THRESHOLDED, **TERMS}
+    with open_notes(columns=columns) as dataset:
+        rows = dataset.release(COUNTS, ledger=ledger, **exact).answer or []
+    assert {row["topic"]: row["n"] for row in rows} == {"flu": 300, "gout": 80, "rare": 4, None: 6}
+
+
+def test_the_same_request_gives_the_same_groups(notes: Dataset, ledger: Ledger) -> None:
+    """Also clamped, which works on the stored numbers and so needs the groups: days come back as days."""
+    sql = "SELECT day, topic, COUNT(*) - 200 AS n, AVG(x) AS a FROM notes GROUP BY day, topic ORDER BY day"
+    first = notes.release(sql, ledger=ledger, **{**SHOWN, "epsilon": 5.0})
+    again = notes.release(sql, ledger=ledger, epsilon=5.0, **THRESHOLDED)
+    clamped = notes.release(sql, ledger=ledger, epsilon=5.0, clamp=True, **THRESHOLDED)
+    assert again.repeated
+    assert clamped.repeated
+    assert first.answer == again.answer
+    assert len(first.answer or ()) == 6
+    pairs = zip(first.answer or (), clamped.answer or (), strict=True)
+    assert all((a["day"], a["topic"], a["n"]) == (b["day"], b["topic"], b["n"]) for a, b in pairs)
+    other = notes.release(sql, ledger=ledger, epsilon=5.0, **{**THRESHOLDED, "group_delta": 2e-6})
+    assert not other.repeated
+    account = ledger.account("notes")
+    assert account is not None
+    assert [float(entry.delta) for entry in account.entries] == [1e-6, 2e-6]
+    assert account.entries[0].keys is not None
+    assert {key[0] for key in account.entries[0].keys} == {"2024-03-18", "2024-03-19", "2024-03-20"}
+
+
+def test_an_empty_answer_is_an_answer(notes: Dataset, ledger: Ledger) -> None:
+    answer = notes.release(COUNTS, ledger=ledger, **{**SHOWN, "epsilon": 0.001})
+    assert answer.status == "released"
+    assert (answer.answer or []) == []
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_nobody_at_all_is_an_answer_too(ledger: Ledger, mechanism: Any, rows: int) -> None:
+    """No data-dependent refusal (N4): without a group there is no number, and nothing fails."""
+    several = {} if rows == 1 else {"unit": "name", "max_rows_per_unit": rows, "row_key": "x"}
+    with Dataset.open(NOTES.slice(0, 0), schema={**FACTS, **several}, table="notes") as dataset:
+        answer = dataset.release(COUNTS, ledger=ledger, mechanism=mechanism, **SHOWN)
+        risk = dataset.risk(COUNTS, mechanism=mechanism, candidates="1", **THRESHOLDED)
+        assert (answer.status, answer.answer) == ("released", [])
+        assert (risk.k, risk.foresee_groups().observed) == (0, 0)
+        assert risk.find("ratio:0.5").epsilon is None
+
+
+# ---------------------------------------------------------------- the account
+
+
+def test_an_account_without_room_denies_whatever_the_data_hold(ledger: Ledger) -> None:
+    """No data-dependent refusal (N4): D beyond δ_g is denied for the table and for an empty one, at no charge."""
+    for at, table in enumerate((NOTES, NOTES.slice(0, 0))):
+        with Dataset.open(table, schema={**FACTS, "account": f"a{at}"}, table="notes") as dataset:
+            options = {**SHOWN, "delta_total": 1e-9, "other_people": True}
+            assert dataset.release(COUNTS, ledger=ledger, **options).status == "denied"
+            account = ledger.account(f"a{at}")
+            assert account is not None
+            assert (account.entries[0].reason, account.reading.delta) == ("delta", 0)
+
+
+def test_a_denial_that_reads_the_data_is_charged_the_delta(notes: Dataset, ledger: Ledger) -> None:
+    denied = notes.release(COUNTS, ledger=ledger, prefer="MIN(rdr) > 1000000", **THRESHOLDED, **TERMS)
+    assert denied.status == "denied"
+    account = ledger.account("notes")
+    assert account is not None
+    assert (account.entries[0].delta, account.entries[0].reason) == (Decimal("0.000001"), "preference")
+    found = notes.release(COUNTS, ledger=ledger, prefer="ratio:0.5", candidates="1", **THRESHOLDED)
+    assert found.status == "released"
+    assert found.epsilon is None
+
+
+# ---------------------------------------------------------------- refused, by public facts
+
+
+@pytest.mark.parametrize(
+    ("options", "sql", "words"),
+    [
+        ({"groups": "thresholded"}, COUNTS, "needs group_delta=D"),
+        ({"group_delta": 1e-6}, COUNTS, 'goes with groups="thresholded"'),
+        ({**THRESHOLDED, "group_delta": 1.5}, COUNTS, "strictly between 0 and 1"),
+        ({**THRESHOLDED, "min_rows": 5}, COUNTS, "nobody declared"),
+        ({**THRESHOLDED, "sensitivity": 1.0}, COUNTS, "by hand"),
+        (THRESHOLDED, "SELECT COUNT(*) FROM notes", "has no GROUP BY"),
+        (THRESHOLDED, "SELECT topic, COUNT(*) FROM notes GROUP BY ROLLUP (topic)", "Totals of thresholded groups"),
+        (THRESHOLDED, "SELECT name, COUNT(*) FROM notes GROUP BY name", "identifies people"),
+        (THRESHOLDED, "SELECT LENGTH(name), COUNT(*) FROM notes GROUP BY 1", "identifies people"),
+        ({**THRESHOLDED, "svt": 1.0, "variance": 0.1, "epsilon": None}, COUNTS, "number of groups"),
+        ({**THRESHOLDED, "epsilon": 1e-7}, COUNTS, "too large beside an ε"),
+    ],
+)
+def test_refusals(notes: Dataset, ledger: Ledger, options: dict[str, Any], sql: str, words: str) -> None:
+    with pytest.raises((OptionError, QueryError), match=re.escape(words)):
+        notes.release(sql, ledger=ledger, **{"epsilon": 1.0, **options, **TERMS})
+    assert ledger.account("notes") is None, "nothing was charged"
+
+
+def test_more_groups_than_can_be_held_are_refused_by_public_facts(ledger: Ledger) -> None:
+    with open_notes(individuals=3_000_000) as dataset, pytest.raises(QueryError, match="could be in 3,000,000 groups"):
+        dataset.release(COUNTS, ledger=ledger, **SHOWN)
+
+
+def test_the_unit_is_no_group() -> None:
+    facts = {"unit": "name", "max_rows_per_unit": 1, "columns": {**FACTS["columns"], "name": {"type": "text"}}}
+    with open_notes(**facts) as dataset, pytest.raises(QueryError, match="identifies people"):
+        dataset.risk("SELECT name, COUNT(*) FROM notes GROUP BY name", **THRESHOLDED)
+
+
+def test_looking_back_is_refused(notes: Dataset, ledger: Ledger) -> None:
+    notes.release(COUNTS, ledger=ledger, **SHOWN)
+    account = ledger.account("notes")
+    assert account is not None
+    with pytest.raises(LedgerError, match="groups that nobody declared"):
+        ex_post_risk(notes, account.entries[0])
+
+
+# ---------------------------------------------------------------- the controller's view
+
+
+def test_controller_sees_what_would_appear(notes: Dataset) -> None:
+    """Two groups of many, one of 4, thirty of one; NULL is in none. At ε = 1, T = 15: ln(1e6)/1 and a little more."""
+    risk = notes.risk(COUNTS, candidates="1,0.01", **THRESHOLDED)
+    found = risk.foresee_groups()
+    assert (found.observed, found.people, risk.k) == (33, 414, 33)
+    large, small = found.lines
+    assert (large.threshold, large.hidden_people) == (15, 34)
+    assert large.expected == pytest.approx(2.0, abs=1e-4)
+    assert small.hidden_people == 414
+    assert small.expected < 0.01
+    assert risk.head()["thresholded"] == found.describe()
+    with pytest.raises(OptionError, match="all shown"):
+        notes.risk("SELECT COUNT(*) FROM notes").foresee_groups()
+
+
+def test_dry_run_tells_which_groups_and_charges_nothing(notes: Dataset, ledger: Ledger) -> None:
+    run = notes.dry_run(COUNTS, ledger=ledger, **SHOWN)
+    shown = run.describe()["thresholded"]
+    assert isinstance(shown, dict)
+    assert shown["observed"] == 33
+    assert ledger.account("notes") is None
+
+
+def test_explanation_is_public(notes: Dataset) -> None:
+    explanation = notes.explain(COUNTS, **THRESHOLDED)
+    assert (explanation.group_delta, explanation.k, explanation.additive) == (1e-6, None, False)
+    notes_told = " ".join(explanation.notes)
+    assert "a group of 15 individuals has an even chance" in notes_told
+    assert "rows without a value (NULL) are in no group" in notes_told
+    assert "flu" not in notes_told
+
+
+def test_identity_of_what_is_measured(notes: Dataset) -> None:
+    """A look at thresholded groups is not a look at observed ones."""
+    plans = [notes.risk(COUNTS, **options).plan for options in (THRESHOLDED, {"groups": "observed"})]
+    assert len({digest_measured(plan) for plan in plans}) == 2
+
+
+def test_groups_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from dosimeter.cli.printing import print_answer
+    from dosimeter.release import Answer
+
+    print_answer(Answer("released", answer=[{"topic": "a\x1b[2Jb\u202ec", "n": 1}], error_95=(1.0,), epsilon=1.0))
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+def test_errors_are_ours() -> None:
+    with open_notes() as dataset, pytest.raises(DosimeterError):
+        dataset.risk(COUNTS, groups="guessed")  # type: ignore[arg-type]

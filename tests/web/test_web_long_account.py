@@ -1,0 +1,100 @@
+"""An account with many entries: its page stays small, lists them in parts, and draws all of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from html import unescape
+
+import pytest
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger import Ledger
+from tests.ledger.long_ledgers import grow_ledger
+from tests.web.web_site import Site, clinic_settings, read_text
+
+ENTRIES = 600
+
+
+def grow(site: Site, entries: int = ENTRIES) -> None:
+    """Release one answer as people do, then many more of the kind."""
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        carol.approve(anna.ask(), "0.5")
+    with Ledger.open(site.settings.database) as ledger:
+        account = ledger.account("clinic")
+        assert account is not None
+        grow_ledger(ledger, "clinic", account.entries[0].request, entries - 1)
+
+
+@pytest.fixture
+def long(start_site: Callable[..., Site]) -> Site:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
+    grow(site)
+    return site
+
+
+def read_spec(page: str) -> dict[str, object]:
+    found = re.search(r"data-spec='(.*?)'", page, flags=re.DOTALL)
+    assert found is not None
+    return dict(json.loads(unescape(found[1])))
+
+
+def test_the_page_stays_small_and_leads_to_all_entries(long: Site) -> None:
+    with long.guest("carol") as carol:
+        page = carol.get("/accounts/clinic")
+        assert page.status_code == 200
+        assert len(page.content) < 200_000
+        assert "budget 50" in json.dumps(read_spec(page.text))
+        seen, text = list_queries(page.text), page.text
+        while older := re.search(r'href="\?before=(\w+)"', text):
+            text = carol.get(f"/accounts/clinic?before={older[1]}").text
+            found = list_queries(text)
+            assert 0 < len(found) <= 50
+            seen = found + seen
+        assert len(seen) == ENTRIES
+        assert seen[1:] == [f"SELECT COUNT(*) AS n FROM visits WHERE x < {number}" for number in range(ENTRIES - 1)]
+        assert str(ENTRIES) in read_text(carol.get("/accounts").text)
+
+
+def list_queries(page: str) -> list[str]:
+    ledger = page.split('id="ledger-title"')[1]
+    return [unescape(found) for found in re.findall(r"<code>(.*?)</code>", ledger, flags=re.DOTALL)]
+
+
+def test_the_staircase_has_few_steps_and_the_whole_way(long: Site) -> None:
+    with long.guest("carol") as carol:
+        by_entry = read_spec(carol.get("/accounts/clinic").text)
+        by_time = read_spec(carol.get("/accounts/clinic?axis=time").text)
+    for spec in (by_entry, by_time):
+        rows = spec["data"]["values"]  # type: ignore[index]
+        assert len(rows) <= 200
+        assert rows[-1]["place"] == ENTRIES
+        assert rows[-1]["reading"] == pytest.approx(0.5 + 0.001 * (ENTRIES - 1))
+        assert [row["place"] for row in rows] == sorted({row["place"] for row in rows})
+        for row in rows:  # every point is a reading that the account had
+            assert row["reading"] == pytest.approx(0.5 + 0.001 * (row["place"] - 1))
+    assert "temporal" in json.dumps(by_time)
+    assert "temporal" not in json.dumps(by_entry)
+
+
+def test_analysts_read_released_answers_in_parts(long: Site) -> None:
+    with long.api() as api:
+        first = api.get("/answers", params={"dataset": "clinic"}).json()
+        assert 0 < len(first["answers"]) <= 100
+
+
+def test_a_server_does_not_start_on_an_altered_ledger(start_site: Callable[..., Site]) -> None:
+    """A release follows the chain from the last checkpoint; the start of a server reads all of it."""
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
+    grow(site, 60)
+    site.stop()
+    with closing(sqlite3.connect(site.settings.database, isolation_level=None)) as raw:
+        raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
+        raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
+    with Ledger.open(site.settings.database) as ledger:
+        assert ledger.standing("clinic") is not None
+    with pytest.raises(LedgerError, match="altered at record 5"):
+        start_site(database=site.settings.database, tokens=site.tokens, datasets=site.settings.datasets)
