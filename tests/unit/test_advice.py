@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dosimeter import Dataset, PreferenceError
+from dosimeter import Dataset, OptionError, PreferenceError
 from dosimeter.risk import PRESETS, Choice, parse_preference
 from dosimeter.show import word_conflict
 
@@ -84,6 +84,80 @@ def test_how_many_numbers_somebody_can_reach() -> None:
             assert dataset.risk("SELECT COUNT(*) FROM t").reach == 1
             bound = dataset.risk("SELECT COUNT(*), SUM(cost) FROM t")
             assert bound.reach == bound.k == 2
+
+
+def test_several_selects_reach_the_groups_of_each() -> None:
+    """k₁ adds up the measures of all SELECTs, each with its own groups."""
+    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
+    columns = {
+        "who": {"type": "text"}, "id": {"type": "integer", "bounds": [0, 9]},
+        "ward": {"type": "category", "values": ["x", "y", "z", "u", "v"]},
+        "cost": {"type": "integer", "bounds": [0, 9]},
+    }  # fmt: skip
+    schema = {
+        "table": "t", "individuals": 3, "reviewed": True, "unit": "who", "row_key": "id", "max_rows_per_unit": 3,
+        "columns": columns,
+    }  # fmt: skip
+    query = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward UNION ALL SELECT 'cost', SUM(cost) FROM t"
+    with Dataset.open(table, schema=schema) as dataset:
+        both = dataset.risk(query, indicator="cell")
+        assert (both.k, both.reach, both.sensitivities.k) == (6, 4, 4)
+        assert both.find("ratio:0.9").epsilon_cell == dataset.risk(query).find("ratio:0.9").epsilon_cell
+
+
+# ---------------------------------------------------------------- what is drawn by rank (R12)
+
+
+def test_ranks_have_a_pure_guarantee_of_their_own(clinic: Dataset) -> None:
+    risk = clinic.risk("SELECT MEDIAN(age), COUNT(*) FROM clinic WHERE smoker", candidates=[2.0, 0.5])
+    shares = risk.contributions.shares
+    assert shares is not None
+    most = float(shares.max())
+    for line in risk.find("advantage:0.3").candidates:
+        assert line.absolute is not None
+        assert line.absolute.own_epsilon == pytest.approx(most * line.epsilon)
+        assert line.value == pytest.approx(np.tanh(most * line.epsilon / 2)) == line.absolute.advantage
+        assert line.absolute.identification is None
+        assert line.absolute.posterior == pytest.approx(0.01 / (0.01 + 0.99 * np.exp(-line.epsilon)))
+    everybody = risk.find("MIN(own_epsilon) <= 100 AND AVG(advantage) <= 1")
+    assert everybody.epsilon == 2.0
+    mean = risk.find("AVG(own_epsilon) <= 100").candidates[0]
+    people = risk.contributions.people
+    assert mean.value == pytest.approx(float(2.0 * (shares * people).sum() / people.sum()))
+
+
+def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
+    query = "SELECT sex, MEDIAN(age) AS middle, COUNT(*) AS n FROM clinic GROUP BY sex"
+    choice = clinic.risk(query, candidates=[1.0, 0.1]).find("error:30")
+    line = choice.candidates[0]
+    assert line.value == line.error_95[1]  # of the only column that has one
+    assert choice.advice is not None
+    assert choice.advice.at.accuracy.without == 3
+    assert (choice.limit, choice.limit_cell, choice.epsilon_cell) == (None, None, 1.0)
+    told = " ".join(choice.words)
+    assert f"middle ± {int(np.ceil(line.rank_errors[0] or 0.0)):,} rows, n ± " in told
+    assert "3 numbers have no error of their own" in told
+
+
+def test_ranks_have_no_cell_indicator(clinic: Dataset) -> None:
+    with pytest.raises(OptionError, match="gets no noise, which is what the cell indicator counts"):
+        clinic.risk("SELECT MEDIAN(age) FROM clinic", indicator="cell")
+    assert clinic.risk("SELECT MEDIAN(age) FROM clinic", indicator="cell", quantiles="noise").reach == 1
+
+
+# ---------------------------------------------------------------- groups that nobody declared (H1)
+
+
+def test_thresholded_groups_add_their_delta(clinic: Dataset) -> None:
+    query = "SELECT visits, COUNT(*) FROM clinic GROUP BY visits"
+    risk = clinic.risk(query, groups="thresholded", group_delta=0.001, candidates=[1.0])
+    absolute = risk.absolute(1.0)
+    assert absolute.advantage == pytest.approx(np.tanh(0.5) + 0.001)
+    assert (absolute.identification, absolute.posterior) == (None, None)
+    assert risk.reach == 1
+    outside = clinic.risk(f"{query.replace('GROUP', 'WHERE age < 0 GROUP')}", groups="thresholded", group_delta=0.001)
+    assert outside.absolute(1.0).advantage == 0.0
+    assert risk.find("ratio:0.9").advice is not None
 
 
 # ---------------------------------------------------------------- preferences over everything

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset
+from dosimeter.influence.units import joint_queries
 from dosimeter.planning import Look
 from dosimeter.release.ways.selected import Selected
 
@@ -90,6 +92,41 @@ def test_who_is_touched() -> None:
         grouped = dataset.risk("SELECT ward, COUNT(*) FROM people WHERE age >= 20 GROUP BY ward")
         assert (grouped.n, grouped.present, grouped.matched) == (25, 10, 5)
         assert dataset.risk("SELECT COUNT(*) FROM people WHERE ward = 'elsewhere'").matched == 10
+
+
+UNION = (
+    "SELECT ward, COUNT(*) AS n FROM people WHERE age < 12 GROUP BY ward "
+    "UNION ALL SELECT 'few', SUM(age) FROM people WHERE age BETWEEN 30 AND 33"
+)
+
+
+def test_several_selects_touch_whom_any_of_them_touches() -> None:
+    """By rows: 9 of ages 0 … 11 are in a declared ward, and 4 more are of ages 30 … 33."""
+    with open_people(PEOPLE) as dataset:
+        for method in ("closed-form", "recompute"):
+            assert dataset.risk(UNION, method=method).matched == 13  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("most", [joint_queries.MOST_COLUMNS, 0], ids=["side by side", "as texts"])
+def test_several_selects_touch_whom_any_of_them_touches_by_unit(most: int) -> None:
+    """Units p0 … p9 have ages 4i … 4i + 3, one in each ward; whoever has zeros everywhere may be in or out."""
+    visits = pa.table({"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS})
+    schema = declare(25, unit="who", max_rows_per_unit=4, row_key="id")
+    schema["columns"] |= {"who": {"type": "text"}, "id": {"type": "integer", "bounds": [0, 100]}}
+    with patch.object(joint_queries, "MOST_COLUMNS", most), Dataset.open(visits, schema=schema) as dataset:
+        assert dataset.risk(UNION).matched == 5  # p0, p1, p2, and p7 and p8, who have ages 30 … 33
+        nothing = "SELECT SUM(age) FROM people WHERE age < 1 UNION ALL SELECT COUNT(*) FROM people WHERE age > 90"
+        assert dataset.risk(nothing).matched == 1  # p0 moves nothing, and is in it
+        outside = "SELECT ward, COUNT(*) FROM people WHERE ward = 'elsewhere' GROUP BY ward"
+        assert dataset.risk(f"{outside} UNION ALL SELECT 'old', COUNT(*) FROM people WHERE age > 90").matched == 0
+
+
+def test_groups_that_nobody_declared_touch_whoever_is_in_one() -> None:
+    with open_people(PEOPLE) as dataset:
+        risk = dataset.risk(
+            "SELECT age, COUNT(*) FROM people WHERE age < 7 GROUP BY age", groups="thresholded", group_delta=1e-4
+        )
+        assert (risk.matched, risk.present) == (7, PEOPLE)
 
 
 def test_the_noisy_test_is_over_the_declared_slots() -> None:
