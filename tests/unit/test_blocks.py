@@ -43,7 +43,7 @@ def test_at_a_large_epsilon_the_answer_is_sqls(stays: Dataset, ledger: Ledger) -
         ("nobody", 0),
         (None, 30),
     ]
-    assert totals[-1]["m"] == pytest.approx(4.5, abs=1e-4)
+    assert totals[-1]["m"] in (4, 5)  # drawn by rank: one of the two values in the middle
 
 
 def test_one_charge_and_every_number_is_kept(stays: Dataset, ledger: Ledger) -> None:
@@ -95,7 +95,7 @@ def test_ex_post_losses_are_likelihood_ratios(stays: Dataset, ledger: Ledger, me
     everybody = list(range(ROWS))
     losses = [fit(everybody) - fit([row for row in everybody if row != person]) for person in everybody]
     listed = [loss for loss, people in zip(found.losses, found.counts, strict=True) for _ in range(people)]
-    assert sorted(listed) == pytest.approx(sorted([*losses, *[0.0] * 10]), rel=1e-3, abs=1e-6)
+    assert sorted(listed) == pytest.approx(sorted(losses), rel=1e-3, abs=1e-6)
 
 
 def test_epsilon_can_be_found_privately_for_counts_and_sums_alone(stays: Dataset, ledger: Ledger) -> None:

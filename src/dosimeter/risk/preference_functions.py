@@ -32,9 +32,9 @@ class Column:
 
 COLUMNS: Mapping[str, Column] = {
     "rdr": Column(True, "the relative disclosure risk indicator"),
-    "normalized_rdr": Column(False, "the RDR, divided by the largest that anybody could have (R9)"),
-    "own_epsilon": Column(False, "the ε that the answer guarantees this person (P1)"),
-    "advantage": Column(False, "how much better than a coin one can tell whether this person is in (P4)"),
+    "normalized_rdr": Column(False, "the RDR, divided by the largest that anybody could have"),
+    "own_epsilon": Column(False, "the ε that the answer guarantees this person"),
+    "advantage": Column(False, "how much better than a coin one can tell whether this person is in"),
 }
 
 TERMS: Mapping[str, str] = {

@@ -183,7 +183,7 @@ def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
             f"Whoever knows everybody's records, and not who is in, picks the right one of {absolute.people:,} with a "
             f"chance of at most {_round_up(100 * absolute.identification, most=100)} %{exact}."
         )
-    yield "All this is for an ε fixed beforehand or found with noise: under algorithm 1 the noise itself tells."
+    yield "All this is for an ε fixed beforehand or found with noise: found from the data, the noise itself tells."
 
 
 def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
