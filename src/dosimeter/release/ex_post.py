@@ -113,7 +113,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
         labels = " and ".join(rank.label for rank in plan.ranks.values())
         raise LedgerError(
             f"{labels}: drawn by rank, so there is no noise to look at afterwards. What everybody is guaranteed "
-            "is their own guarantee (P1), which the risk of the query shows."
+            "is their own guarantee, which the risk of the query shows."
         )
     if plan.digest != request.plan_digest:
         raise LedgerError(f"Entry {entry.id} answers another query, or one under another schema: {request.query}")
