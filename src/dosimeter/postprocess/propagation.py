@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 1_000_000
 _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 12, 48
 _SIZES, _COARSE_SIZES = 16, 64
 _COARSE = 4.0  # noise of fewer grid steps moves numbers by visible steps
-_HALVINGS = 20
+_HALVINGS = 32
 
 
 @dataclass(frozen=True, slots=True)
