@@ -207,7 +207,7 @@ QUERIES = [
     "SELECT SUM(cost) FROM visits",
     "SELECT SUM(x), AVG(cost), VAR_POP(x) FROM visits WHERE ward <> 'A'",
     "SELECT MIN(cost), MAX(cost) FROM visits WHERE cost > -49 AND cost < 190",
-    "SELECT MEDIAN(cost), QUANTILE_CONT(x, 0.9) FROM visits WHERE urgent",
+    "SELECT MEDIAN(cost), QUANTILE_CONT(x, 0.9), QUANTILE_DISC(cost, 0.25) FROM visits WHERE urgent",
     "SELECT COUNT(DISTINCT ward), COUNT(DISTINCT cost) FROM visits",
     "SELECT ward, COUNT(*) FROM visits GROUP BY ward",
     "SELECT ward, urgent, SUM(cost), COUNT(x) FROM visits WHERE x > -3 GROUP BY ward, urgent",

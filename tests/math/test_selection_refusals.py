@@ -12,7 +12,8 @@ from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures import Argument, ArgumentMeasure, CountDistinct, CountIndividuals, Measure
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.means import BoundedMean
-from dosimeter.measures.quantiles import Quantile
+from dosimeter.measures.quantiles import OrderStatistic, Quantile
+from dosimeter.measures.ranks import Rank
 from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
 from dosimeter.planning.query_plan import After, QueryPlan
 from dosimeter.release.selection import (
@@ -34,8 +35,10 @@ def make_measure(kind: type[Measure], label: str) -> Measure:
     more: dict[str, object] = {}
     if issubclass(kind, ArgumentMeasure):
         more["argument"] = Argument("value", column_tree("x"), "x", Fraction(1), 0, 1)
-    if issubclass(kind, Quantile):
+    if issubclass(kind, OrderStatistic):
         more["fraction"] = Fraction(1, 2)
+    if issubclass(kind, Rank):
+        more |= {"rows": 1, "step": 1}
     if issubclass(kind, BoundedMean):
         more["min_rows"] = 5
     return kind(**numbers, **more)  # type: ignore[arg-type]
@@ -72,7 +75,7 @@ def test_only_additive_queries_pass(kind: type[Measure]) -> None:
         require_additive(plan)
     assert caught.value.clause == "M1(x)"
     assert "epsilon=E" in str(caught.value)
-    advice = "GROUP BY CASE" if kind in (Quantile, CountDistinct) else "min_rows="
+    advice = "GROUP BY CASE" if kind in (Quantile, Rank, CountDistinct) else "min_rows="
     assert advice in str(caught.value)
 
 

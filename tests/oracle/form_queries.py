@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.planner import plan_query
+from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema import Schema
 
@@ -335,7 +335,7 @@ def draw_queries(seed: int, schema: Schema, number: int) -> list[FormQuery]:
     while len(drawn) < number:
         sql, parts = _draw(chance, schema.unit != "row")
         try:
-            drawn.append(FormQuery(sql, plan_query(sql, schema), parts))
+            drawn.append(FormQuery(sql, plan_query(sql, schema, PlanOptions(quantiles="noise")), parts))
         except QueryError as error:
             if not any(words in str(error) for words in REFUSED_BY_SIZE):
                 raise

@@ -26,6 +26,7 @@ from dosimeter.errors import DosimeterError, QueryError, SchemaError
 from dosimeter.planning.planner import plan_query
 from dosimeter.schema.toml import dump_schema, parse_schema, read_schema
 from tests.oracle.unit_oracle import (
+    DECLARED,
     SLOTS,
     Aggregate,
     Condition,
@@ -43,6 +44,7 @@ from tests.oracle.unit_oracle import (
 
 EXAMPLES = settings().max_examples
 WARDS, REGIONS = ("A", "B"), ("north", "south")
+DECLARED["clinics.region"] = REGIONS
 FACTS: dict[str, Any] = {
     "table": "visits",
     "individuals": SLOTS,

@@ -139,7 +139,7 @@ def test_values_of_the_data_never_stand_in_a_query(
     columns = COLUMNS | {"x": {"type": "integer", "bounds": [0, 100_000]}}
     with open_visits(rows, 2, columns=columns) as visits:
         sql = "SELECT grp, MEDIAN(x) FROM visits GROUP BY grp" if grouped else "SELECT MEDIAN(x) FROM visits"
-        risk = visits.risk(sql)
+        risk = visits.risk(sql, quantiles="noise")  # by rank, values are rounded to candidates first
     assert isinstance(risk.profile, UnitProfile)
     assert risk.profile.layout.near["v0_0"][0] == values
     assert len(sent) >= 3

@@ -29,6 +29,8 @@ Row = dict[str, Any]
 Vector = tuple[float, ...]
 SLOTS = 9  # declared individuals: more than there are
 GROUPS = ("A", "B", "O'C")
+DECLARED: dict[str, Sequence[Any]] = {"grp": GROUPS}
+"""The declared values of columns that queries count different values of."""
 TEXT_UNITS = ("ann", "Änn", "a:1", "1", "", "bob\\")
 COLUMNS: dict[str, dict[str, Any]] = {
     "unit": {"type": "text"},
@@ -173,7 +175,8 @@ class World:
 
     def distinct(self, column: str) -> Number:
         """Of a group column with fewer declared values than rows, only these; an individual is one value (Q3)."""
-        listed = GROUPS if column == "grp" and len(GROUPS) < self.m else None
+        declared = DECLARED.get(column)
+        listed = declared if declared is not None and len(declared) < self.m else None
 
         def value(rows: Sequence[Row]) -> Fraction:
             found = {row[column] for row in rows if row[column] is not None}

@@ -106,7 +106,8 @@ def test_what_is_masked_and_what_is_not() -> None:
     assert mask.apply(document) == {
         "seq": 1, "id": "<entry 1>", "at": "<time>", "digest": "<digest 1>", "previous": "0" * 64,
         "guarantee": "<words>", "notes": ["<words>", "<words>"], "reason": "budget", "plan_digest": digest,
-        "epsilon": 0.5, "answer": [{"city": "Rome", "n": "<noisy integer>", "mean": "<noisy float>", "none": None}],
+        "epsilon": 0.5,
+        "answer": [{"city": "Rome", "n": "<noisy integer>", "mean": "<noisy float>", "none": "<noisy float>"}],
         "measured": [["<noisy number>"]],
         "again": {"reason": "<words>", "entry": "<entry 1>", "head": "<digest 1>"},
     }  # fmt: skip

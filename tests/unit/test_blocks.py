@@ -12,9 +12,11 @@ import pytest
 from dosimeter import Dataset, Ledger, OptionError, QueryError
 from dosimeter.mechanisms import Laplace
 from dosimeter.planning import PlanOptions, digest_measured, explain_plan, plan_query
-from dosimeter.postprocess import error_95
+from dosimeter.postprocess import Noise, answers, assemble_answer, error_95
 from dosimeter.release.ex_post import ex_post_risk
 from dosimeter.release.noisy_vector import calibrate_plan
+from dosimeter.risk import summarise_rdr
+from dosimeter.sql import EmbeddedError
 from tests.unit.release_stays import COLUMNS, EXACT, ROWS, WARDS, account_of, rows_of
 
 UNION = (
@@ -43,7 +45,7 @@ def test_at_a_large_epsilon_the_answer_is_sqls(stays: Dataset, ledger: Ledger) -
         ("nobody", 0),
         (None, 30),
     ]
-    assert totals[-1]["m"] in (4, 5)  # drawn by rank: one of the two values in the middle
+    assert totals[-1]["m"] in (4, 5)  # every value between the two in the middle is a median
 
 
 def test_one_charge_and_every_number_is_kept(stays: Dataset, ledger: Ledger) -> None:
@@ -157,3 +159,67 @@ def test_a_column_may_have_any_name(stays: Dataset, ledger: Ledger, name: str) -
     sql = f"SELECT ward AS {name}, COUNT(*) AS n FROM stays GROUP BY ward UNION ALL SELECT 'all', COUNT(*) FROM stays"
     rows = rows_of(stays.release(sql, ledger=ledger, epsilon=EXACT, policy="budget:1e12"))
     assert [list(row.values()) for row in rows] == [*([ward, 10] for ward in WARDS[:3]), ["nobody", 0], ["all", 30]]
+
+
+UNION_OF_RANKS = (
+    "SELECT ward, MAX(nights) AS m, COUNT(*) AS n FROM stays GROUP BY ward "
+    "UNION ALL SELECT 'all', MEDIAN(cost), SUM(nights) FROM stays"
+)
+
+
+@pytest.mark.parametrize("indicator", ["bound", "exact"])
+@pytest.mark.parametrize("sql", [MEDIANS, UNION_OF_RANKS])
+def test_ranks_of_several_blocks_are_those_of_really_leaving_people_out(
+    stays: Dataset, sql: str, indicator: Any
+) -> None:
+    closed, again = stays.risk(sql, indicator=indicator), stays.risk(sql, indicator=indicator, method="recompute")
+    for epsilon in (0.1, 2.0):
+        assert summarise_rdr(closed.rdr(epsilon)).max == pytest.approx(summarise_rdr(again.rdr(epsilon)).max, rel=1e-9)
+        assert summarise_rdr(closed.rdr(epsilon)).mean == pytest.approx(
+            summarise_rdr(again.rdr(epsilon)).mean, rel=1e-9
+        )
+
+
+def test_ranks_of_several_blocks_share_epsilon(stays: Dataset) -> None:
+    plan = stays.plan(MEDIANS)
+    assert [block.rank_share(1.0) for block in plan.blocks] == [0.25, 0.25]  # two medians and two counts
+    alone = stays.plan("SELECT MEDIAN(nights) FROM stays")
+    (one,) = calibrate_plan(alone, Laplace(), Decimal("0.25"))
+    drawn = calibrate_plan(plan, Laplace(), Decimal(1))
+    assert [drawn[at].scale for at in plan.ranks] == [one.scale] * 2
+
+
+@pytest.mark.parametrize(("everybody", "told"), [(5, False), (30, True)])
+def test_a_share_of_a_total_that_too_few_make_up_is_not_told(stays: Dataset, everybody: int, told: bool) -> None:
+    plan, laplace = stays.plan(SHARE), Laplace()
+    noise = Noise.of(plan, laplace, laplace.scale(plan.sensitivity(1), 1.0))  # each count has noise of scale 2
+    counts = [[Fraction(number)] for number in (10, 10, 10, 0)]
+    assert plan.group_keys is not None
+    further = [(((),), [[Fraction(everybody)]])]
+    answer = assemble_answer(plan, plan.group_keys, counts, noise=noise, further=further)
+    assert [row["percent"] is not None for row in answer.rows] == [told] * 4
+    assert answer.untold is not told
+
+
+def test_a_quotient_over_sets_that_are_measured_apart(stays: Dataset, ledger: Ledger) -> None:
+    sql = "SELECT ward, MAX(nights) AS m, SUM(nights) / COUNT(*) AS mean FROM stays GROUP BY ROLLUP (ward)"
+    answer = stays.release(sql, ledger=ledger, epsilon=EXACT, policy="budget:1e12")
+    (plain,) = rows_of(stays.release("SELECT AVG(nights) AS mean FROM stays", ledger=ledger, epsilon=EXACT))
+    assert rows_of(answer)[-1]["mean"] == pytest.approx(plain["mean"])
+    noisy = stays.release(sql, ledger=ledger, epsilon=0.001)
+    assert [row["mean"] for row in rows_of(noisy)].count(None) >= 3  # of five, noise of 12,000 on counts of at most 30
+
+
+def test_where_the_rest_fails_every_block_is_the_answer(
+    stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise EmbeddedError("it fails")
+
+    prepared = stays.plan(SHARE)
+    monkeypatch.setattr(answers, "run_embedded", failing)
+    answer = stays.release(SHARE, ledger=ledger, epsilon=1.0, policy="budget:2")
+    assert [list(row) for row in rows_of(answer)] == [[prepared.groups[0].name, "COUNT(*)"]] * 5
+    assert [row["ward"] for row in rows_of(answer)] == [*WARDS, None]
+    assert answer.errors is not None
+    assert all(row["COUNT(*)"] == Laplace().error(2.0, 1.0) for row in answer.errors)

@@ -181,6 +181,8 @@ def test_a_denial_that_reads_the_data_is_charged_the_delta(notes: Dataset, ledge
         ({**THRESHOLDED, "sensitivity": 1.0}, COUNTS, "by hand"),
         (THRESHOLDED, "SELECT COUNT(*) FROM notes", "has no GROUP BY"),
         (THRESHOLDED, "SELECT topic, COUNT(*) FROM notes GROUP BY ROLLUP (topic)", "Totals of thresholded groups"),
+        (THRESHOLDED, f"{COUNTS} UNION ALL SELECT topic, SUM(x) FROM notes GROUP BY topic", "one SELECT at a time"),
+        (THRESHOLDED, "SELECT topic, MEDIAN(x) FROM notes GROUP BY topic", "from declared groups only"),
         (THRESHOLDED, "SELECT name, COUNT(*) FROM notes GROUP BY name", "identifies people"),
         (THRESHOLDED, "SELECT LENGTH(name), COUNT(*) FROM notes GROUP BY 1", "identifies people"),
         ({**THRESHOLDED, "svt": 1.0, "variance": 0.1, "epsilon": None}, COUNTS, "number of groups"),

@@ -137,5 +137,5 @@ def test_a_total_too_large_for_its_noise_is_refused_before_the_data_are_read(tmp
         Ledger.open(f"{tmp_path}/l.db") as ledger,
     ):
         with pytest.raises(OptionError, match="64-bit"):
-            dataset.release("SELECT MEDIAN(x) FROM t", epsilon=1.0, ledger=ledger, policy="budget:9")
+            dataset.release("SELECT MEDIAN(x) FROM t", epsilon=1.0, ledger=ledger, policy="budget:9", quantiles="noise")
         assert ledger.accounts() == ()

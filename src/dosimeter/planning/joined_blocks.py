@@ -22,6 +22,10 @@ def join_blocks(blocks: Sequence[QueryPlan], clauses: Sequence[exp.Expression]) 
         raise OptionError(
             "A sensitivity given by hand is for one SELECT, and this query has several.", leave_out("sensitivity")
         )
+    if first.threshold is not None:
+        raise OptionError(
+            "Groups that nobody declared are shown by one SELECT at a time. Ask the SELECTs of this query one by one."
+        )
     if not first.declared:
         raise OptionError("Observed groups reproduce the paper, which has one SELECT. Use declared groups.")
     for block, clause in zip(blocks, clauses, strict=True):

@@ -243,10 +243,6 @@ class Draft:
 
 def _complete(plan: QueryPlan) -> QueryPlan:
     """Return the plan once it was tried what happens after the noise."""
-    if plan.threshold is not None and plan.further:
-        raise QueryError(
-            "Groups that nobody declared are shown by one SELECT at a time. Ask the SELECTs of this query one by one."
-        )
     if plan.threshold is not None and plan.ranks:
         label = next(iter(plan.ranks.values())).label
         raise QueryError(

@@ -59,9 +59,11 @@ def assemble_answer(
     With the facts of the noise, a quotient that cannot be told is NULL and every number has its error (E1). Where the
     embedded engine fails on these numbers after all, every group with its aggregates is the answer.
     """
-    parts = [_Part(block, cells, clamp) for block, cells in zip(
-        plan.blocks, list_blocks(plan, [(keys, values), *further]), strict=True
-    )]  # fmt: skip
+    listed = list_blocks(plan, [(keys, values), *further])
+    parts = [
+        _Part(block, cells, clamp, name_released(at))
+        for at, (block, cells) in enumerate(zip(plan.blocks, listed, strict=True))
+    ]
     if noise is None:
         rows, places, failed = _run(plan, parts)
         return Assembled(rows, cells=_list_shown(parts, places), failed=failed)
@@ -82,14 +84,14 @@ def assemble_answer(
 
 
 class _Part:
-    """One block's released table, and what can be told of it.
+    """One block's released table, and what can be told of it. ``name``: that of the table.
 
     ``told``: for each aggregate, where it can be told; None where it always can. ``divisors``: where a number that the
     query divides by is far enough from 0.
     """
 
-    def __init__(self, plan: QueryPlan, cells: Sequence[Cell], clamp: bool) -> None:
-        self.plan, self.cells, self.clamp = plan, cells, clamp
+    def __init__(self, plan: QueryPlan, cells: Sequence[Cell], clamp: bool, name: str) -> None:
+        self.plan, self.cells, self.clamp, self.name = plan, cells, clamp, name
         self.told: Told = ()
         self.divisors: dict[str, BoolArray] = {}
         self._noise: Noise | None = None
@@ -99,7 +101,8 @@ class _Part:
         self._noise = noise
         known = CellErrors(self.plan, noise, self.cells, clamp=self.clamp)
         self.told = [None if each.counted is None else known.told(at) for at, each in enumerate(self.plan.estimates)]
-        for tree in find_divisors([plan.after.query, *(output.formula for output in self.plan.outputs)]):
+        formulas = (output.formula for output in self.plan.outputs)
+        for tree in find_divisors([plan.after.query, *formulas], self.name):
             if all(at < len(self.plan.estimates) for at in list_estimates(tree)):
                 self.divisors[tree.sql(dialect="duckdb")] = known.told_formula(tree)
 
@@ -141,13 +144,13 @@ def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[t
     owners = [(block, at) for block, part in enumerate(parts) for at in range(len(part.cells))]
     tables: dict[str, dict[str, Values]] = {}
     for at, part in enumerate(parts):
-        tables[name_released(at)] = part.table(sum(len(before.cells) for before in parts[:at]), flags)
+        tables[part.name] = part.table(sum(len(before.cells) for before in parts[:at]), flags)
     query = withhold_quotients(plan.after.query, flags.get) if flags else plan.after.query
     try:
         found = run_embedded(query, tables)
     except EmbeddedError:
         rows = [row for part in parts for row in _read_released(part.plan, part.cells, part.told, part.clamp)]
-        return rows, None, True
+        return _align(rows), None, True
     columns = [output.name for output in plan.outputs]
     rows = [{name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in found]
     return _withheld(parts, rows, [owners[int(row[-1])] for row in found] if plan.after.traced else None)
@@ -208,9 +211,16 @@ def _state_released(parts: Sequence[_Part], rows: list[JsonRow]) -> Assembled:
             }
             for at, row in enumerate(own)
         ]
-    names = dict.fromkeys(name for row in errors for name in row)
-    largest = tuple(find_largest([row.get(name) for row in errors]) for name in names)
-    return Assembled(rows, tuple(errors), largest, failed=True)
+    aligned = tuple(_align(errors))
+    names = aligned[0] if aligned else ()
+    largest = tuple(find_largest([row[name] for row in aligned]) for name in names)
+    return Assembled(rows, aligned, largest, failed=True)
+
+
+def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of several tables as those of one: each has the columns of all."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:

@@ -115,7 +115,7 @@ class CellErrors:
 
     def _least_divisor(self, measure: int) -> FloatArray:
         """Return what a measure must exceed to divide: three of its noise scales, and its own error."""
-        least = {terms: self._noise.error(measure, int(terms)) for terms in np.unique(self._terms).tolist()}
+        least = {terms: self._noise.error(measure, int(terms)) for terms in set(self._terms.tolist())}
         three = _SCALES * float(self._noise.scales[measure]) * np.sqrt(self._terms)
         return np.maximum(three, [least[terms] for terms in self._terms.tolist()])
 
@@ -193,7 +193,7 @@ class CellErrors:
         everywhere = np.ones(len(self._cells), dtype=bool)
         sources = self._sources(estimate.measures, everywhere)
         if estimate.alone is not None:
-            known = {terms: self._noise.error(estimate.alone, int(terms)) for terms in np.unique(self._terms).tolist()}
+            known = {terms: self._noise.error(estimate.alone, int(terms)) for terms in set(self._terms.tolist())}
             errors = np.array([known[terms] for terms in self._terms.tolist()])
             return estimate.spread(sources.values[0], errors, clamp=self._clamp)
 

@@ -33,15 +33,25 @@ def strip_casts(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def find_divisors(trees: Sequence[exp.Expression | None]) -> tuple[exp.Expression, ...]:
-    """Return what these trees divide by, where it is computed from released numbers of the cell itself."""
+def find_divisors(trees: Sequence[exp.Expression | None], table: str | None = None) -> tuple[exp.Expression, ...]:
+    """Return what these trees divide by, where it is computed from released numbers of one cell.
+
+    ``table``: leave out what is read from another released table.
+    """
     found: dict[str, exp.Expression] = {}
     for tree in trees:
         for node in [] if tree is None else tree.find_all(*_QUOTIENTS):
             divisor = _own_divisor(node)
-            if divisor is not None:
+            if divisor is not None and (table is None or _find_table(divisor) in (None, table)):
                 found.setdefault(divisor.sql(dialect="duckdb"), divisor.copy())
     return tuple(found.values())
+
+
+def _find_table(divisor: exp.Expression) -> str | None:
+    """Return the released table that a divisor is read from; None where it is not one alone."""
+    select = divisor.parent_select
+    source = None if select is None else select.args["from_"].this
+    return source.name if isinstance(source, exp.Table) else None
 
 
 def _own_divisor(node: exp.Binary) -> exp.Expression | None:
@@ -80,10 +90,19 @@ def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None])
         flag = None if divisor is None else name(divisor.sql(dialect="duckdb"))
         if divisor is None or flag is None:
             continue
+        _pass_on(divisor.parent_select, flag)
         scalar = isinstance(strip_casts(node.expression), exp.Subquery)
         place = divisor if scalar else node.expression  # what a subquery gives is made NULL where its table is read
         place.replace(exp.Case(ifs=[exp.If(this=exp.column(flag), true=place.copy())]))
     return written
+
+
+def _pass_on(select: exp.Select | None, flag: str) -> None:
+    """Give a SELECT over several released tables the column of a flag: from each of them."""
+    source = None if select is None else select.args["from_"].this
+    for inner in [] if not isinstance(source, exp.Subquery) else source.find_all(exp.Select):
+        if all(item.alias_or_name != flag for item in inner.expressions):
+            inner.select(exp.column(flag), copy=False)
 
 
 def passes_null_on(tree: exp.Expression) -> bool:

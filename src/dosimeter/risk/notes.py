@@ -113,8 +113,8 @@ _SAME_SPREAD = (
     "What shrinks is the spread relative to the level: look at the ratio."
 )
 _RANKED = (
-    "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and how far one moves "
-    "that. An own guarantee does not follow from how far: it is close to ε for everybody whom the query reads."
+    "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and how far somebody "
+    "moves that; their own guarantee does not follow from it: it is close to ε for everybody whom the query reads."
 )
 _COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
 _NO_DEPENDENCE = (

@@ -79,7 +79,7 @@ class Measured:
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
-    columns: Mapping[int, tuple[GroupColumn | None, ...]] = field(default_factory=dict)
+    columns: Mapping[int, tuple[GroupColumn | None, ...]] = field(default_factory=dict, compare=False)
     further: tuple[Measured, ...] = ()
 
     @property
