@@ -18,8 +18,8 @@ from dosimeter.mechanisms.base import Norm
 from dosimeter.planning import Look
 from dosimeter.planning.query_plan import QueryPlan
 from tests.oracle.form_queries import FormQuery, draw_queries
-from tests.oracle.form_tables import SLOTS, draw_tables
-from tests.oracle.unit_oracle import Vector, assert_same_people, expand, size_of
+from tests.oracle.form_tables import draw_tables
+from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, size_of
 
 EACH = 10  # queries asked of one table
 OFTEN, AT_LENGTH = 6, 520  # tables of the ordinary run, and of the long one: 60 and 5,200 queries
@@ -48,7 +48,7 @@ def check_query(whole: Dataset, without: list[Dataset], query: FormQuery, mechan
     left = [tuple(a - b for a, b in zip(before, measure(each, risk.plan, norm), strict=True)) for each in without]
     most = max((size_of(vector, norm) for vector in left), default=0.0)
     assert most <= risk.sensitivity * (1 + 1e-9)
-    assert_same_people(expand(risk.contributions), [*left, *[(0.0,) * len(before)] * (SLOTS - len(left))])
+    assert_same_people(expand(risk.contributions), everybody_there(left, risk))
     return most / risk.sensitivity
 
 

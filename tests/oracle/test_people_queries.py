@@ -23,8 +23,8 @@ from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.sql import column_tree
 from tests.oracle.exact_answers import measure_alone
-from tests.oracle.person_queries import SLOTS, WARDS, Tables, draw_query, draw_tables
-from tests.oracle.unit_oracle import Vector, assert_same_people, expand, kept_rows, size_of
+from tests.oracle.person_queries import WARDS, Tables, draw_query, draw_tables
+from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, kept_rows, size_of
 
 EXAMPLES = settings().max_examples
 SEEDS = st.integers(0, 2**32)
@@ -67,8 +67,7 @@ def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query:
             values = weigh(measure_alone(dataset, asked.sql), weights)
         left.append(tuple(a - b for a, b in zip(whole, values, strict=True)))
     assert max((size_of(vector, norm) for vector in left), default=0.0) <= delta * (1 + 1e-9), asked.sql
-    slots = [(0.0,) * len(whole)] * (SLOTS - len(left))
-    assert_same_people(vectors, [*left, *slots])
+    assert_same_people(vectors, everybody_there(left, risk))
 
 
 @given(table=SEEDS, query=SEEDS)
@@ -91,7 +90,7 @@ def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int)
     with tables.open() as dataset:
         risk = dataset.risk(asked.sql, quantiles="noise")
         assert {group.group: group.people for group in risk.by("ward")} == agreed
-        _, flagged = measure_influence(risk.plan, risk.data.engine, risk.n, 1, {"sick": column_tree("sick")})
+        _, flagged = measure_influence(risk.plan, risk.data.engine, risk.data.people, 1, {"sick": column_tree("sick")})
         assert flagged.people[flagged.attributes["sick"]].sum() == len({row["pid"] for row in kept if row["sick"]})
         assert_same_people(expand(flagged), expand(risk.contributions))
 

@@ -49,6 +49,7 @@ from tests.oracle.unit_oracle import (
     assert_same_people,
     bound,
     check_against_deletion,
+    everybody_there,
     expand,
     kept_rows,
     leave_out,
@@ -206,7 +207,7 @@ def test_moments_in_a_study_are_those_of_deletion(aggregate: str) -> None:
     expected = [value(kept) - value([r for r in kept if r["unit"] != unit]) for unit in ("ann", "1", "bob\\")]
     with open_visits(rows, 2) as visits:
         risk = visits.risk(f"SELECT {aggregate} FROM visits", sensitivity=1.0)
-        assert_same_people(expand(risk.contributions), [(e,) for e in expected] + [(0.0,)] * (SLOTS - 3))
+        assert_same_people(expand(risk.contributions), [(e,) for e in expected])
 
 
 # ---------------------------------------------------------------- the exact indicator, by another road
@@ -241,7 +242,7 @@ def test_exact_indicator_is_the_expected_distance(rows: list[Row], names: list[s
         risk = visits.risk(question.sql, indicator="exact")
         scale = risk.mechanism.scale(risk.sensitivity, epsilon)
         grids = [w * float(n.grid or 0) for w, n in zip(weights, question.numbers(m), strict=True)]
-        everybody = [*left.values(), *[(0.0,) * risk.k] * (SLOTS - len(left))]
+        everybody = everybody_there(left.values(), risk)
         expected = sorted(
             sum(expected_distance(change, grids[at % len(grids)], scale) for at, change in enumerate(vector))
             for vector in everybody
@@ -270,7 +271,7 @@ def test_exact_gaussian_indicator_is_the_expected_distance(rows: list[Row], m: i
 
             return float(sigma * mpmath.quad(integrand, [0, 1e-3, 1, 100, mpmath.inf]) / (2 * mpmath.sqrt(mpmath.pi)))
 
-        everybody = [*left.values(), *[(0.0,) * risk.k] * (SLOTS - len(left))]
+        everybody = everybody_there(left.values(), risk)
         known = {vector: distance(vector) for vector in set(everybody)}
         found = risk.rdr(1.0)
         np.testing.assert_allclose(
@@ -317,8 +318,8 @@ def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
     with open_visits(rows, m) as visits:
         risk = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
         found = {line.group: line for line in risk.by(column, epsilon=2.0, reveal=True)}
-        everybody = [bound(v, risk, 2.0) for v in left.values()] + [bound((0.0,), risk, 2.0)] * (SLOTS - len(left))
-        mean = math.fsum(everybody) / SLOTS
+        everybody = [bound(vector, risk, 2.0) for vector in everybody_there(left.values(), risk)]
+        mean = math.fsum(everybody) / len(everybody)
     assert set(found) == set(members)
     for group, units in members.items():
         rdrs = [bound(left[unit], risk, 2.0) / mean for unit in units]
@@ -395,7 +396,7 @@ def test_rows_with_a_null_unit_are_nobodys(most: int) -> None:
     with open_visits(rows, most) as visits:
         risk = visits.risk("SELECT COUNT(*) FROM visits")
         assert risk.measured().values[0][0] == min(most, 2)
-        assert risk.sensitivities.counts.tolist() == [SLOTS - 1, 1]
+        assert risk.sensitivities.counts.tolist() == [1]
         by = visits.risk("SELECT COUNT(*) FROM visits").by("x")
         assert sum(group.people for group in by) == 1
 

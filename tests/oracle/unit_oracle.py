@@ -343,7 +343,7 @@ def leave_out(question: Question, rows: Sequence[Row], m: int, norm: int, unit: 
 
 
 def expand(contributions: Contributions) -> list[Vector]:
-    """Everybody's vector, empty slots among them."""
+    """Everybody's vector."""
     found: list[Vector] = []
     for row, people in enumerate(contributions.people):
         vector = np.zeros(contributions.k)
@@ -351,6 +351,12 @@ def expand(contributions: Contributions) -> list[Vector]:
         np.add.at(vector, contributions.cells[owned], contributions.changes[owned])
         found += [tuple(vector.tolist())] * int(people)
     return found
+
+
+def everybody_there(left: Iterable[Vector], risk: Risk) -> list[Vector]:
+    """These vectors, and nothing for the others in the table; one empty slot where the table is empty (N5)."""
+    found = list(left)
+    return [*found, *[(0.0,) * risk.k] * (max(risk.present, 1) - len(found))]
 
 
 def assert_same_people(found: Iterable[Vector], expected: Iterable[Vector]) -> None:
@@ -383,15 +389,15 @@ def open_visits(rows: Sequence[Row], m: int, **facts: Any) -> Dataset:
 def check_against_deletion(risk: Risk, question: Question, kept: Sequence[Row], m: int, unit: str = "unit") -> None:
     norm = risk.mechanism.norm
     left = leave_out(question, kept, m, norm, unit)
-    slots = [(0.0,) * risk.k] * (SLOTS - len(left))
+    everybody = everybody_there(left.values(), risk)
     assert risk.k == len(question.group_keys) * len(question.numbers(m))
-    assert_same_people(expand(risk.contributions), [*left.values(), *slots])
+    assert_same_people(expand(risk.contributions), everybody)
     exact = [[float(value) for value in group] for group in risk.measured().values]
     np.testing.assert_allclose(exact, [[float(v) for v in g] for g in question.measure(kept, m)], rtol=1e-9, atol=1e-9)
     _, delta = weigh(question, m, norm)
     assert risk.sensitivity == pytest.approx(delta, rel=1e-9)
     assert max((size_of(vector, norm) for vector in left.values()), default=0.0) <= risk.sensitivity * (1 + 1e-12)
-    sizes = sorted(size_of(vector, norm) for vector in (*left.values(), *slots))
+    sizes = sorted(size_of(vector, norm) for vector in everybody)
     np.testing.assert_allclose(
         np.repeat(risk.sensitivities.values, risk.sensitivities.counts), sizes, rtol=1e-9, atol=1e-9
     )
