@@ -12,7 +12,7 @@ import pytest
 
 from dosimeter.arrays import FloatArray
 from dosimeter.mechanisms import Mechanism
-from dosimeter.mechanisms.gaussian import Gaussian, _upper_tails
+from dosimeter.mechanisms.gaussian import Gaussian, _unit_shift, _upper_tails
 from dosimeter.mechanisms.laplace import Laplace
 from dosimeter.risk import advantage, own_epsilon
 
@@ -159,3 +159,19 @@ def test_the_ends() -> None:
     assert tiny.tolist() == [1.0]
     own = own_epsilon(np.array([0.4]), Laplace(), sensitivity=1.0, scale=1.0, epsilon=1.0)
     assert advantage(np.array([0.4]), Laplace(), scale=1.0, grids=np.ones(1), **arguments) == np.tanh(own / 2)
+
+
+def test_a_fine_grid_beside_a_coarse_one_costs_nothing() -> None:
+    """One step of fine noise is worth what summing gives, and no array as long as the grid is fine is needed."""
+    for steps in (8.0, 11.5, 40.0, 300.0):
+        tails = np.exp(-0.5 * np.square(np.arange(-int(40 * steps), int(40 * steps) + 1) / steps))
+        beyond = float((1.0 - 1.0 / tails.sum()) / 2.0)
+        assert _unit_shift(steps) == pytest.approx(-2.0 * NormalDist().inv_cdf(beyond), rel=1e-9)
+    mechanism = GAUSSIAN
+    found = mechanism.advantage(
+        np.array([0.5]), sensitivity=1.0, scale=2.0, epsilon=1.0, grids=np.array([1.0, 1e-12]), cells=2
+    )
+    coarse = mechanism.advantage(
+        np.array([0.5]), sensitivity=1.0, scale=2.0, epsilon=1.0, grids=np.array([1.0, 1.0]), cells=2
+    )
+    assert found[0] == coarse[0]

@@ -86,7 +86,7 @@ class _AnyGaussian(Mechanism):
         elif cells == 1:
             tests = _sum_between(coarsest, np.rint(distances * coarsest / scale))
         else:
-            unit = max(size * _unit_shift(size) for size in steps.tolist())
+            unit = max(size * _unit_shift(size) for size in set(steps.tolist()))
             tests = erf(distances * (unit / scale) / math.sqrt(8.0))
         return np.asarray(np.minimum(tests, 1.0), dtype=np.float64)
 
@@ -274,6 +274,13 @@ def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
 
 
 def _unit_shift(steps: float) -> float:
-    """Return the shift of a normal distribution that is told apart as well as one step of this noise is (P4)."""
+    """Return the shift of a normal distribution that is told apart as well as one step of this noise is (P4).
+
+    On fine grids P(Z = 0) is 1/(σ√2π), up to less than a float can hold: nothing is summed.
+    """
+    if steps >= _FINE_FROM:
+        from scipy.special import erfinv
+
+        return 2.0 * math.sqrt(2.0) * float(erfinv(1.0 / (steps * math.sqrt(2.0 * math.pi))))
     beyond = float(_upper_tails(steps)[1])
     return 2.0 * -NormalDist().inv_cdf(beyond) if beyond > 0.0 else math.inf
