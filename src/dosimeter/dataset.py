@@ -19,7 +19,7 @@ from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
-from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query, require_pure
+from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query, require_noise, require_pure
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -131,9 +131,9 @@ class Dataset:
         return max(self.count(), 1)
 
     @property
-    def slots(self) -> int:
-        """Return how many slots the risk is about: those declared, or one per person if more are there (N4)."""
-        return max(self.n, self.count())
+    def people(self) -> int:
+        """Return how many people the controller's own view counts: those in the table (N5), or one empty slot."""
+        return max(self.count(), 1)
 
     def count(self) -> int:
         if self._counted is None:
@@ -211,7 +211,8 @@ class Dataset:
             mechanism: ``"laplace"`` or ``"gaussian"`` noise.
             delta: δ of Gaussian noise: a number, or ``"1/n^2"``, the default.
             calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper.
-            indicator: the RDR as the paper's ``"bound"``, or its ``"exact"`` expectation.
+            indicator: the RDR as the paper's ``"bound"``, its ``"exact"`` expectation, or the bound over the numbers
+                that one person's rows can reach, ``"cell"``.
             candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
             groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
                 ``"observed"``, for study.
@@ -259,21 +260,23 @@ class Dataset:
 
     def assess_plan(self, plan: QueryPlan, look: Look, *, progress: Callable[[int, int], None] | None = None) -> Risk:
         epsilons = parse_candidates(look.candidates)
-        n, slots = self.n, self.slots
+        n, people = self.n, self.people
         mechanism = look.build_mechanism(n)
         require_pure(plan, mechanism)
+        require_noise(plan, look.indicator)
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         engine = self.engine_for(plan)
         if look.method == "recompute":
             from dosimeter.influence.recompute import recompute_contributions
 
-            profile = None
-            contributions = recompute_contributions(plan, engine, slots, mechanism.norm, progress=progress)
+            matched, profile = measure_influence(plan, engine, people, mechanism.norm)[0].matched, None
+            contributions = recompute_contributions(plan, engine, people, mechanism.norm, progress=progress)
             if plan.ranks:  # R12: nobody's own guarantee is larger
                 contributions = replace(contributions, shares=np.ones(len(contributions.people)))
         else:
-            profile, contributions = measure_influence(plan, engine, slots, mechanism.norm)
+            profile, contributions = measure_influence(plan, engine, people, mechanism.norm)
+            matched = profile.matched
             if profile.undeclared:
                 counted = "individuals" if isinstance(profile, Profile) else "rows"
                 notes.append(
@@ -285,13 +288,15 @@ class Dataset:
             mechanism=mechanism,
             indicator=look.indicator,
             n=n,
+            present=self.count(),
             method=look.method,
             contributions=contributions,
             candidates=epsilons,
             notes=tuple(notes),
             profile=profile,
-            data=DataReader(plan, engine, n, mechanism.norm),
+            data=DataReader(plan, engine, people, mechanism.norm),
             odd_cells=odd_cells,
+            matched=matched,
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
@@ -313,12 +318,13 @@ class Dataset:
             mechanism=mechanism,
             indicator=look.indicator,
             n=n,
+            present=self.count(),
             method=look.method,
-            contributions=recompute_study(study, self.engine, self.slots, mechanism.norm, progress=progress),
+            contributions=recompute_study(study, self.engine, self.people, mechanism.norm, progress=progress),
             candidates=parse_candidates(look.candidates),
             notes=(*self._notes(), *study.notes),
             profile=None,
-            data=DataReader(plan, self.engine, n, mechanism.norm),
+            data=DataReader(plan, self.engine, self.people, mechanism.norm),
         )
 
     # ------------------------------------------------------------ releasing
@@ -445,6 +451,8 @@ class Dataset:
                 f"The table holds {self.count():,} people and the schema declares {self.n:,}: everybody counts, and "
                 "released totals are cut to what the declared number can reach. Correct individuals in the schema."
             )
+        elif self.count() < self.n and self.schema.reviewed:
+            yield f"{_count_people(self.count())} in the table; {self.n:,} were declared."
         for name in (name for name, count in odd_cells.items() if count):  # a doubtful 12.0 is a whole number
             kind, count = self.schema.columns[name].type, odd_cells[name]
             yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
@@ -468,6 +476,10 @@ class Dataset:
                 found = find_repeated_owner(named, counts, rows)
             self._owner = (self.engine.generation, found)
         return self._owner[1]
+
+
+def _count_people(count: int) -> str:
+    return "1 person is" if count == 1 else f"{count:,} people are"
 
 
 def _require_ledger(ledger: Ledger) -> Ledger:

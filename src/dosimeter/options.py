@@ -16,7 +16,7 @@ from dosimeter.problems import Option, Piece, Problem, Surface
 
 MechanismName = Literal["laplace", "gaussian"]
 Calibration = Literal["zcdp", "classic"]
-Indicator = Literal["bound", "exact"]
+Indicator = Literal["bound", "exact", "cell"]
 Groups = Literal["declared", "observed", "thresholded"]
 Method = Literal["closed-form", "recompute"]
 Selection = Literal["sharp", "paper"]
@@ -71,7 +71,10 @@ OPTIONS: Mapping[str, Declared] = {
     "mechanism": _declare("Which noise.", choices=get_args(MechanismName)),
     "delta": _declare("δ of the Gaussian mechanism; default 1/n^2.", metavar="D"),
     "calibration": _declare("Gaussian: zcdp (default), or classic as in the paper.", choices=get_args(Calibration)),
-    "indicator": _declare("RDR by the paper's bound, or its exact expectation.", choices=get_args(Indicator)),
+    "indicator": _declare(
+        "RDR by the paper's bound, its exact expectation, or the bound over the numbers one person can reach.",
+        choices=get_args(Indicator),
+    ),
     "candidates": _declare("Candidate ε's: paper (37 values), or 1,0.5,0.1.", metavar="LIST"),
     "groups": _declare(
         "Declared groups; thresholded: those of the data with enough people; observed: study only.",

@@ -26,7 +26,7 @@ GROUPED = "SELECT ward, COUNT(*) FROM wards GROUP BY ward"
 
 def test_whoever_is_alone_is_shown_first(run: Run, wards: Path) -> None:
     """Everybody moves one count by 1; the tie goes to the smallest number of people."""
-    shown = run("risk", wards, GROUPED, "--top", 3, "--columns", "ward", "--json").json["people"]
+    shown = run("risk", wards, GROUPED, "--top", 3, "--columns", "ward", "--json").json["most_exposed"]
     assert [(row["record"]["ward"], row["people"]) for row in shown] == [("north", 1), ("west", 5), ("east", 6)]
 
 
@@ -52,7 +52,7 @@ def test_names_are_not_listed_by_accident(run: Run, wards: Path) -> None:
     revealed = run("risk", wards, GROUPED, "--by", "name", "--reveal", "--json")
     assert len(revealed.json["by"]["groups"]) == len(WARDS)
     observed = "SELECT name, COUNT(*) FROM wards GROUP BY name"
-    shown = run("risk", wards, observed, "--groups", "observed", "--top", 2, "--json").json["people"]
+    shown = run("risk", wards, observed, "--groups", "observed", "--top", 2, "--json").json["most_exposed"]
     assert all(person["why"] == "•••: count from 1 to 0" for person in shown)
     grouped = run("risk", wards, observed)
     assert grouped.status == 2

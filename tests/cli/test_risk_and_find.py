@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.cli.command_line import Run
-from tests.cli.looking_documents import AGES, EAST, SUM, WARDS, check_document
+from tests.cli.looking_documents import AGES, EAST, FOUND, SUM, WARDS, check_document
 
 # ---------------------------------------------------------------- risk
 
@@ -28,8 +28,10 @@ def test_risk_json(run: Run, patients: Path, patients_schema: Path) -> None:
         "method": "closed-form",
     }  # fmt: skip
     assert (document["n"], document["k"], document["sensitivity"]) == (6, 1, 100.0)
+    assert (document["people"], document["matched"]) == (5, 5)
+    assert "5 people are in the table; 6 were declared." in document["notes"]
     bars = {bar["value"]: bar["count"] for bar in document["sensitivities"]["histogram"]}
-    assert bars == {0.0: 2, 30.0: 1, 40.0: 2, 90.0: 1}
+    assert bars == {0.0: 1, 30.0: 1, 40.0: 2, 90.0: 1}
     assert document["sensitivities"]["distinct"] == 4
     assert document["sensitivities"]["mean"] == pytest.approx(np.mean(AGES))
     assert document["sensitivities"]["variance"] == pytest.approx(np.var(AGES))
@@ -79,7 +81,7 @@ def test_gaussian(run: Run, patients: Path, patients_schema: Path) -> None:
     (line,) = classic["candidates"]
     assert line["noise_scale"] == pytest.approx(sigma)
     assert line["rdr"]["max"] == pytest.approx(math.sqrt(1 + 3 * sigma**2))  # R4
-    assert line["rdr"]["min"] == pytest.approx(math.sqrt(3) * sigma)
+    assert line["rdr"]["min"] == line["rdr"]["max"]  # the five who are there are all in a ward
     assert any("classic" in note for note in classic["notes"])
     default = run(*words).json
     assert (default["calibration"], default["delta"]) == ("zcdp", pytest.approx(1 / 36))
@@ -97,22 +99,22 @@ def test_exact_indicator(run: Run, patients: Path) -> None:
 def test_top_masks_what_identifies(run: Run, patients: Path, patients_schema: Path) -> None:
     words = ["risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--top", 3]
     document = run(*words, "--json").json
-    check_document(document, judged=False, more={"people": list})
-    assert [(person["people"], person["sensitivity"], person["record"]) for person in document["people"]] == [
+    check_document(document, judged=False, more={"most_exposed": list})
+    assert [(person["people"], person["sensitivity"], person["record"]) for person in document["most_exposed"]] == [
         (1, 90.0, {"name": "•••", "age": 90}),
         (2, 40.0, {"name": "•••", "age": 40}),
         (1, 30.0, {"name": "•••", "age": 30}),
     ]
-    mean = 100 + sum(AGES) / 6
-    assert document["people"][0] == {
+    mean = 100 + sum(AGES) / 5
+    assert document["most_exposed"][0] == {
         "people": 1, "sensitivity": 90.0, "why": "sum_age from 200 to 110", "times_average": pytest.approx(190 / mean),
         "own_epsilon": pytest.approx(0.9), "record": {"name": "•••", "age": 90},
     }  # fmt: skip
-    revealed = run(*words, "--reveal", "--json").json["people"]
+    revealed = run(*words, "--reveal", "--json").json["most_exposed"]
     assert [person["record"]["name"] for person in revealed] == ["Zara", "Bob", "Cleo"]
-    chosen = run(*words, "--columns", "ward, since", "--json").json["people"]
+    chosen = run(*words, "--columns", "ward, since", "--json").json["most_exposed"]
     assert chosen[0]["record"] == {"ward": "north", "since": "2021-12-31"}
-    assert run(*words, "--columns", "NAME,ward", "--json").json["people"][0]["record"]["name"] == "•••"
+    assert run(*words, "--columns", "NAME,ward", "--json").json["most_exposed"][0]["record"]["name"] == "•••"
     for extra in ([], ["--columns", "name,age"]):
         text = run(*words, *extra).out
         assert "•••" in text
@@ -127,13 +129,13 @@ def test_exact_indicator_of_the_most_exposed_in_several_groups(run: Run, patient
     document = run(*words, "--top", 5).json
     grid = 0.25 / 100  # the resolution, in units of SUM(pay)'s own Δ (S5); b = 2/2 = 1 in those units
 
-    def expected(pay: float | None, counted: int = 1) -> float:
-        changes = [(counted, 1.0), ((pay or 0) / 100, grid)]
+    def expected(pay: float | None) -> float:
+        changes = [(1, 1.0), ((pay or 0) / 100, grid)]
         return sum(abs(c) + g * math.exp(-abs(c)) / math.sinh(g) for c, g in changes)
 
-    everybody = [expected(pay) for pay in (10.5, 20.25, 30.0, None, 99.75)] + [expected(0, 0)]
-    assert [person["times_average"] for person in document["people"]] == pytest.approx(
-        [value / np.mean(everybody) for value in sorted(everybody[:5], reverse=True)]
+    everybody = [expected(pay) for pay in (10.5, 20.25, 30.0, None, 99.75)]
+    assert [person["times_average"] for person in document["most_exposed"]] == pytest.approx(
+        [value / np.mean(everybody) for value in sorted(everybody, reverse=True)]
     )
 
 
@@ -141,7 +143,7 @@ def test_by_column(run: Run, patients: Path, patients_schema: Path) -> None:
     words = ["risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--by", "Ward"]
     document = run(*words, "--json").json
     check_document(document, judged=False, more={"by": dict})
-    mean = 100 + sum(AGES) / 6
+    mean = 100 + sum(AGES) / 5
     assert document["by"] == {
         "column": "Ward",
         "epsilon": 1.0,
@@ -203,9 +205,7 @@ def test_find_json(run: Run, patients: Path, patients_schema: Path) -> None:
     outcome = run("find", patients, SUM, "--schema", patients_schema, "--prefer", "ratio:0.75", "--json")
     assert (outcome.status, outcome.err) == (0, "")
     document = outcome.json
-    check_document(
-        document, judged=True, more={"preference": str, "epsilon": (float, type(None)), "limit": (float, type(None))}
-    )
+    check_document(document, judged=True, more=FOUND)
     limit = 100 * 0.25 / (0.75 * 90)  # F2: kΔ(1 − τ)/(τ·PIS_max − PIS_min)
     assert (document["epsilon"], document["limit"]) == (0.3, pytest.approx(limit))
     assert document["preference"] == "MIN(rdr) / MAX(rdr) >= 0.75"
@@ -245,7 +245,7 @@ def test_find_variance_and_several_conditions(run: Run, patients: Path, patients
     assert document["limit"] == pytest.approx(0.1 / (spread - 0.1))  # F2
     joined = run(*words, "MIN(rdr)/MAX(rdr) >= 0.5 AND AVG(rdr) <= 1.2 * MIN(rdr)").json
     assert {line["value"] for line in joined["candidates"]} == {None}
-    assert joined["epsilon"] == 0.6  # 1 + 200/6·ε/100 ≤ 1.2: ε ≤ 0.6; the ratio allows 1.11
+    assert joined["epsilon"] == 0.5  # 1 + 200/5·ε/100 ≤ 1.2: ε ≤ 0.5; the ratio allows 1.11
 
 
 # ---------------------------------------------------------------- other methods, by hand and by deletion
@@ -273,6 +273,8 @@ def test_recompute_equals_closed_form(
         document["histogram"] = [tuple(bar.values()) for bar in document["sensitivities"].pop("histogram")]
         document["errors"] = [line.pop("error_95") for line in document["candidates"]]
         document["rdrs"] = [line.pop("rdr") for line in document["candidates"]]
+        document["absolute"] = [line.pop("absolute") for line in document["candidates"]]
+        document["posteriors"] = [line.pop("posterior") for line in document["absolute"]]
         document["candidates"] = [line["noise_scale"] for line in document["candidates"]]
     assert len(closed["histogram"]) == len(really["histogram"])
     for ours, theirs in zip(closed.pop("histogram"), really.pop("histogram"), strict=True):
@@ -280,6 +282,13 @@ def test_recompute_equals_closed_form(
     for name in ("sensitivities", "candidates"):
         assert closed.pop(name) == pytest.approx(really.pop(name))
     for ours, theirs in zip(closed.pop("rdrs"), really.pop("rdrs"), strict=True):
+        assert ours == pytest.approx(theirs)
+    ranked = any("drawn by rank" in note for note in closed["notes"])
+    for ours, theirs in zip(closed.pop("absolute"), really.pop("absolute"), strict=True):
+        if ranked:  # R12: leaving people out tells nobody's share of ε, so all of it is taken
+            assert theirs.pop("own_epsilon") == 0.7 >= ours.pop("own_epsilon")
+            assert theirs.pop("advantage") == pytest.approx(np.tanh(0.35))
+            assert ours.pop("advantage") <= np.tanh(0.35)
         assert ours == pytest.approx(theirs)
     assert closed == really
 

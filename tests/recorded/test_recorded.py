@@ -61,7 +61,7 @@ def recorded(name: str, command: str) -> dict[str, Any]:
         (lambda outcome: outcome["out"].update(k=1.0), [".out.k: was 1, is 1.0"]),
         (lambda outcome: outcome["out"].update(k=True), [".out.k: was 1, is True"]),
         (lambda outcome: outcome["out"].update(n=outcome["out"].pop("n")), [".out: its keys are in another order"]),
-        (lambda outcome: outcome["out"]["notes"].append("<words>"), [".out.notes: had 2 items, has 3"]),
+        (lambda outcome: outcome["out"]["notes"].append("<words>"), [".out.notes: had 3 items, has 4"]),
         (lambda outcome: outcome["out"].update(mechanism="gaussian"), [".out.mechanism: was 'laplace', is 'gaussian'"]),
         (
             lambda outcome: outcome["out"].update(sensitivity=100.000001),

@@ -79,7 +79,7 @@ def test_table_in_memory(kind: str) -> None:
 def test_table_in_memory_with_a_schema() -> None:
     with Dataset.open(make_arrow(), schema=FACTS) as dataset:
         assert dataset.n == 6
-        assert dataset.risk("SELECT SUM(age) FROM people").sensitivities.counts.tolist() == [2, 1, 2, 1]
+        assert dataset.risk("SELECT SUM(age) FROM people").sensitivities.counts.tolist() == [1, 1, 2, 1]
         with pytest.raises(QueryError, match="pay"):
             dataset.risk("SELECT SUM(pay) FROM people")
 
@@ -161,7 +161,7 @@ def test_people_are_an_arrow_table() -> None:
         assert isinstance(table, pa.Table)
         assert set(table.column_names) == {"people", "sensitivity", "why", "columns", "times_average", "own_epsilon"}
         assert table.column("columns").to_pylist() == [{"name": "•••", "age": 90}, {"name": "•••", "age": 40}]
-        mean = 200 + 200 / 6
+        mean = 200 + 200 / 5
         assert table.column("times_average").to_pylist() == pytest.approx([290 / mean, 240 / mean])
         assert table.column("own_epsilon").to_pylist() == pytest.approx([0.45, 0.2])  # P1
         revealed = dataset.risk("SELECT SUM(age) FROM people").people(1, columns=["name"], reveal=True)
@@ -253,10 +253,13 @@ def test_what_stands_beside_the_indicator() -> None:
     with Dataset.open(make_arrow(), schema=FACTS) as dataset:
         beside = dataset.risk("SELECT COUNT(*) FROM people WHERE ward = 'east'").absolute(1.0, prior=0.1)
         assert beside.own_epsilon == 1.0
-        assert beside.identification == pytest.approx(1 / (1 + 5 * np.exp(-1)))  # P2
+        assert beside.identification == pytest.approx(1 / (1 + 4 * np.exp(-1)))  # P2, of the five who are there
         assert beside.posterior == pytest.approx(0.1 * np.e / (0.9 + 0.1 * np.e))  # P3
         gaussian = dataset.risk("SELECT COUNT(*) FROM people", mechanism="gaussian").absolute(1.0)
         assert gaussian.posterior is None
+        assert beside.advantage == pytest.approx(np.tanh(0.5))  # P4
+        tested = dataset.risk("SELECT COUNT(*) FROM people").absolute(1.0, charge=1.5)
+        assert tested.advantage == pytest.approx(np.tanh(0.75))  # ε_svt counts
 
 
 # ---------------------------------------------------------------- what is shown
@@ -269,7 +272,9 @@ def test_plot_and_notebook() -> None:
             assert isinstance(chart, alt.LayerChart)
             assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
         shown = risk._repr_mimebundle_(include=None, exclude=None)
-        assert set(shown) == {"image/svg+xml", "text/plain"}  # finished: nothing to load, no editor to send it to
+        assert set(shown) == {"text/html", "image/svg+xml", "text/plain"}  # finished: nothing to load or to send it to
+        assert shown["text/html"].startswith(shown["image/svg+xml"])
+        assert "tossing a coin" in shown["text/html"]
         assert shown["image/svg+xml"].startswith("<svg")
         assert not re.findall(r'(?:src|href)="(?!#)|<script', shown["image/svg+xml"])
         assert shown["text/plain"] == repr(risk)

@@ -1,10 +1,16 @@
 """One query looked at from all sides: everybody's exposure, and all that is derived from it. Private to the controller.
 
-risk.py       Risk: numbers, and arithmetic on them
-reading.py    DataReader: what goes back to the data; the only module here that holds an engine
+risk.py         Risk: numbers, and arithmetic on them
+people.py       who is most exposed, and how groups of people compare
+finding.py      the largest ε that meets a preference
+advising.py     what to know before an ε is taken
+coarser.py      a question that drowns fewer of its numbers
+study.py        SQL that cannot be planned
+data_reader.py  DataReader: what goes back to the data; the only module here that holds an engine
 """
 
 from dosimeter.assessment.data_reader import DataReader
-from dosimeter.assessment.risk import Risk, study_as_plan
+from dosimeter.assessment.risk import Risk
+from dosimeter.assessment.study import study_as_plan
 
 __all__ = ["DataReader", "Risk", "study_as_plan"]

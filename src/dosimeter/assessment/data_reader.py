@@ -39,7 +39,7 @@ class DataReader:
 
     plan: QueryPlan
     engine: Engine
-    n: int
+    people: int
     norm: Norm
     _answer: Measured | None = field(default=None, init=False)
 
@@ -51,7 +51,7 @@ class DataReader:
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[AnyProfile, Contributions]:
         """Return everybody's contributions, told apart by further columns or conditions."""
-        return measure_influence(self.plan, self.engine, self.n, self.norm, attributes)
+        return measure_influence(self.plan, self.engine, self.people, self.norm, attributes)
 
     def most_exposed(
         self,

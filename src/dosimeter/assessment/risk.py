@@ -13,27 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dosimeter.assessment.advising import build_advice
 from dosimeter.assessment.data_reader import DataReader
+from dosimeter.assessment.finding import find_choice
+from dosimeter.assessment.people import list_groups, list_people
 from dosimeter.errors import OptionError, PreferenceError, QueryError
+from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
     AnyProfile,
     Contributions,
     JointProfile,
     Measured,
     Profile,
-    show_cell,
-    take_row,
 )
 from dosimeter.json_values import JsonObject
-from dosimeter.measures import Argument, Identity, Mean
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
 from dosimeter.planning import (
-    After,
-    Output,
     QueryPlan,
-    find_column,
-    list_unit_columns,
     note_values,
     scope_of,
 )
@@ -41,6 +38,7 @@ from dosimeter.postprocess import Accuracy, foresee_accuracy, measure_scales, ne
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
+    Advice,
     Candidate,
     Choice,
     ExposedPerson,
@@ -54,12 +52,13 @@ from dosimeter.risk import (
     Sensitivities,
     ShownGroups,
     Verdict,
+    advantage,
     build_candidate,
     compute_rank_rdr,
     compute_rdr,
+    decides,
     exact_limit,
     find_empty_filters,
-    find_largest,
     foresee_groups,
     largest_difference,
     lee_clifton,
@@ -67,60 +66,28 @@ from dosimeter.risk import (
     parse_candidates,
     parse_preference,
     posterior_odds,
-    summarise_rdr,
     summarise_sensitivities,
-    weighted_quantile,
     write_notes,
 )
-from dosimeter.schema import ColumnType
-from dosimeter.show import note_accuracy
-from dosimeter.sql import check_condition, column_tree, note_unlisted
+from dosimeter.show import note_accuracy, word_absolute
+from dosimeter.sql import check_condition, note_unlisted
 
 if TYPE_CHECKING:
     import altair as alt
     import pyarrow as pa
     from sqlglot import exp
 
-    from dosimeter.planning import StudyPlan
+    from dosimeter.arrays import FloatArray
 
 MOST_IN_HISTOGRAM = 10_000
-
-
-def study_as_plan(study: StudyPlan) -> QueryPlan:
-    """Return a study in the shape of a plan (S7): every output measured directly, on no grid, over observed groups."""
-    places = range(len(study.outputs))
-    return QueryPlan(
-        sql=study.sql,
-        table=study.table,
-        columns=study.columns,
-        where=study.where,
-        groups=study.groups,
-        arguments=(),
-        measures=tuple(
-            Mean.by_hand(Argument("value", output.tree, output.name), output.name) for output in study.outputs
-        ),
-        estimates=tuple(Identity((at,), study.outputs[at].name) for at in places),
-        outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
-        after=After(None, True, ()),
-        declared=False,
-        hand_sensitivity=study.hand_sensitivity,
-        schema=study.schema,
-        digest="",
-    )
-
-
-def _refuse_names(column: str) -> OptionError:
-    return OptionError(
-        f"{column} identifies people, and its values would be listed. Choose a column that many people share, or say ",
-        Option("reveal", True),
-        " if that is meant.",
-    )
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
+    ``n``: how many individuals are declared; ``present``: how many are in the table (N5), whom everything here counts.
+    ``matched``: whom the query touches, a row of theirs being inside the WHERE and in a group; None in a study.
     Holds numbers. ``people``, ``by`` and a preference with FILTER go back to the data through ``data``, and so does an
     exact answer that the profile does not hold: these need the dataset open and unchanged.
     """
@@ -129,6 +96,7 @@ class Risk:
     mechanism: Mechanism
     indicator: Indicator
     n: int
+    present: int
     method: str
     contributions: Contributions
     candidates: tuple[float, ...]
@@ -136,8 +104,11 @@ class Risk:
     profile: AnyProfile | None
     data: DataReader
     odd_cells: Mapping[str, int] | None = None
+    matched: int | None = None
     _sensitivities: Sensitivities | None = field(default=None, init=False)
+    _difference: tuple[float, bool] | None = field(default=None, init=False)
     _rank_cells: RankCells | None = field(default=None, init=False)
+    _foreseen: dict[tuple[float, bool, bool], tuple[Accuracy, ...]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"Risk(n={self.n}, redacted)"
@@ -149,13 +120,36 @@ class Risk:
         """Return the distinct per-instance sensitivities, ascending, and how many individuals have each."""
         found = self._sensitivities
         if found is None:  # computed when they are first asked for
-            found = self._summarise(self.contributions)
+            found = self.summarise(self.contributions)
             object.__setattr__(self, "_sensitivities", found)
         return found
 
     @property
     def k(self) -> int:
         return self.contributions.k
+
+    @property
+    def reach(self) -> int:
+        """Return k₁ (R11): how many of the noisy numbers one individual's rows can reach."""
+        rows = self.plan.schema.max_rows_per_unit
+        if self.plan.schema.unit == "row" or self.plan.is_one_row_each:
+            rows = 1
+        groups = self._list_groups()
+        return sum(len(block.measures) * min(rows, each) for block, each in zip(self.plan.blocks, groups, strict=True))
+
+    @property
+    def pure(self) -> bool:
+        """Return whether an answer promises ε without a δ: neither noise nor thresholded groups ask for one."""
+        return self.mechanism.pure and self.plan.threshold is None
+
+    @property
+    def difference(self) -> tuple[float, bool]:
+        """Return the largest distance between two people's contributions, and whether it is exact (P2)."""
+        found = self._difference
+        if found is None:
+            found = largest_difference(self.contributions, self.mechanism.norm)
+            object.__setattr__(self, "_difference", found)
+        return found
 
     @property
     def sensitivity(self) -> float:
@@ -175,14 +169,16 @@ class Risk:
 
     def candidate(self, epsilon: float) -> Candidate:
         """Return one ε with its accuracy and the spread of the RDRs."""
-        return self._candidate(self.rdr(epsilon))
+        return self.judge(self.rdr(epsilon))
 
-    def _summarise(self, contributions: Contributions) -> Sensitivities:
+    def summarise(self, contributions: Contributions) -> Sensitivities:
+        """Return contributions merged into classes of equally exposed people, as this risk's indicator needs them."""
         vectors = self.indicator == "exact" and (bool(self.plan.ranks) or self.mechanism.needs_vectors(self.k))
-        return summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
+        found = summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
+        return replace(found, k=self.reach) if self.indicator == "cell" else found
 
-    def rdr_of(self, sensitivities: Sensitivities, epsilon: float) -> RDRs:
-        """Return the RDRs of other classes of people than those of ``sensitivities``."""
+    def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
+        """Return the RDRs of these classes at one ε."""
         compute = partial(compute_rank_rdr, cells=self._ranked()) if self.plan.ranks else compute_rdr
         return compute(
             sensitivities,
@@ -190,7 +186,7 @@ class Risk:
             sensitivity=self.sensitivity,
             scale=self.noise_scale(epsilon),
             epsilon=epsilon,
-            indicator=self.indicator,
+            indicator=self.indicator if indicator is None else indicator,
             grids=self.plan.grids(self.mechanism.norm),
         )
 
@@ -202,19 +198,21 @@ class Risk:
             object.__setattr__(self, "_rank_cells", found)
         return found
 
-    def _candidate(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
-        scale = self.noise_scale(rdrs.epsilon)
+    def judge(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
+        """Return one ε with its accuracy, the spread of the RDRs and, with a preference, the verdict on it."""
         in_rows = rank_errors(self.plan, rdrs.epsilon)
         columns = [output.name for output in self.plan.outputs if output.is_aggregate]
+        all_ranks = len(self.plan.ranks) == len(self.plan.all_measures)
         return build_candidate(
             rdrs,
-            noise_scale=None if len(self.plan.ranks) == len(self.plan.all_measures) else scale,
+            noise_scale=None if all_ranks else self.noise_scale(rdrs.epsilon),
             accuracy=self.foresee(rdrs.epsilon),
             verdict=verdict,
+            absolute=self.absolute(rdrs.epsilon),
             rank_errors=tuple(in_rows.get(name) for name in columns) if in_rows else (),
         )
 
-    def foresee(self, epsilon: float, *, clamp: bool = False) -> tuple[Accuracy, ...]:
+    def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[Accuracy, ...]:
         """Return how accurate each number of the answer would be at one ε, over its groups (E1).
 
         Numbers are read from the profile where it holds them, and from the data where errors depend on them.
@@ -222,11 +220,47 @@ class Risk:
         Args:
             epsilon: the ε whose noise would be drawn.
             clamp: whether numbers would be put back into their bounds.
+            read: read the numbers in any case, to compare errors with them; a study has none.
         """
-        read = self.plan.additive and isinstance(self.profile, (Profile, JointProfile))
-        known = needs_values(self.plan) or read
-        numbers = [(each.keys, each.values) for each in self.measured().blocks] if known else None
-        return foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), numbers, clamp=clamp)
+        held = self.plan.additive and isinstance(self.profile, (Profile, JointProfile))
+        known = held or needs_values(self.plan) or (read and bool(self.plan.digest))
+        if (epsilon, clamp, known) not in self._foreseen:
+            numbers = [(each.keys, each.values) for each in self.measured().blocks] if known else None
+            found = foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), numbers, clamp=clamp)
+            self._foreseen[epsilon, clamp, known] = found
+        return self._foreseen[epsilon, clamp, known]
+
+    def own_epsilons(self, values: FloatArray, shares: FloatArray | None, epsilon: float) -> FloatArray:
+        """Return what people with these PIS are guaranteed for themselves (P1); by ``shares`` of ε where ranks are."""
+        return own_epsilon(
+            values,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            scale=self.noise_scale(epsilon),
+            epsilon=epsilon,
+            shares=shares,
+        )
+
+    def advantages(
+        self, values: FloatArray, shares: FloatArray | None, epsilon: float, epsilon_svt: float = 0.0
+    ) -> FloatArray:
+        """Return the membership advantage of people with these PIS (P4); by ``shares`` of ε where ranks are."""
+        return advantage(
+            values,
+            self.mechanism,
+            sensitivity=self.sensitivity,
+            scale=self.noise_scale(epsilon),
+            epsilon=epsilon,
+            grids=self.plan.grids(self.mechanism.norm),
+            cells=self.reach,
+            epsilon_svt=epsilon_svt,
+            shares=shares,
+            group_delta=0.0 if self.plan.threshold is None else self.plan.threshold.delta,
+        )
+
+    def advise(self, lines: Sequence[Candidate]) -> Advice:
+        """Return what to know before an ε is taken, without a preference."""
+        return build_advice(self, lines, epsilon=None, decides=None)
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""
@@ -245,8 +279,9 @@ class Risk:
         """Find the largest candidate ε that meets a preference. Nothing is charged and nothing is released.
 
         Args:
-            prefer: ``"ratio:0.95"``, ``"variance:1e-5"``, a condition such as ``"MIN(rdr) / MAX(rdr) >= 0.95"``, or a
-                callable that takes the RDRs and returns a bool, or a number to compare with ``threshold``.
+            prefer: ``"ratio:0.95"``, ``"advantage:0.2,error:10"``, a preset (``"cautious"``, ``"balanced"``,
+                ``"exploratory"``), a condition such as ``"MIN(rdr) / MAX(rdr) >= 0.95"``, or a callable that takes
+                the RDRs and returns a bool, or a number to compare with ``threshold``.
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
             available: which of them the account's reading leaves (O2); by default all.
@@ -262,16 +297,9 @@ class Risk:
         filters = self._check_filters(preference)
         sensitivities = self.sensitivities
         if filters:
-            sensitivities = self._summarise(self.data.contributions_by(filters)[1])
-        tested: list[tuple[float, Verdict]] = []
-        lines: list[Candidate] = []
-        for epsilon in epsilons:
-            rdrs = self.rdr_of(sensitivities, epsilon)
-            verdict = preference.evaluate(rdrs)
-            tested.append((epsilon, verdict))
-            lines.append(self._candidate(rdrs, verdict))
-        found = find_largest(tested, set(epsilons if available is None else available(epsilons)))
-        return self.conclude(preference, found, tuple(lines), sensitivities=sensitivities, filters=filters.values())
+            sensitivities = self.summarise(self.data.contributions_by(filters)[1])
+        left = set(epsilons if available is None else available(epsilons))
+        return find_choice(self, preference, epsilons, left, sensitivities, filters.values())
 
     def conclude(
         self,
@@ -284,7 +312,7 @@ class Risk:
     ) -> Choice:
         """Return what was found for a preference, with its exact limit and what the controller should know about it."""
         classes = self.sensitivities if sensitivities is None else sensitivities
-        limit = self._limit(preference, classes)
+        limit = self.limit_of(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
         accuracy = [note for line in lines if line.epsilon == found.epsilon for note in note_accuracy(line)]
         return Choice(
@@ -294,9 +322,14 @@ class Risk:
             candidates=lines,
             notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes, *accuracy))),
             empty_filters=find_empty_filters(preference, classes, found),
+            decides=decides(lines),
+            preset=preference.preset,
         )
 
-    def _limit(self, preference: Preference, sensitivities: Sensitivities) -> Limit:
+    def limit_of(
+        self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
+    ) -> Limit:
+        """Return the exact largest ε for a preference over these classes (F2)."""
         if self.plan.ranks:
             return Limit()  # R12: the RDR is no function of one scale
         return exact_limit(
@@ -304,7 +337,7 @@ class Risk:
             sensitivities,
             self.mechanism,
             sensitivity=self.sensitivity,
-            indicator=self.indicator,
+            indicator=self.indicator if indicator is None else indicator,
             grids=self.plan.grids(self.mechanism.norm),
         )
 
@@ -315,7 +348,7 @@ class Risk:
         """
         if not preference.filters:
             return {}
-        self._require_profile("A preference with FILTER")
+        self.require_profile("A preference with FILTER")
         scope = scope_of(self.plan)
         try:
             return {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
@@ -326,7 +359,8 @@ class Risk:
         """Return notes on values in the query or a FILTER that the schema does not list."""
         return (*note_values(self.plan), *note_unlisted(filters, scope_of(self.plan).schema))
 
-    def _require_profile(self, what: str) -> AnyProfile:
+    def require_profile(self, what: str) -> AnyProfile:
+        """Return the profile. Raises OptionError where everybody was left out one by one instead."""
         if self.profile is None:
             raise OptionError(f"{what} needs the closed form. Leave ", Option("method", "recompute"), " out.")
         return self.profile
@@ -346,7 +380,7 @@ class Risk:
             indicator=self.indicator,
             grids=self.plan.grids(self.mechanism.norm),
             measures=[type(measure) for measure in self.plan.all_measures],
-            groups=self.k // len(self.plan.measures) if not self.plan.further else self._count_groups(),
+            groups=sum(self._list_groups()),
             epsilons=epsilons,
             preference=preference,
             found=found,
@@ -354,8 +388,11 @@ class Risk:
             ranked=[rank.label for rank in self.plan.ranks.values()],
         )
 
-    def _count_groups(self) -> int:
-        return sum(len(block.group_keys or ()) for block in self.plan.blocks)
+    def _list_groups(self) -> list[int]:
+        """Return how many groups each block has; observed ones are those of the data."""
+        if not self.plan.further:
+            return [self.k // len(self.plan.measures)]
+        return [len(block.group_keys or ()) for block in self.plan.blocks]
 
     def risk_notes(self) -> tuple[str, ...]:
         """Return what the controller should know even without a preference (R7, R8)."""
@@ -419,30 +456,7 @@ class Risk:
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
     ) -> list[ExposedPerson]:
         """Return the most exposed, as values; ``people`` gives the same as a table."""
-        if count < 1:
-            raise OptionError("At least one person must be asked for.")
-        profile = self._require_profile("Showing the most exposed")
-        at = epsilon if epsilon is not None else self.candidates[0]
-        rows = self.data.most_exposed(
-            profile, self.contributions, self.measured(), count=count, columns=columns, reveal=reveal
-        )
-        mean = summarise_rdr(self.rdr(at)).mean or 1.0
-        shares = self.contributions.shares
-        own = own_epsilon(
-            np.array([row.sensitivity for row in rows]),
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            scale=self.noise_scale(at),
-            epsilon=at,
-            shares=None if shares is None else shares[[row.row for row in rows]],
-        )
-        found = []
-        for row, guarantee in zip(rows, own, strict=True):
-            alone = self._summarise(take_row(self.contributions, row.row))
-            times = float(self.rdr_of(alone, at).values[0] / mean)
-            own_guarantee = float(min(guarantee, at))
-            found.append(ExposedPerson(row.people, row.sensitivity, row.why, row.columns, times, own_guarantee))
-        return found
+        return list_people(self, count, epsilon=epsilon, columns=columns, reveal=reveal)
 
     def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[GroupRisk]:
         """Return the median and the largest RDR per group of a column, as multiples of the average person.
@@ -452,32 +466,10 @@ class Risk:
             epsilon: the ε to look at; by default the largest candidate.
             reveal: allow a column that identifies people, whose values are listed then.
         """
-        from dosimeter.inspection import tells_apart
-
-        self._require_profile("Showing the risk of groups")
-        facts = find_column(self.plan, column)
-        if not reveal and (facts.identifying or facts.name in list_unit_columns(self.plan)):
-            raise _refuse_names(facts.name)
-        at = epsilon if epsilon is not None else self.candidates[0]
-        profile, contributions = self.data.contributions_by({"by": column_tree(facts.name)})
-        if len(contributions.people) > len(profile.people):  # empty slots are in no group
-            contributions = replace(contributions, people=np.append(profile.people, 0))
-        rdrs = self.rdr_of(self._summarise(contributions), at)
-        mean = summarise_rdr(self.rdr(at)).mean or 1.0
-        members: dict[Any, list[int]] = {}
-        for row, value in enumerate(rdrs.attributes["by"].tolist()):
-            members.setdefault("NaN" if value != value else value, []).append(row)
-        if not reveal and facts.type is ColumnType.TEXT and tells_apart(len(members), int(rdrs.counts.sum())):
-            raise _refuse_names(facts.name)
-        groups = []
-        for value in sorted(members, key=lambda value: (value is None, str(type(value)), value)):
-            values, counts = rdrs.values[members[value]], rdrs.counts[members[value]]
-            median, most = weighted_quantile(values, counts, 0.5) / mean, float(values.max() / mean)
-            groups.append(GroupRisk(show_cell(value), int(counts.sum()), float(median), most))
-        return groups
+        return list_groups(self, column, epsilon=epsilon, reveal=reveal)
 
     def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
-        """Return absolute figures for one ε, beside the relative RDR: own guarantee, odds, being picked out (P1–P3).
+        """Return absolute figures for one ε, beside the relative RDR: own guarantee, odds, being picked out (P1–P4).
 
         Args:
             epsilon: the ε of the answer.
@@ -485,30 +477,28 @@ class Risk:
             charge: what is charged in all, where that is more than ε.
         """
         ranked = bool(self.plan.ranks)
-        difference, exact = (0.0, True) if ranked else largest_difference(self.contributions, self.mechanism.norm)
-        pure = self.mechanism.pure
+        pure, people = self.pure, self.contributions.n
+        difference, exact = self.difference if pure and not ranked else (0.0, True)
+        testing = 0.0 if charge is None else max(charge - epsilon, 0.0)
         return AbsoluteRisk(
             epsilon=epsilon,
             own_epsilon=self.own_guarantee(epsilon),
-            identification=lee_clifton(self.n, epsilon, self.sensitivity, difference) if pure and not ranked else None,
+            identification=lee_clifton(people, epsilon, self.sensitivity, difference) if pure and not ranked else None,
             identification_exact=exact,
             prior=prior,
             posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
+            advantage=float(self.advantages(*self._highest(), epsilon, testing)[0]),
+            people=people,
         )
 
     def own_guarantee(self, epsilon: float) -> float:
         """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
+        return float(min(self.own_epsilons(*self._highest(), epsilon)[0], epsilon))
+
+    def _highest(self) -> tuple[FloatArray, FloatArray | None]:
+        """Return the largest PIS, and the largest share of ε where something is drawn by rank (R12)."""
         found = self.sensitivities
-        scale, shares = self.noise_scale(epsilon), found.shares
-        own = own_epsilon(
-            found.values[-1:],
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            scale=scale,
-            epsilon=epsilon,
-            shares=None if shares is None else np.array([shares.max(initial=0.0)]),
-        )
-        return float(min(own[0], epsilon))
+        return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
 
     # ------------------------------------------------------------ showing
 
@@ -535,13 +525,15 @@ class Risk:
         return histogram_chart(self.rdr(epsilon))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return a finished picture for a notebook.
+        """Return a finished picture for a notebook, and what the largest candidate would ask of people.
 
         It loads nothing from elsewhere, and nothing offers to send it there.
         """
         from dosimeter.show.charts import draw_svg
 
-        return {"image/svg+xml": draw_svg(self.plot()), "text/plain": repr(self)}
+        picture, at = draw_svg(self.plot()), self.candidates[0]
+        told = write_paragraphs([f"At ε = {at:g}:", *word_absolute(self.absolute(at))])
+        return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:
         """Return distinct sensitivities, how many individuals have each, and their RDR at each ε, as an Arrow table.
@@ -577,6 +569,8 @@ class Risk:
             "delta": self.mechanism.delta,
             "indicator": self.indicator,
             "n": self.n,
+            "people": self.present,
+            "matched": self.matched,
             "k": self.k,
             "sensitivity": self.sensitivity,
             "method": self.method,

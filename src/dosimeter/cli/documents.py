@@ -17,5 +17,6 @@ def describe_candidate(line: Candidate, *, judged: bool) -> JsonObject:
         "error_95": list(line.error_95),
         "accuracy": [each.describe() for each in line.accuracy],
         "rdr": line.rdr.describe(),
+        "absolute": None if line.absolute is None else line.absolute.describe(),
     }
     return document | {"value": line.value, "satisfied": line.satisfied} if judged else document

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dosimeter.cli import options as o
+from dosimeter.show import word_advice
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -38,14 +39,24 @@ def write_distribution(found: Risk, path: Path | None) -> None:
         raise o.unwritable(path) from None
 
 
-def save_picture(found: Risk, lines: Sequence[Candidate], path: Path | None, *, selected: float | None = None) -> None:
+def save_picture(
+    found: Risk,
+    lines: Sequence[Candidate],
+    path: Path | None,
+    *,
+    selected: float | None = None,
+    words: Sequence[str] | None = None,
+) -> None:
+    """Save the range plot; as a page, also the histogram and ``words``, by default those without a preference."""
     if path is None:
         return
     from dosimeter.show.charts import range_chart, risk_page, save_chart, write_page
 
     if path.suffix.lower() == ".html":
         at = selected if selected is not None else lines[0].epsilon
-        page = risk_page(lines, found.rdr(at), query=found.plan.sql, notes=found.risk_notes(), selected=selected)
+        told = word_advice(found.advise(lines)) if words is None else words
+        notes = dict.fromkeys((*told, *found.risk_notes()))
+        page = risk_page(lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected)
         write_page(page, path)
     else:
         save_chart(range_chart(lines, selected=selected), path)

@@ -69,13 +69,21 @@ def find(
             return assessed, assessed.find(preference, available=looks.leave_remaining(account, assessed)), account
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
-        save_picture(assessed, choice.candidates, plot, selected=choice.epsilon)
+        save_picture(
+            assessed, choice.candidates, plot,
+            selected=choice.epsilon if choice.decides else None, words=choice.words,
+        )  # fmt: skip
         if json:
             document = assessed.head() | {
                 "candidates": [describe_candidate(line, judged=True) for line in choice.candidates],
                 "preference": choice.preference,
+                "preset": choice.preset,
                 "epsilon": choice.epsilon,
+                "decides": choice.decides,
                 "limit": choice.limit,
+                "limit_cell": choice.limit_cell,
+                "epsilon_cell": choice.epsilon_cell,
+                "conflict": [part.describe() for part in choice.conflict] or None,
                 "notes": list(choice.notes),
             }
             o.print_json(document if ledger is None else document | looks.describe_reading(account, assessed))

@@ -15,9 +15,17 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.show import format_epsilon, format_measured, format_number, format_percent, note_accuracy
-from dosimeter.show.terminal import (
+from dosimeter.show import (
     advise,
+    format_epsilon,
+    format_measured,
+    format_number,
+    format_percent,
+    note_accuracy,
+    word_advice,
+    word_conflict,
+)
+from dosimeter.show.terminal import (
     candidate_table,
     groups_table,
     people_table,
@@ -85,6 +93,8 @@ def print_risk(
         console.print(groups_table(by_group, by=by, epsilon=found.candidates[0]))
     console.print()
     console.print(say(advise(lines, indicator=found.indicator, smallest=found.smallest_group())))
+    for sentence in word_advice(found.advise(lines)):
+        console.print(say(sentence))
     accuracy = [note for line in lines for note in note_accuracy(line)] if len(lines) <= MOST_NOTED else []
     print_notes(console, [*found.risk_notes(), *accuracy])
 
@@ -95,22 +105,34 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     console = make_console()
     headline = note_empty_filter(choice.empty_filters[0]) if choice.empty_filters and choice.epsilon is None else None
     _print_question(console, found)
-    console.print(candidate_table(choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all))
+    table = candidate_table(
+        choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all, decides=choice.decides
+    )
+    console.print(table)
     console.print()
-    console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon))
+    console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon if choice.decides else None))
     _print_shown(console, found, choice.candidates, show_all=show_all)
     console.print()
-    sentence = advise(
-        choice.candidates,
-        preference=choice.preference,
-        found=choice.epsilon,
-        limit=choice.limit,
-        indicator=found.indicator,
-        reading=reading,
-        smallest=found.smallest_group(),
-        headline=headline,
+    sentence = (
+        choice.words[0]
+        if headline is None and reading is None and choice.words
+        else advise(
+            choice.candidates,
+            preference=choice.asked,
+            found=choice.epsilon,
+            limit=choice.limit,
+            indicator=found.indicator,
+            reading=reading,
+            smallest=found.smallest_group(),
+            headline=headline,
+        )
     )
     console.print(say(sentence))
+    if choice.conflict and headline is None:
+        console.print(say(word_conflict(choice.conflict)))
+    if choice.advice is not None and headline is None:
+        for line in word_advice(choice.advice):
+            console.print(say(line))
     print_notes(console, [note for note in choice.notes if note != headline])
 
 
@@ -139,7 +161,9 @@ def _print_question(console: Console, found: Risk) -> None:
     if found.mechanism.calibration:
         noise += f" ({found.mechanism.calibration}, δ = {found.mechanism.delta:.3g})"
     facts = (
-        f"{found.n:,} individuals",
+        f"{found.present:,} individuals"
+        if found.matched is None
+        else f"touches {found.matched:,} of {found.present:,} people",
         f"{found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
         f"sensitivity {format_number(found.sensitivity)}",
         noise,

@@ -106,7 +106,7 @@ def risk(
         if json:
             document = found.head() | {"candidates": [describe_candidate(line, judged=False) for line in lines]}
             if top is not None:
-                document["people"] = [person.describe() for person in people]
+                document["most_exposed"] = [person.describe() for person in people]
             if by is not None:
                 groups_found = [group.describe() for group in by_group]
                 document["by"] = {"column": by, "epsilon": found.candidates[0], "groups": groups_found}

@@ -17,10 +17,15 @@ from dosimeter.planning import QueryPlan
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JointProfile:
-    """What the profile query says of each block. Row r of every part stands for the same individuals."""
+    """What the profile query says of each block. Row r of every part stands for the same individuals.
+
+    ``touched``: whom some block touches, where zeros in the parts do not tell; counted where everybody is profiled by
+    nothing else.
+    """
 
     plan: QueryPlan
     parts: tuple[Profile, ...] | tuple[UnitProfile, ...]
+    touched: int | None = None
 
     @property
     def people(self) -> IntArray:
@@ -44,6 +49,14 @@ class JointProfile:
             return max(part.undeclared for part in self.parts)
         outside = np.any([part.inside & (part.group < 0) for part in rows], axis=0)
         return int(self.people[outside].sum())
+
+    @property
+    def matched(self) -> int:
+        """Return how many individuals some block touches: a row of theirs is inside its WHERE and in a group (N5)."""
+        if self.touched is not None:
+            return self.touched
+        rows = [part.inside & (part.group >= 0) if isinstance(part, Profile) else part.inside for part in self.parts]
+        return int(self.people[np.any(rows, axis=0)].sum())
 
     def contributions(self, n: int, norm: Norm) -> Contributions:
         """Return everybody's contributions to all blocks as one vector, in the units of the norm."""

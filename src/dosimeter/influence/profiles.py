@@ -24,6 +24,7 @@ from dosimeter.influence.rows.profile import (
 )
 from dosimeter.influence.units.profile import (
     UnitProfile,
+    count_touched,
     find_unit_contributions,
     measure_unit_profile,
     measure_unit_profiles,
@@ -80,6 +81,7 @@ def measure_influence(
             measure_profiles(plan, engine, attributes)
             if by_rows
             else measure_unit_profiles(plan, engine, attributes, everybody),
+            None if by_rows or attributes is not None else count_touched(plan, engine),
         )
         contributions = joint.contributions(n, norm)
         _require_within(plan, contributions, norm)

@@ -16,6 +16,7 @@ from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import Facts
 from dosimeter.measures.ranks import Rank, candidate_step, find_ranks
 from dosimeter.measures.reading import Call, Distinct, Source, take_spread
+from dosimeter.measures.sums import Sum
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Reducible",
     "Seen",
     "Source",
+    "Sum",
     "Tally",
     "UnitField",
     "UnitRows",

@@ -95,6 +95,15 @@ class Mechanism(ABC):
     def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
         """Return the guarantee that individuals with these positive PIS have for themselves (P1)."""
 
+    @abstractmethod
+    def advantage(
+        self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
+    ) -> FloatArray:
+        """Return at least the advantage of the best test of who of these positive PIS is in (P4).
+
+        ``grids``: the noise grid of each measure. ``cells``: how many noisy numbers one individual can move.
+        """
+
     # ------------------------------------------------------------ errors
 
     def error(self, scale: float, grid: float, probability: float = 0.95) -> float:

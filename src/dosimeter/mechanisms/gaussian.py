@@ -31,6 +31,9 @@ _WIDTHS = 9.0
 _OWN_EPSILON_NODES = 2**14
 """If there are more distinct PIS than this, they are rounded up to this many values."""
 
+_FINE_FROM = 8.0
+"""Steps per σ from which P4 is read off the normal distribution, corrected for the grid."""
+
 
 @dataclass(frozen=True, slots=True)
 class _AnyGaussian(Mechanism):
@@ -63,6 +66,29 @@ class _AnyGaussian(Mechanism):
             distinct = steps
         epsilons = [zcdp_epsilon(0.5 * (pis / scale) ** 2, self.delta) for pis in distinct.tolist()]
         return np.array(epsilons, dtype=np.float64)[codes]
+
+    def advantage(
+        self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
+    ) -> FloatArray:
+        """Return P4: that of continuous noise with a correction on fine grids; on coarse ones the exact sum.
+
+        On a coarse grid, an individual who moves several numbers is given at most what a normal test would reach with
+        the shift that the noise of one step amounts to.
+        """
+        from scipy.special import erf
+
+        if scale == 0.0:
+            return np.ones(len(distances))
+        steps = np.array([scale / grid for grid in grids.tolist() if grid > 0.0])
+        coarsest = float(steps.min(initial=math.inf))
+        if coarsest >= _FINE_FROM:
+            tests = erf(distances / (scale * math.sqrt(8.0))) / (1.0 - 1.0 / (24.0 * coarsest * coarsest))
+        elif cells == 1:
+            tests = _sum_between(coarsest, np.rint(distances * coarsest / scale))
+        else:
+            unit = max(size * _unit_shift(size) for size in steps.tolist())
+            tests = erf(distances * (unit / scale) / math.sqrt(8.0))
+        return np.asarray(np.minimum(tests, 1.0), dtype=np.float64)
 
     def _error(self, steps: float, probability: float) -> float:
         if steps < _CONTINUOUS_FROM:
@@ -229,3 +255,25 @@ def _quantile_in_the_limit(steps: float, probability: float) -> float:
     """
     normal = -NormalDist().inv_cdf(0.5 * (1.0 - probability)) * steps
     return float(max(0, math.ceil(normal * (1.0 - 1.0 / (24.0 * steps * steps)) - 0.5)))
+
+
+def _upper_tails(steps: float) -> FloatArray:
+    """Return P(Z ≥ m) for m = 0, 1, …, until it is no longer a float. Z is the discrete Gaussian of so many steps."""
+    masses = np.exp(-0.5 * np.square(np.arange(math.ceil(40.0 * steps) + 2) / steps))
+    tails = np.cumsum(masses[::-1])[::-1]
+    return np.asarray(tails / (2.0 * tails[0] - masses[0]))
+
+
+def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
+    """Return the advantage of the best test between Z and Z + d, for whole d: ½ (P(|Z| < d/2) + P(|Z| ≤ d/2))."""
+    tails = np.append(_upper_tails(steps), 0.0)
+    last = len(tails) - 1
+    reached = tails[np.minimum(np.ceil(0.5 * shifts), last).astype(np.int64)]
+    passed = tails[np.minimum(np.floor(0.5 * shifts) + 1.0, last).astype(np.int64)]
+    return np.asarray(1.0 - reached - passed)
+
+
+def _unit_shift(steps: float) -> float:
+    """Return the shift of a normal distribution that is told apart as well as one step of this noise is (P4)."""
+    beyond = float(_upper_tails(steps)[1])
+    return 2.0 * -NormalDist().inv_cdf(beyond) if beyond > 0.0 else math.inf

@@ -43,6 +43,13 @@ class Laplace(Mechanism):
     def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
         return epsilon * (distances / sensitivity)  # P1
 
+    def advantage(
+        self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
+    ) -> FloatArray:
+        """Return what an ε of their own allows (P4); the best test reaches it on the coarsest grid."""
+        own = self.own_epsilon(distances, sensitivity=sensitivity, scale=scale, epsilon=epsilon)
+        return np.tanh(0.5 * own)
+
     def _error(self, steps: float, probability: float) -> float:
         """Solve P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q), with q = e^(−1/b), for m."""
         tail = 0.5 * (1.0 - probability) * (1.0 + math.exp(-1.0 / steps))

@@ -18,7 +18,7 @@ from dosimeter.planning.joins import (
 )
 from dosimeter.planning.less_noise import Advice, Change, LessNoise
 from dosimeter.planning.native import StudyPlan, plan_study
-from dosimeter.planning.options import Look, require_pure
+from dosimeter.planning.options import Look, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
@@ -58,6 +58,7 @@ __all__ = [
     "person_relation",
     "plan_query",
     "plan_study",
+    "require_noise",
     "require_pure",
     "scope_of",
     "selects_rows",

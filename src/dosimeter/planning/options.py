@@ -73,6 +73,17 @@ def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
     )
 
 
+def require_noise(plan: QueryPlan, indicator: Indicator) -> None:
+    """Refuse the cell indicator for a query that draws by rank: it counts the noise that one's rows can reach (R11)."""
+    if not plan.ranks or indicator != "cell":
+        return
+    rank = next(iter(plan.ranks.values()))
+    raise OptionError(
+        f"{rank.label} is drawn by rank and gets no noise, which is what the cell indicator counts.",
+        for_controller("Use ", Option("indicator", "bound"), ", or ", Option("quantiles", "noise"), "."),
+    )
+
+
 def _is_zero(delta: float | str) -> bool:
     try:
         return float(delta) == 0.0

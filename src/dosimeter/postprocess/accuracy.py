@@ -29,6 +29,8 @@ class Accuracy:
     ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one; ``relative``: the
     median of the error relative to the number. ``too_few``: groups with too few people to tell. ``beyond``: groups
     whose error exceeds the number itself. ``groups``: how many there are, totals included. None: it is not known.
+    ``numbers``: how many are not 0 and have an error; ``drowned``: how many of these are at most as large as it;
+    ``largest_relative``: the largest error of these, relative to its number. ``without``: how many have no error.
     """
 
     column: str
@@ -38,6 +40,10 @@ class Accuracy:
     too_few: int | None = None
     beyond: int | None = None
     groups: int | None = None
+    numbers: int = 0
+    drowned: int = 0
+    without: int = 0
+    largest_relative: float | None = None
 
     def describe(self) -> JsonObject:
         """Return the fields, as they stand in JSON documents."""
@@ -92,13 +98,13 @@ def _foresee(name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, in
         if formula is not None and not _moves(formula):
             continue
         if formula is None or not (values or not needs_values(block, formula)) or not count:
-            return Accuracy(name, None, None, groups=groups)
+            return Accuracy(name, None, None, groups=groups, without=groups or 0)
         errors.append(cells.formula(formula))
         if values:
             told.append(cells.is_told(formula))
             sizes.append(np.abs(cells.value(formula)))
     if not errors:
-        return Accuracy(name, None, None, groups=groups)
+        return Accuracy(name, None, None, groups=groups, without=groups or 0)
     every = np.concatenate(errors)
     finite = every[np.isfinite(every)].tolist()
     typical, worst = median(finite) if finite else None, find_largest(finite)
@@ -115,6 +121,10 @@ def _foresee(name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, in
         too_few=int((~np.concatenate(told)).sum()),
         beyond=int((every[kept] > size[kept]).sum()),
         groups=groups,
+        numbers=len(ratios),
+        drowned=sum(ratio >= 1.0 for ratio in ratios),
+        without=int((~kept).sum()),
+        largest_relative=max(ratios, default=None),
     )
 
 

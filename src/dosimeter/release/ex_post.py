@@ -48,9 +48,11 @@ class Aftermath:
     rdr: FloatArray
     losses: FloatArray
     counts: IntArray
+    declared: int
 
     @property
     def n(self) -> int:
+        """Return how many people are counted: those in the table (N5)."""
         return int(self.counts.sum())
 
     @property
@@ -75,7 +77,8 @@ class Aftermath:
             "epsilon": self.epsilon,
             "epsilon_svt": self.epsilon_svt,
             "noise_scale": self.noise_scale,
-            "n": self.n,
+            "n": self.declared,
+            "people": self.n,
             "k": self.k,
             "rdr": summarise_rdr(RDRs(self.epsilon, self.rdr, self.counts, float(self.rdr.max()))).describe(),
             "loss": {
@@ -139,6 +142,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
         rdr=rdr[order],
         losses=losses[order],
         counts=risk.contributions.people[order],
+        declared=risk.n,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import Look, QueryPlan, plan_query, require_pure
+from dosimeter.planning import Look, QueryPlan, plan_query, require_noise, require_pure
 from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
@@ -30,6 +30,7 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     plan = plan_query(sql, schema, look.plan_options())
     mechanism = look.build_mechanism(n)
     require_pure(plan, mechanism)
+    require_noise(plan, look.indicator)
     candidates = parse_candidates(look.candidates)
     order.way.check(Subject(plan, look, n, mechanism, candidates))
     _rehearse(plan, mechanism, order, candidates)

@@ -4,7 +4,17 @@ Takes Contributions and a mechanism; gives numbers per class of equally exposed 
 again, never draws noise.
 """
 
-from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
+from dosimeter.risk.absolute import advantage, largest_difference, lee_clifton, own_epsilon, posterior_odds
+from dosimeter.risk.advice import (
+    Advice,
+    AnswerAccuracy,
+    Coarser,
+    Part,
+    Standing,
+    decides,
+    find_conflict,
+    find_safe,
+)
 from dosimeter.risk.choose import (
     Judged,
     Limit,
@@ -17,6 +27,7 @@ from dosimeter.risk.choose import (
 from dosimeter.risk.ex_post import compute_ex_post
 from dosimeter.risk.notes import find_empty_filters, note_empty_filter, write_notes
 from dosimeter.risk.preference import Preference, parse_preference
+from dosimeter.risk.preference_names import PRESETS
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
@@ -25,13 +36,18 @@ from dosimeter.risk.shown_groups import ShownAt, ShownGroups, foresee_groups
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
 
 __all__ = [
+    "PRESETS",
     "AbsoluteRisk",
+    "Advice",
+    "AnswerAccuracy",
     "Candidate",
     "Choice",
+    "Coarser",
     "ExposedPerson",
     "GroupRisk",
     "Judged",
     "Limit",
+    "Part",
     "Preference",
     "PreferenceFunction",
     "RDRs",
@@ -40,14 +56,19 @@ __all__ = [
     "ShownAt",
     "ShownGroups",
     "Spread",
+    "Standing",
     "Verdict",
+    "advantage",
     "build_candidate",
     "compute_ex_post",
     "compute_rank_rdr",
     "compute_rdr",
+    "decides",
     "exact_limit",
+    "find_conflict",
     "find_empty_filters",
     "find_largest",
+    "find_safe",
     "foresee_groups",
     "is_met",
     "largest_difference",

@@ -1,4 +1,4 @@
-"""Absolute risks beside RDRs: own guarantees, odds and the bound of Lee and Clifton (P1–P3). Pure."""
+"""Absolute risks beside RDRs: own guarantees, odds, being picked out, being told to be in (P1–P4). Pure."""
 
 from __future__ import annotations
 
@@ -39,6 +39,39 @@ def own_epsilon(
     movers = values > 0.0
     own[movers] = mechanism.own_epsilon(values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon)
     return own
+
+
+def advantage(
+    values: FloatArray,
+    mechanism: Mechanism,
+    *,
+    sensitivity: float,
+    scale: float,
+    epsilon: float,
+    grids: FloatArray,
+    cells: int,
+    epsilon_svt: float = 0.0,
+    shares: FloatArray | None = None,
+    group_delta: float = 0.0,
+) -> FloatArray:
+    """Return the membership advantage of individuals with these PIS, or a little more (P4).
+
+    ``cells``: how many noisy numbers one individual can move. ``epsilon_svt``: what finding ε with noise cost.
+    ``shares``: where something is drawn by rank, the share of ε that bounds it (R12). ``group_delta``: the chance with
+    which somebody shows up in a group of their own, where nobody declared the groups (H1).
+    """
+    if shares is not None or (mechanism.pure and epsilon_svt > 0.0):
+        own = own_epsilon(values, mechanism, sensitivity=sensitivity, scale=scale, epsilon=epsilon, shares=shares)
+        found = np.tanh(0.5 * (own + epsilon_svt))
+    else:
+        found = np.zeros_like(values, dtype=np.float64)
+        movers = values > 0.0
+        found[movers] = mechanism.advantage(
+            values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon, grids=grids, cells=cells
+        )
+        if epsilon_svt > 0.0:
+            found = 1.0 - (1.0 - found) * (1.0 - math.tanh(0.5 * epsilon_svt))
+    return np.where(found > 0.0, np.minimum(found + group_delta, 1.0), 0.0)
 
 
 def posterior_odds(prior: float, epsilon: float) -> float:

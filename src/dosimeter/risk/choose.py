@@ -19,7 +19,7 @@ from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr
-from dosimeter.risk.values import Candidate, RDRs, Sensitivities
+from dosimeter.risk.values import AbsoluteRisk, Candidate, RDRs, Sensitivities
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -103,6 +103,7 @@ def build_candidate(
     noise_scale: float | None,
     accuracy: tuple[Accuracy, ...],
     verdict: Verdict | None = None,
+    absolute: AbsoluteRisk | None = None,
     rank_errors: tuple[float | None, ...] = (),
 ) -> Candidate:
     """Return one line of the table that a controller sees; without a verdict where there is no preference."""
@@ -114,6 +115,7 @@ def build_candidate(
         rdr=summarise_rdr(rdrs),
         value=None if verdict is None else verdict.value,
         satisfied=None if verdict is None else verdict.satisfied,
+        absolute=absolute,
         rank_errors=rank_errors,
     )
 
@@ -173,9 +175,9 @@ def exact_limit(
     if ratio and tau == 1.0:
         return Limit()
     scale: float | None = None
-    if indicator == "bound" and ratio:
+    if indicator != "exact" and ratio:
         scale = mechanism.scale_for_ratio(low, high, k, tau)
-    elif indicator == "bound" and without_noise.value is not None:
+    elif indicator != "exact" and without_noise.value is not None:
         scale = mechanism.scale_for_variance(math.sqrt(without_noise.value), k, tau, sensitivity)
     if scale is None:
         scale = _smallest_scale(lambda scale: evaluate(scale).satisfied, start=sensitivity)

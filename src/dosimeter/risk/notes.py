@@ -43,7 +43,7 @@ def write_notes(
     by rank.
     """
     low, high = extremes(sensitivities)
-    shifts_alike = mechanism.shifts_alike and indicator == "bound" and not ranked
+    shifts_alike = mechanism.shifts_alike and indicator != "exact" and not ranked
     notes = [*map(note_empty_filter, find_empty_filters(preference, sensitivities, found)), _INDICATORS[indicator]]
     if ranked:
         notes.append(f"{' and '.join(ranked)}: {_RANKED}")
@@ -51,7 +51,7 @@ def write_notes(
         narrowest = mechanism.scale(sensitivity, max(epsilons))
         if float(np.max(grids)) > narrowest:  # R6
             notes.append(_CONTINUOUS)
-    if low == high and (indicator == "bound" or sensitivities.k == 1):
+    if low == high and (indicator != "exact" or sensitivities.k == 1):
         notes.append(_ALL_ALIKE)
         notes += (
             [] if ranked else _note_own(high, mechanism, sensitivity, epsilons if found is None else (found.epsilon,))
@@ -66,7 +66,7 @@ def write_notes(
     one_count = len(measures) == 1 and issubclass(measures[0], (Count, CountRows))
     if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
         notes.append(f"{_COUNT_RATIO} Here k, how many numbers get noise, is {sensitivities.k:,}.")
-    if ratio and indicator == "bound" and scale is not None and not ranked:
+    if ratio and indicator != "exact" and scale is not None and not ranked:
         reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
         if reason is not None:
             notes.append(
@@ -75,8 +75,12 @@ def write_notes(
             )
     notes += _note_level(preference, shifts_alike)
     notes += _note_groups(preference, sensitivities)
-    notes += _note_outcome(found, limit or Limit())
-    if groups > 1 and found.epsilon is not None and scale is not None and high > 0.0 and not ranked:
+    notes += _note_outcome(found, limit or Limit(), rising=bool(preference.measured & {"error", "relative_error"}))
+    if indicator == "cell":
+        notes += _note_reach(sensitivities.k, len(measures))
+    elif ranked or not preference.about_rdr:
+        return tuple(notes)
+    elif groups > 1 and found.epsilon is not None and scale is not None and high > 0.0:
         own = own_epsilon(
             np.array([high]), mechanism, sensitivity=sensitivity, scale=scale, epsilon=found.epsilon
         )  # P1
@@ -90,6 +94,7 @@ def write_notes(
 _INDICATORS = {
     "bound": "Indicator: bound. Every RDR is an upper bound on its expectation; the exact one can give another ε.",
     "exact": "Indicator: exact. Every RDR is its expectation; the bound can give another ε.",
+    "cell": "Indicator: cell. The bound, with the noise of only those numbers that one individual's rows can reach.",
 }
 _INCAUTIONS = {
     Incaution.ALWAYS: "under Gaussian noise",
@@ -145,6 +150,15 @@ def note_empty_filter(text: str) -> str:
     return f"The FILTER (WHERE {text}) matches nobody: its aggregate is NULL, and a comparison with NULL is not met."
 
 
+def _note_reach(reached: int, measures: int) -> Iterator[str]:
+    """Yield a note where an individual's rows can reach several groups (R11)."""
+    if reached > measures:
+        yield (
+            f"One individual's rows can reach {reached:,} of the numbers: more groups still allow a larger ε for the "
+            f"same words, up to {reached / measures:g} times that of the query without groups."
+        )
+
+
 def _note_own(
     influence: float, mechanism: Mechanism, sensitivity: float, epsilons: Sequence[float | None]
 ) -> Iterator[str]:
@@ -189,14 +203,15 @@ def _falls_on_zero(aggregate: Aggregate, sensitivities: Sensitivities) -> bool:
     return weighted_quantile(sensitivities.values[chosen], sensitivities.counts[chosen], aggregate.fraction) == 0.0
 
 
-def _note_outcome(found: Judged, limit: Limit) -> Iterator[str]:
+def _note_outcome(found: Judged, limit: Limit, *, rising: bool = False) -> Iterator[str]:
+    """Yield what the limit tells. ``rising``: the preference also asks for accuracy, which noise takes away."""
     if limit.every:
         yield "Every ε meets this preference."
     elif found.epsilon is None and limit.value is not None:
         yield f"No candidate meets the preference. The largest ε that does is {limit.value:.4g}: add a smaller one."
     elif found.epsilon is None:
         yield "No candidate meets the preference."
-    elif any(not verdict.satisfied for epsilon, verdict in found.tested if epsilon < found.epsilon):
+    elif not rising and any(not verdict.satisfied for epsilon, verdict in found.tested if epsilon < found.epsilon):
         yield (
             f"The preference is met at ε = {found.epsilon:g} and not at every smaller candidate: here more noise does "
             "not always help."

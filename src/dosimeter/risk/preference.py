@@ -1,6 +1,6 @@
 """Read a preference from text, a short name or a callable, and evaluate it on RDRs.
 
-A preference is one SQL condition over ``rdr`` or ``normalized_rdr``, such as ``MIN(rdr) / MAX(rdr) >= 0.95``.
+A preference is one SQL condition over ``rdr`` or another number of everybody, such as ``MIN(rdr) / MAX(rdr) >= 0.95``.
 Text is translated, through an allow-list of (node class, argument) pairs, into the small terms of
 ``preference_terms``; nothing of the parsed tree survives except the predicates of FILTER clauses. Those are over the
 data's own columns: here they are only kept free of ``rdr``, aggregates and subqueries, and the planner resolves and
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import sqlglot
@@ -24,7 +24,8 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from dosimeter.errors import PreferenceError
-from dosimeter.risk.preference_functions import FUNCTIONS, NUMBER_FUNCTIONS
+from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCTIONS, TERMS
+from dosimeter.risk.preference_names import PRESETS, RATIO, SHORT_NAMES, VARIANCE
 from dosimeter.risk.preference_terms import (
     Aggregate,
     Arithmetic,
@@ -32,6 +33,7 @@ from dosimeter.risk.preference_terms import (
     Comparison,
     Negative,
     Number,
+    Plain,
     PreferenceFunction,
     Term,
     Verdict,
@@ -44,6 +46,7 @@ from dosimeter.risk.preference_terms import (
     is_scale_free,
     is_shift_free,
     list_aggregates,
+    list_measured,
     write_number,
     write_term,
 )
@@ -56,13 +59,14 @@ __all__ = ["Aggregate", "Preference", "PreferenceFunction", "Verdict", "parse_pr
 Kind = Literal["ratio", "variance", "condition", "callable"]
 
 MAX_DEPTH = 100
-COLUMNS = ("rdr", "normalized_rdr")
+_OF_RDR = ("rdr", "normalized_rdr")
+_SHORT = [f"{name}:{short.example}" for name, short in SHORT_NAMES.items()]
 EXAMPLE = "A preference is a condition like MIN(rdr) / MAX(rdr) >= 0.95, or a short name: ratio:0.95, variance:1e-5."
 _NAMED = [f"{name}(rdr, p)" if function.takes_fraction else name for name, function in FUNCTIONS.items()]
 SUPPORTED = (
-    f"Supported: {', '.join(_NAMED[:-1])} and {_NAMED[-1]} over rdr or normalized_rdr, each with FILTER (WHERE …) if "
-    f"wanted; numbers, + - * /, {', '.join(NUMBER_FUNCTIONS)}; one comparison (>=, <=, >, <, =), or several joined by "
-    "AND."
+    f"Supported: {', '.join(_NAMED[:-1])} and {_NAMED[-1]} over {', '.join(COLUMNS)}, each with FILTER (WHERE …) if "
+    f"wanted; {' and '.join(TERMS)}; numbers, + - * /, {', '.join(NUMBER_FUNCTIONS)}; one comparison (>=, <=, >, <, "
+    "=), or several joined by AND."
 )
 ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 COMPARISONS: Mapping[type[exp.Expr], str] = {exp.GTE: ">=", exp.LTE: "<=", exp.GT: ">", exp.LT: "<", exp.EQ: "="}
@@ -82,7 +86,7 @@ class Preference:
     ``kind`` is "ratio" for MIN(rdr) / MAX(rdr) >= τ and "variance" for VAR_POP(normalized_rdr) <= τ, however they
     were written, since these have an exact limit (F2). ``threshold`` is τ, or the constant right side of a single
     comparison. ``filters`` maps a name to a FILTER's predicate; ``RDRs.attributes`` of that name says, per class,
-    whether it holds (NULL counts as false).
+    whether it holds (NULL counts as false). ``preset``: the name that stands for it, where it was given by one.
     """
 
     text: str
@@ -91,20 +95,38 @@ class Preference:
     filters: Mapping[str, exp.Expression] = field(default_factory=_no_filters)
     comparisons: tuple[Comparison, ...] = ()
     function: PreferenceFunction | None = None
+    preset: str | None = None
 
     def evaluate(self, rdrs: RDRs) -> Verdict:
         if self.function is not None:
             return evaluate_function(self.function, self.threshold, rdrs)
         empty = any(evaluate_aggregate(a, rdrs) is None for a in self.aggregates if a.filter)
         sides = [(evaluate_term(c.left, rdrs), c.operator, evaluate_term(c.right, rdrs)) for c in self.comparisons]
-        satisfied = all(is_met(left, operator, right) for left, operator, right in sides)
-        return Verdict(sides[0][0] if len(sides) == 1 else None, satisfied, empty)
+        parts = tuple(is_met(left, operator, right) for left, operator, right in sides)
+        return Verdict(sides[0][0] if len(sides) == 1 else None, all(parts), empty, parts)
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Return every aggregate in the text, each once."""
         found = (a for c in self.comparisons for side in (c.left, c.right) for a in list_aggregates(side))
         return tuple(dict.fromkeys(found))
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """Return the names of the columns and plain terms that are measured besides the RDRs."""
+        parts = [part for c in self.comparisons for side in (c.left, c.right) for part in list_measured(side)]
+        names = {part.name if isinstance(part, Plain) else part.column for part in parts}
+        return frozenset(names - {*_OF_RDR, "*"})
+
+    @property
+    def about_rdr(self) -> bool:
+        """Return whether some part of it compares RDRs, so that an indicator matters."""
+        return self.function is not None or any(aggregate.column in _OF_RDR for aggregate in self.aggregates)
+
+    def write_parts(self) -> tuple[str, ...]:
+        """Return each of the comparisons that AND joins, as text."""
+        texts = _write_filters(self.filters)
+        return tuple(_write_comparison(comparison, texts) for comparison in self.comparisons)
 
     @property
     def scale_free(self) -> bool:
@@ -143,7 +165,7 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
     if isinstance(source, str):
         if threshold is not None:
             raise PreferenceError("A threshold goes with a Python callable. In text, write it into the condition.")
-        return _parse_short_name(source) or _parse_condition(source)
+        return _parse_short_names(source) or _parse_condition(source)
     if not callable(source):
         raise PreferenceError(f"A preference is text or a callable, not {type(source).__name__}. {EXAMPLE}")
     if threshold is not None and not math.isfinite(threshold):
@@ -153,28 +175,40 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
     return Preference(text, "callable", threshold, function=source)
 
 
-def _parse_short_name(source: str) -> Preference | None:
-    match = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*:\s*([^\s:=]*)\s*", source)
-    if match is None:
+def _parse_short_names(source: str) -> Preference | None:
+    """Return the preference of short names and presets, joined by commas; None where the text is no such list."""
+    parts = [part.strip() for part in source.split(",")]
+    if not all(part.lower() in PRESETS or _SHORT_NAME.fullmatch(part) for part in parts):
         return None
+    comparisons: list[Comparison] = []
+    for part in parts:
+        preset = PRESETS.get(part.lower())
+        names = [part] if preset is None else preset.condition.split(",")
+        comparisons += (_read_short_name(name) for name in names)
+    found = _build(tuple(dict.fromkeys(comparisons)), {})
+    return replace(found, preset=source.strip().lower()) if source.strip().lower() in PRESETS else found
+
+
+_SHORT_NAME = re.compile(r"([A-Za-z_]\w*)\s*:\s*([^\s:=]*)")
+
+
+def _read_short_name(part: str) -> Comparison:
+    match = _SHORT_NAME.fullmatch(part)
+    assert match is not None
     name, number = match[1].lower(), match[2]
-    if name not in ("ratio", "variance"):
-        raise PreferenceError(f"There is no short name {match[1]}. The short names are ratio:0.95 and variance:1e-5.")
+    short = SHORT_NAMES.get(name)
+    if short is None:
+        raise PreferenceError(f"There is no short name {match[1]}. The short names are {', '.join(_SHORT)}.")
     try:
         value = float(number)
     except ValueError:
-        raise PreferenceError(f"{name}: needs a number, as in {name}:0.95, not {number!r}.") from None
-    if name == "ratio" and not 0.0 < value <= 1.0:
-        raise PreferenceError(f"ratio: takes a number above 0 and at most 1, not {number}.")
-    if name == "variance" and not 0.0 < value < math.inf:
-        raise PreferenceError(f"variance: takes a positive number, not {number}.")
-    left, operator = (_RATIO, ">=") if name == "ratio" else (_VARIANCE, "<=")
-    return _build((Comparison(left, operator, Number(value)),), {})
+        raise PreferenceError(f"{name}: needs a number, as in {name}:{short.example}, not {number!r}.") from None
+    if not short.admits(value):
+        raise PreferenceError(f"{name}: takes {short.takes}, not {number}.")
+    return Comparison(short.left, short.operator, Number(value))
 
 
-_RATIO = Arithmetic("/", Aggregate("MIN", "rdr"), Aggregate("MAX", "rdr"))
 _NORMALISED_RATIO = Arithmetic("/", Aggregate("MIN", "normalized_rdr"), Aggregate("MAX", "normalized_rdr"))
-_VARIANCE = Aggregate("VAR_POP", "normalized_rdr")
 
 
 def _parse_condition(source: str) -> Preference:
@@ -185,16 +219,21 @@ def _parse_condition(source: str) -> Preference:
 
 def _build(comparisons: tuple[Comparison, ...], filters: Mapping[str, exp.Expression]) -> Preference:
     texts = _write_filters(filters)
-    text = " AND ".join(f"{write_term(c.left, texts)} {c.operator} {write_term(c.right, texts)}" for c in comparisons)
+    text = " AND ".join(_write_comparison(comparison, texts) for comparison in comparisons)
     kind: Kind = "condition"
     threshold = constant_of(comparisons[0].right) if len(comparisons) == 1 else None
     if threshold is not None:
         left, operator = comparisons[0].left, comparisons[0].operator
-        if left in (_RATIO, _NORMALISED_RATIO) and operator == ">=" and 0.0 < threshold <= 1.0:
+        if left in (RATIO, _NORMALISED_RATIO) and operator == ">=" and 0.0 < threshold <= 1.0:
             kind = "ratio"
-        elif left == _VARIANCE and operator == "<=" and threshold > 0.0:
+        elif left == VARIANCE and operator == "<=" and threshold > 0.0:
             kind = "variance"
     return Preference(text, kind, threshold, filters, comparisons)
+
+
+def _write_comparison(comparison: Comparison, filters: Mapping[str, str]) -> str:
+    left, right = write_term(comparison.left, filters), write_term(comparison.right, filters)
+    return f"{left} {comparison.operator} {right}"
 
 
 def _read(source: str) -> exp.Expr:
@@ -263,7 +302,7 @@ def _translate_condition(node: exp.Expr, filters: dict[str, exp.Expression]) -> 
                     _refuse(node, "comparisons cannot be chained. Join two of them with AND.")
             left, right = _translate(node.this, filters), _translate(node.expression, filters)
             operator = COMPARISONS[type(node)]
-            if not any((*list_aggregates(left), *list_aggregates(right))):
+            if not any((*list_measured(left), *list_measured(right))):
                 _refuse(node, f"nothing here is about the RDRs. {EXAMPLE}")
             if constant_of(left) is not None:  # a constant reads better on the right
                 left, operator, right = right, MIRRORED[operator], left
@@ -290,8 +329,13 @@ def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
             return Negative(_translate(node.this, filters))
         case exp.Filter():
             return _translate_filter(node, filters)
-        case exp.Column() if node.name.lower() in COLUMNS:
+        case exp.Column() if node.name.lower() in TERMS:
+            _allow(node, "this")
+            return Plain(node.name.lower())
+        case exp.Column() if node.name.lower() in _OF_RDR:
             _refuse(node, f"this stands for everybody's RDR at once; put it into an aggregate. {EXAMPLE}")
+        case exp.Column() if node.name.lower() in COLUMNS:
+            _refuse(node, f"everybody has one; put it into an aggregate, as in MAX({node.name.lower()}) <= 0.2.")
         case exp.Column():
             _refuse(node, "the data's own columns belong into a FILTER (WHERE …). Here use MIN(rdr), AVG(rdr), …")
         case exp.Window():
@@ -355,7 +399,7 @@ def _translate_aggregate(node: exp.Expr, function: str, arguments: list[exp.Expr
         return Aggregate(function, "*")
     if not isinstance(argument, exp.Column) or argument.name.lower() not in COLUMNS:
         star = ", or *" if facts.takes_star else ""
-        _refuse(node, f"{function} takes rdr or normalized_rdr{star}, and nothing else.")
+        _refuse(node, f"{function} takes {', '.join(COLUMNS)}{star}, and nothing else.")
     _allow(argument, "this")
     return Aggregate(function, argument.name.lower(), fraction)
 
@@ -369,7 +413,7 @@ def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> A
     _allow(node.expression, "this")
     predicate = node.expression.this
     for part in predicate.walk():
-        if isinstance(part, exp.Column) and part.name.lower() in COLUMNS:
+        if isinstance(part, exp.Column) and part.name.lower() in _OF_RDR:
             _refuse(predicate, "a FILTER is over the data's own columns; rdr cannot stand in it.")
         if isinstance(part, (exp.AggFunc, exp.Query, exp.Window, exp.Placeholder, exp.Parameter)):
             _refuse(part, "this cannot stand in a FILTER. Write a condition on the data's columns.")

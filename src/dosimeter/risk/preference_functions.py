@@ -1,7 +1,7 @@
-"""The functions that a preference may use: one row of a table each, over everybody's RDR or over single numbers.
+"""What a preference may use: columns and functions over people, plain terms, functions of numbers; a table row each.
 
-A new function is a new row, by the name it is called by in SQL. The row holds everything that reading, notes and
-checks need to know of it, so that nothing has to be guessed.
+A new one is a new row, by the name it is called by in SQL. The row holds everything that reading, notes and checks need
+to know of it, so that nothing has to be guessed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,31 @@ from dosimeter.risk.rdr import weighted_quantile
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number of everybody, which an aggregate may be over.
+
+    ``follows_rdr``: whether it is multiplied and shifted as RDRs are. ``words``: what it is.
+    """
+
+    follows_rdr: bool
+    words: str
+
+
+COLUMNS: Mapping[str, Column] = {
+    "rdr": Column(True, "the relative disclosure risk indicator"),
+    "normalized_rdr": Column(False, "the RDR, divided by the largest that anybody could have"),
+    "own_epsilon": Column(False, "the ε that the answer guarantees this person"),
+    "advantage": Column(False, "how much better than a coin one can tell whether this person is in"),
+}
+
+TERMS: Mapping[str, str] = {
+    "error": "the largest 95 % error of a number of the answer",
+    "relative_error": "the largest 95 % error of a number, divided by that number; of those that are not 0",
+}
+"""Plain numbers about the answer: what each is. How many numbers of the answer have none is shown beside it."""
 
 
 @dataclass(frozen=True, slots=True)

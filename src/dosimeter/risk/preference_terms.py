@@ -17,7 +17,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
-from dosimeter.risk.preference_functions import FUNCTIONS, NUMBER_FUNCTIONS
+from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCTIONS
 
 if TYPE_CHECKING:
     from dosimeter.risk.values import RDRs
@@ -33,8 +33,15 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Plain:
+    """A plain number about the answer, such as its error."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate over everybody's RDR.
+    """An aggregate over everybody's RDR, or another number of everybody.
 
     ``fraction`` is p of a quantile, ½ for a median. ``filter`` names an entry of ``Preference.filters``.
     """
@@ -63,7 +70,7 @@ class Call:
     arguments: tuple[Term, ...]
 
 
-Term = Number | Aggregate | Arithmetic | Negative | Call
+Term = Number | Plain | Aggregate | Arithmetic | Negative | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +85,13 @@ class Verdict:
     """The verdict on whether RDRs meet a preference. Private, as the RDRs are.
 
     ``value``: the left-hand side of a single comparison, or a callable's number. ``empty``: whether a FILTER matched
-    nobody, so that one of its aggregates is NULL.
+    nobody, so that one of its aggregates is NULL. ``parts``: whether each of the comparisons joined by AND is met.
     """
 
     value: float | None
     satisfied: bool
     empty: bool = False
+    parts: tuple[bool, ...] = ()
 
     def __repr__(self) -> str:
         return "Verdict(redacted)"
@@ -108,7 +116,7 @@ def _binding(term: Term) -> int:
             return 3
         case Number(value) if value < 0:
             return 3
-        case Number() | Aggregate() | Call():
+        case Number() | Plain() | Aggregate() | Call():
             return 4
 
 
@@ -117,6 +125,8 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
     match term:
         case Number(value):
             text = write_number(value)
+        case Plain(name):
+            text = name
         case Aggregate(function, column, fraction, name):
             given = f", {write_number(fraction)}" if fraction is not None and FUNCTIONS[function].takes_fraction else ""
             text = f"{function}({column}{given})"
@@ -160,6 +170,8 @@ def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
     match term:
         case Number(value):
             return value
+        case Plain(name):
+            return None if rdrs is None else _find_plain(name, rdrs)
         case Aggregate():
             return None if rdrs is None else evaluate_aggregate(term, rdrs)
         case Negative(operand):
@@ -176,20 +188,35 @@ def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
             return result if math.isfinite(result) else None
 
 
+def _find_plain(name: str, rdrs: RDRs) -> float | None:
+    if name not in rdrs.terms:
+        raise PreferenceError(f"This preference's {name} was not measured. Measure the risk with the preference.")
+    return rdrs.terms[name]
+
+
+def _find_column(name: str, rdrs: RDRs) -> FloatArray:
+    if COLUMNS[name].follows_rdr:
+        return rdrs.values
+    if name == "normalized_rdr":
+        return rdrs.values / rdrs.ceiling  # R9
+    if name not in rdrs.columns:
+        raise PreferenceError(f"This preference's {name} was not measured. Measure the risk with the preference.")
+    return rdrs.columns[name]
+
+
 def evaluate_aggregate(aggregate: Aggregate, rdrs: RDRs) -> float | None:
     chosen = rdrs.counts > 0
     if aggregate.filter is not None:
         if aggregate.filter not in rdrs.attributes:
             raise PreferenceError("This preference's FILTER was not measured. Measure the risk with the preference.")
         chosen = chosen & np.asarray(rdrs.attributes[aggregate.filter], dtype=bool)
-    values, counts = rdrs.values, rdrs.counts
+    values = rdrs.values if aggregate.column == "*" else _find_column(aggregate.column, rdrs)
+    counts = rdrs.counts
     if not chosen.all():
         values, counts = values[chosen], counts[chosen]
     function = FUNCTIONS[aggregate.function]
     if not values.size:
         return function.of_nobody
-    if aggregate.column == "normalized_rdr":
-        values = values / rdrs.ceiling  # R9
     return float(function.evaluate(values, counts, 0.5 if aggregate.fraction is None else aggregate.fraction))
 
 
@@ -210,23 +237,28 @@ def evaluate_function(function: PreferenceFunction, threshold: float | None, rdr
 # ---------------------------------------------------------------- how a condition depends on the level (R8, R10)
 
 
-def list_aggregates(term: Term) -> Iterator[Aggregate]:
+def list_measured(term: Term) -> Iterator[Aggregate | Plain]:
+    """Yield what is not known from the text alone: aggregates over people, plain numbers about the answer."""
     match term:
-        case Aggregate():
+        case Aggregate() | Plain():
             yield term
         case Arithmetic(_, left, right):
-            yield from list_aggregates(left)
-            yield from list_aggregates(right)
+            yield from list_measured(left)
+            yield from list_measured(right)
         case Negative(operand):
-            yield from list_aggregates(operand)
+            yield from list_measured(operand)
         case Call(_, arguments):
             for argument in arguments:
-                yield from list_aggregates(argument)
+                yield from list_measured(argument)
+
+
+def list_aggregates(term: Term) -> Iterator[Aggregate]:
+    return (part for part in list_measured(term) if isinstance(part, Aggregate))
 
 
 def constant_of(term: Term) -> float | None:
-    """Return the value of a term that does not depend on the RDRs, otherwise None."""
-    return None if any(True for _ in list_aggregates(term)) else evaluate_term(term, None)
+    """Return the value of a term that depends on nothing measured, otherwise None."""
+    return None if any(True for _ in list_measured(term)) else evaluate_term(term, None)
 
 
 def _common_degree(terms: tuple[Term, ...]) -> int | None:
@@ -241,7 +273,9 @@ def _degree(term: Term) -> int | None:
     Normalised RDRs do not change: their ceiling is multiplied too.
     """
     match term:
-        case Number() | Aggregate(column="normalized_rdr"):
+        case Number() | Plain():
+            return 0
+        case Aggregate(column=column) if column != "*" and not COLUMNS[column].follows_rdr:
             return 0
         case Aggregate(function):
             return FUNCTIONS[function].degree
@@ -263,7 +297,9 @@ def _shift(term: Term) -> float | None:
     match term:
         case Number():
             return 0.0
-        case Aggregate(function, "normalized_rdr"):
+        case Plain():
+            return None  # it depends on the noise in a way of its own
+        case Aggregate(function, column) if column != "*" and not COLUMNS[column].follows_rdr:
             return 0.0 if FUNCTIONS[function].degree == 0 else None
         case Aggregate(function):
             return FUNCTIONS[function].shift

@@ -35,13 +35,14 @@ def compute_rdr(
     """Return the RDR of every class at one ε (R3–R6), whose noise has this scale, and the ceiling RDR* (R9).
 
     ``grids``: the noise grid of each measure, for the exact Laplace indicator only; without vectors this indicator
-    takes a class's PIS for a change in a single cell. Scale 0 (ε = ∞) gives RDR = PIS.
+    takes a class's PIS for a change in a single cell. Scale 0 (ε = ∞) gives RDR = PIS. The cell indicator is the bound
+    over fewer numbers: ``sensitivities.k`` is k₁ then (R11).
     """
     if not 0.0 <= scale < math.inf:
         raise ValueError("the scale of the noise must be finite and not negative")
     norms, k = sensitivities.values, sensitivities.k
     bound = mechanism.bound(norms, k, scale)
-    if indicator == "bound" or scale == 0.0:
+    if indicator != "exact" or scale == 0.0:
         values = bound
     else:
         steps = np.asarray(grids, dtype=np.float64)

@@ -16,6 +16,7 @@ from dosimeter.json_values import JsonObject, JsonScalar
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
     from dosimeter.postprocess import Accuracy
+    from dosimeter.risk.advice import Advice, Part
 
 # ---------------------------------------------------------------- private: how people move the answer
 
@@ -25,8 +26,9 @@ class Sensitivities:
     """Per-instance sensitivities by class of equally exposed individuals, ascending.
 
     Without attributes and vectors a class is a distinct value. ``vectors`` (the class's Contributions rows, in
-    the same order) are kept where the norm alone does not decide the risk (C9). ``shares``: of ε, what bounds each
-    class's own guarantee, where something is drawn by rank (R12).
+    the same order) are kept where the norm alone does not decide the risk (C9). ``k``: how many noisy numbers count in
+    everybody's RDR; with the cell indicator those that one individual can reach (R11). ``shares``: of ε, what bounds
+    each class's own guarantee, where something is drawn by rank (R12).
     """
 
     values: FloatArray
@@ -48,7 +50,8 @@ class Sensitivities:
 class RDRs:
     """Relative disclosure risk indicators at one ε, by class, in the order of the Sensitivities they came from.
 
-    ``ceiling`` is RDR* (R9): ``values / ceiling`` is the normalised RDR.
+    ``ceiling`` is RDR* (R9): ``values / ceiling`` is the normalised RDR. ``columns``: what else a preference aggregates
+    over people, by class. ``terms``: the plain numbers that it compares. Both only where a preference asks for them.
     """
 
     epsilon: float
@@ -56,6 +59,8 @@ class RDRs:
     counts: IntArray
     ceiling: float
     attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
+    columns: Mapping[str, FloatArray] = field(default_factory=dict)
+    terms: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -117,11 +122,13 @@ class GroupRisk:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AbsoluteRisk:
-    """The absolute risks at one ε, beside the relative indicator (P1–P3). Private.
+    """The absolute risks at one ε, beside the relative indicator (P1–P4), of the most exposed. Private.
 
-    ``identification``: how likely the most exposed person can be picked out; ``identification_exact``: whether that is
-    exact, and not an upper bound. ``posterior``: what a belief of ``prior`` that somebody is in the data can become.
-    Both are None where they need pure differential privacy and the noise does not give it.
+    ``identification``: how likely somebody can be picked out of the ``people``; ``identification_exact``: whether that
+    is exact, and not an upper bound. ``posterior``: what a belief of ``prior`` that somebody is in the data can become.
+    Both are None where they need pure differential privacy and the noise does not give it. ``advantage``: twice how
+    much better than a coin anybody can tell whether the most exposed person is in. All are those of an ε that was fixed
+    beforehand or found with noise: under algorithm 1 the noise itself tells (G2).
     """
 
     epsilon: float
@@ -130,6 +137,17 @@ class AbsoluteRisk:
     identification_exact: bool
     prior: float
     posterior: float | None
+    advantage: float
+    people: int
+
+    def describe(self) -> JsonObject:
+        """Return the numbers as JSON has them; null where one does not apply."""
+        return {
+            "own_epsilon": self.own_epsilon,
+            "advantage": self.advantage,
+            "picked_out": self.identification,
+            "posterior": None if self.posterior is None else {f"{self.prior:g}": self.posterior},
+        }
 
     def __repr__(self) -> str:
         return "AbsoluteRisk(redacted)"
@@ -187,6 +205,7 @@ class Candidate:
     rdr: Spread
     value: float | None = None
     satisfied: bool | None = None
+    absolute: AbsoluteRisk | None = None
     rank_errors: tuple[float | None, ...] = ()
     accuracy: tuple[Accuracy, ...] = ()
 
@@ -205,7 +224,11 @@ class Candidate:
 class Choice:
     """The result of finding ε from a preference. ``limit``: the exact largest ε, where there is such a number (F2).
 
-    ``empty_filters``: the FILTERs of the preference that match nobody, beside which nothing else matters.
+    ``empty_filters``: the FILTERs of the preference that match nobody, beside which nothing else matters. ``decides``:
+    whether some candidate meets the preference and another does not (F4). ``limit_cell``: the limit by the cell
+    indicator; ``epsilon_cell``: what that finds (R11). ``conflict``: where no candidate meets
+    several conditions, those that cannot be met together. ``preset``: the name that the preference was given by.
+    ``words``: the advice, in sentences.
     """
 
     preference: str
@@ -214,18 +237,30 @@ class Choice:
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...] = ()
     empty_filters: tuple[str, ...] = ()
+    decides: bool = True
+    limit_cell: float | None = None
+    epsilon_cell: float | None = None
+    conflict: tuple[Part, ...] = ()
+    preset: str | None = None
+    advice: Advice | None = None
+    words: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "Choice(redacted)"
 
+    @property
+    def asked(self) -> str:
+        """Return the preference; a preset with the condition that it stands for."""
+        return self.preference if self.preset is None else f"{self.preset} ({self.preference})"
+
     def _repr_html_(self) -> str:
         """Show the choice in a notebook. It is private: whoever shares the notebook shares it."""
-        found = (
-            "No candidate meets it."
+        found = self.words or (
+            ("No candidate meets it.",)
             if self.epsilon is None
-            else f"The largest candidate that meets it: ε = {self.epsilon:g}."
+            else (f"The largest candidate that meets it: ε = {self.epsilon:g}.",)
         )
-        columns = ["ε", "noise scale", "95 % error", "least ÷ most exposed", "meets it"]
+        columns = ["ε", "noise scale", "95 % error", "least ÷ most exposed", "advantage", "meets it"]
         rows = [
             (
                 line.epsilon,
@@ -234,8 +269,9 @@ class Choice:
                     "none" if error is None else f"± {error:.4g}{' rows' * in_rows}" for error, in_rows in line.errors
                 ),
                 line.rdr.ratio,
+                None if line.absolute is None else line.absolute.advantage,
                 {True: "yes", False: "no", None: None}[line.satisfied],
             )
             for line in self.candidates
         ]
-        return write_paragraphs([self.preference, found]) + write_table(columns, rows) + write_paragraphs(self.notes)
+        return write_paragraphs([self.asked, *found]) + write_table(columns, rows) + write_paragraphs(self.notes)

@@ -3,6 +3,7 @@
 Takes values; gives text. Never computes a risk and never reads data.
 """
 
+from dosimeter.show.advice import advise, word_absolute, word_advice, word_conflict
 from dosimeter.show.axes import Axis, even_axis
 from dosimeter.show.candidates import (
     FAILS,
@@ -30,6 +31,7 @@ __all__ = [
     "MEETS",
     "Axis",
     "TextTable",
+    "advise",
     "candidate_rows",
     "count_decimals",
     "even_axis",
@@ -44,4 +46,8 @@ __all__ = [
     "format_times",
     "note_accuracy",
     "order_candidates",
+    "ratio_axis",
+    "word_absolute",
+    "word_advice",
+    "word_conflict",
 ]

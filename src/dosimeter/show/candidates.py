@@ -26,9 +26,13 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def list_errors(candidate: Candidate) -> list[str]:
     """Write the 95 % error of each number of the answer; in rows where it is drawn by rank (E3)."""
     return [
-        "unbounded" if error is None else f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error)}"
-        for error, in_rows in candidate.errors
+        "unbounded" if error is None else format_error(error, in_rows=in_rows) for error, in_rows in candidate.errors
     ]
+
+
+def format_error(error: float, *, in_rows: bool) -> str:
+    """Write one 95 % error; in rows where the number is drawn by rank (E3)."""
+    return f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error)}"
 
 
 def format_errors(candidate: Candidate) -> str:

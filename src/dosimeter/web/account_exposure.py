@@ -49,7 +49,7 @@ def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: Meter) -> 
     """Return everybody's sum of own guarantees (P1) over all charged entries, plus ε_svt of every noisy test."""
     charged = [entry for entry in entries if entry.charge > 0]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0
-    everybody = dataset.n
+    everybody = dataset.people
     plans = {entry.id: _plan(dataset, entry) for entry in charged if entry.epsilon is not None}
     columns = sorted({column for plan in plans.values() for column in plan.columns})
     joined: dict[tuple[Any, ...], list[float]] = {}
@@ -120,7 +120,8 @@ def _own_guarantees(
     assert entry.epsilon is not None
     mechanism = recall_look(entry).build_mechanism(dataset.n)
     attributes = {f"x{at}": column_tree(name) for at, name in enumerate(columns)}
-    profile, contributions = measure_influence(plan, dataset.engine_for(plan), dataset.n, mechanism.norm, attributes)
+    engine = dataset.engine_for(plan)
+    profile, contributions = measure_influence(plan, engine, dataset.people, mechanism.norm, attributes)
     norms = contributions.norms(mechanism.norm)[: len(profile.people)]
     sensitivity = plan.sensitivity(mechanism.norm)
     epsilon = float(entry.epsilon)

@@ -60,6 +60,11 @@ class Profile:
         """Return how many individuals are in a group that the schema does not declare."""
         return int(self.people[self.inside & (self.group < 0)].sum())
 
+    @property
+    def matched(self) -> int:
+        """Return how many individuals the query touches: theirs is a row inside the WHERE and in a group (N5)."""
+        return int(self.people[self.inside & (self.group >= 0)].sum())
+
     def __repr__(self) -> str:
         return "Profile(redacted)"
 

@@ -21,12 +21,12 @@ from dosimeter.influence.units.queries import (
     unit_fields,
     with_attributes,
 )
-from dosimeter.influence.units.trees import UNIT, find_common_where
+from dosimeter.influence.units.trees import UNIT, find_common_where, is_declared
 from dosimeter.measures import Tally
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import alias, column_tree, connect, literal, wrap
+from dosimeter.sql import alias, column_tree, conjunction, connect, literal, wrap
 
-BLOCK = "block"
+BLOCK, TOUCHED = "block", "touched"
 
 
 def is_wide(plan: QueryPlan) -> bool:
@@ -69,6 +69,23 @@ def joint_units_query(
 ) -> exp.Select:
     """Return the query for some of the individuals who contribute exactly this. Only for a controller who reveals."""
     return find_units(_per_unit(plan, relation), identity, limit)
+
+
+def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """Return the query for how many individuals have a row that some block reads: inside its WHERE, in a group (N5)."""
+    counted = exp.Count(this=exp.Distinct(expressions=[column_tree(plan.schema.unit)]))
+    query = exp.select(alias(counted, TOUCHED)).from_(relation.copy())
+    blocks = [
+        conjunction(
+            [
+                *([] if block.where is None else [block.where.copy()]),
+                *(is_declared(group.tree, group.values or ()) for group in block.groups),
+            ]
+        )
+        for block in plan.blocks
+    ]
+    tests = [wrap(test) for test in blocks if test is not None]
+    return query if len(tests) < len(blocks) else query.where(connect(tests, exp.Or))
 
 
 def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:

@@ -21,7 +21,14 @@ from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import observe_keys
 from dosimeter.influence.person_rows import PersonEngine
 from dosimeter.influence.rows.profile import share_epsilon
-from dosimeter.influence.units.joint_queries import is_wide, joint_profile_query, list_columns, prefix
+from dosimeter.influence.units.joint_queries import (
+    TOUCHED,
+    is_wide,
+    joint_profile_query,
+    list_columns,
+    prefix,
+    touched_query,
+)
 from dosimeter.influence.units.queries import (
     ENTRIES,
     MOST_COLUMNS,
@@ -75,6 +82,11 @@ class UnitProfile:
     @property
     def k(self) -> int:
         return len(self.keys) * len(self.plan.measures)
+
+    @property
+    def matched(self) -> int:
+        """Return how many individuals the query touches: a row of theirs is inside the WHERE and in a group (N5)."""
+        return int(self.people[self.inside].sum())
 
     def identity(self, row: int) -> dict[str, int | str | None]:
         """Return what distinguishes this row's individuals from others, in the columns of the profile query."""
@@ -178,6 +190,13 @@ def measure_unit_profiles(
 
 def _find_starts(owners: IntArray, rows: int) -> IntArray:
     return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))]).astype(np.int64)
+
+
+def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
+    """Return how many individuals some block touches (N5); None where the profile itself tells who is in a block."""
+    if not is_wide(plan):
+        return None
+    return int(engine.fetch(touched_query(plan, engine.relation())).column(TOUCHED)[0].as_py())
 
 
 def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:

@@ -127,15 +127,18 @@ class Selected(Way):
         """Return the noisy test's input.
 
         Each person's sensitivity must depend on their own rows alone, to the last bit (V2). So nothing is merged here:
-        to merge values that differ only by rounding would mix in other people's.
+        to merge values that differ only by rounding would mix in other people's. The test is over the declared slots,
+        of which those that nobody fills move nothing (N2, N5).
         """
+        there = risk.contributions
+        slots = there.with_empty_slots(max(prepared.n - there.n, 0))
         return SelectionProblem(
             n=prepared.n,
             k=risk.k,
             sensitivity=risk.sensitivity,
             mechanism=prepared.mechanism,
-            values=risk.contributions.norms(prepared.mechanism.norm),
-            counts=risk.contributions.people,
+            values=slots.norms(prepared.mechanism.norm),
+            counts=slots.people,
             candidates=prepared.candidates,
             threshold=self.variance,
             epsilon_svt=self.svt,

@@ -244,8 +244,8 @@ def show_non_additive() -> Demonstration:
     for zeros in (501, 500):
         with _open([0] * zeros + [1] * 500, bounds=(0, 1), slots=1001) as dataset:
             risk = dataset.risk("SELECT MEDIAN(v) FROM people", sensitivity=1.0)
-            values, counts = risk.sensitivities.values, risk.sensitivities.counts
-            median.append(_variance(values, counts))
+            slots = risk.contributions.with_empty_slots(1001 - risk.present)
+            median.append(_variance(slots.norms(1), slots.people))
     weight = (10.0 / 11.0) ** 2  # w² of one number at ε = 10
     distinct = []
     for values_held in ([0, 0, *range(1, 9)], [0, *range(1, 9)]):

@@ -4,7 +4,6 @@ Takes values; gives what a console prints.
 """
 
 from dosimeter.show.terminal.tables import (
-    advise,
     candidate_table,
     groups_table,
     people_table,
@@ -15,7 +14,6 @@ from dosimeter.show.terminal.tables import (
 )
 
 __all__ = [
-    "advise",
     "candidate_table",
     "groups_table",
     "people_table",

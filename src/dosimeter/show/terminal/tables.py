@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.problems import Option, Surface
+from dosimeter.problems import Option
 from dosimeter.show.axes import Axis, ratio_axis
 from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
@@ -89,9 +89,17 @@ def _count_shown(shown: int, total: int) -> str:
 
 
 def candidate_table(
-    candidates: Sequence[Candidate], outputs: Sequence[str], *, found: float | None, show_all: bool = False
+    candidates: Sequence[Candidate],
+    outputs: Sequence[str],
+    *,
+    found: float | None,
+    show_all: bool = False,
+    decides: bool = True,
 ) -> RenderableType:
-    """Tabulate per ε the noise, 95 % errors, least ÷ most exposed, and whether the preference is met."""
+    """Tabulate per ε the noise, 95 % errors, least ÷ most exposed, and whether the preference is met.
+
+    ``decides``: whether the preference found ε; where it does not, no line is marked as found (F4).
+    """
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     valued = any(c.value is not None and c.value != c.rdr.ratio for c in shown)  # a ratio is not shown twice
     judged = found is not None or any(c.satisfied is not None for c in shown)
@@ -112,8 +120,10 @@ def candidate_table(
                 errors = ["\n".join(f"{name} {error}" for name, error in zip(outputs, errors, strict=True))]
             cells = [format_epsilon(c.epsilon), format_scale(c), *errors, format_percent(c.rdr.ratio)]
             cells += ["–" if c.value is None else format_number(c.value, 4)] * valued
-            cells += [_verdict(c) + (" ◀ found" if c.epsilon == found else "")] * judged
-            rows.append(_Row(tuple(cells), "bold" if c.epsilon == found else "", _colour(c) if judged else ""))
+            cells += [_verdict(c) + (" ◀ found" if c.epsilon == found and decides else "")] * judged
+            rows.append(
+                _Row(tuple(cells), "bold" if c.epsilon == found and decides else "", _colour(c) if judged else "")
+            )
         return columns, rows
 
     def build(options: ConsoleOptions) -> RenderableType:
@@ -246,78 +256,12 @@ def shown_groups_table(groups: ShownGroups) -> RenderableType:
     return _Late(lambda options: _lay_out(columns, body, options, title=title))
 
 
-# ---------------------------------------------------------------- one sentence
+# ---------------------------------------------------------------- sentences
 
 
 def say(sentence: str) -> RenderableType:
     """Return a sentence that is wrapped to the width where it is shown."""
     return _Late(lambda options: _plain(sentence, options))
-
-
-def advise(
-    candidates: Sequence[Candidate],
-    *,
-    preference: str | None = None,
-    found: float | None = None,
-    limit: float | None = None,
-    indicator: str = "bound",
-    reading: float | None = None,
-    smallest: int | None = None,
-    headline: str | None = None,
-) -> str:
-    """Return the sentence of advice. It names the indicator wherever it names an ε that was chosen (R7).
-
-    ``smallest``: how many people the smallest group of the answer holds. ``headline``: a sentence to return instead.
-    """
-    ordered = order_candidates(candidates)
-    if headline is not None:
-        return headline
-    if all(c.rdr.ratio >= 1.0 - 1e-12 for c in ordered):
-        held = "" if smallest is None else f" The smallest group holds {_count_people(smallest)}."
-        return (
-            "Everybody is equally exposed at every ε. That is not the same as safe, and RDR cannot help to choose ε: "
-            f"look at what ε guarantees each person (own ε).{held}"
-        )
-    if preference is None:
-        at = [f"{format_times(c.rdr.relative[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
-        span = at[0] if len(at) == 1 else f"{at[0]} and {at[-1]}"
-        prefer = Option("prefer", "ratio:0.95").word(Surface.COMMAND_LINE)
-        return f"The most exposed person carries {span}. Say what is acceptable: find {prefer}, for example."
-    if found is None:
-        return _advise_none(ordered, preference, reading)
-    exact = "" if limit is None else f"exact limit {format_number(limit, down=True)}, "
-    start = f"Largest ε that meets {preference}: {format_epsilon(found)} ({exact}{indicator} indicator)"
-    larger = [c for c in ordered if c.epsilon > found]
-    if not larger:
-        if all(c.satisfied for c in ordered):
-            return f"{start}; every candidate meets it, so the preference does not decide ε here."
-        return f"{start}; it is the largest candidate."
-    gives = "" if larger[-1].value is None else f" and gives {format_number(larger[-1].value, 4)}"
-    if larger[-1].satisfied:
-        return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, meets it too but is not available."
-    return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, does not meet it{gives}."
-
-
-def _count_people(number: int) -> str:
-    return "1 person" if number == 1 else f"{number:,} people"
-
-
-def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float | None) -> str:
-    meeting = [c for c in ordered if c.satisfied]
-    if meeting and reading is not None:
-        best = format_epsilon(meeting[0].epsilon)
-        return (
-            f"Stopped by the odometer, not by the preference: ε = {best} meets {preference}, "
-            f"but the reading is already {format_number(reading, 4)}."
-        )
-    last = ordered[-1]
-    gives = format_percent(last.rdr.ratio) + " least ÷ most exposed"
-    if last.value is not None:
-        gives = format_number(last.value, 4)
-    return (
-        f"No candidate meets {preference}: even the smallest, ε = {format_epsilon(last.epsilon)}, gives {gives}. "
-        "Offer smaller candidates, or ask for less."
-    )
 
 
 # ---------------------------------------------------------------- the layout of every table

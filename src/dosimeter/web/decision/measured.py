@@ -30,7 +30,6 @@ from dosimeter.risk import (
     Verdict,
     find_largest,
     is_met,
-    largest_difference,
     lee_clifton,
     parse_preference,
     posterior_odds,
@@ -141,9 +140,9 @@ class MeasuredQuery:
 
     def identification(self, epsilon: float) -> float | None:
         """Return the identification risk (P2); None unless noise gives pure differential privacy."""
-        if not self.risk.mechanism.pure or self.risk.plan.ranks:
+        if not self.risk.pure or self.risk.plan.ranks:
             return None
-        return lee_clifton(self.risk.n, epsilon, self.risk.sensitivity, self.difference[0])
+        return lee_clifton(self.risk.contributions.n, epsilon, self.risk.sensitivity, self.difference[0])
 
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
         """Return how many people have the largest RDR, and how many times the average that is."""
@@ -160,8 +159,8 @@ class MeasuredQuery:
         return found[: min(most, len(self.groups))]
 
     def posterior(self, charge: float, prior: float) -> float | None:
-        """Return the posterior (P3); None unless the mechanism gives pure differential privacy."""
-        return posterior_odds(prior, charge) if self.risk.mechanism.pure else None
+        """Return the posterior (P3); None unless the answer gives pure differential privacy."""
+        return posterior_odds(prior, charge) if self.risk.pure else None
 
 
 def name_job(query_id: str) -> tuple[str, str]:
@@ -197,7 +196,7 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
         ratios=ratios,
         variances=variances,
         drawn=compress_classes(sensitivities),
-        difference=largest_difference(risk.contributions, risk.mechanism.norm),
+        difference=risk.difference,
         exact=exact,
         groups=groups,
         fingerprint=_require_same(dataset, meter.digest),

@@ -145,7 +145,7 @@ def build_view(
         ),
         raw_note=_write_raw_note(choice.candidates) if form.raw else "",
         histogram_table=bin_rows(bins),
-        histogram_spec=histogram_spec(bins, PAGE, log_counts=not form.linear, top=measured.risk.n),
+        histogram_spec=histogram_spec(bins, PAGE, log_counts=not form.linear, top=measured.risk.contributions.n),
         tail=_write_tail(measured, selected, len(bins) == 1),
         absolute=tuple(_absolute_sentences(offer, measured, selected)),
         cost=count_cost(offer, selected),
@@ -387,10 +387,11 @@ def _absolute_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -
             f"Own guarantee: for the most exposed person the numbers are as private as ε = {own}; the test adds "
             f"{format_epsilon(float(books.epsilon_svt))}.",
         ]
-    if not measured.risk.mechanism.pure:
+    if not measured.risk.pure:
+        not_for = "thresholded groups" if measured.risk.mechanism.pure else "Gaussian noise"
         return [
             *sentences,
-            "Posterior odds and Lee and Clifton's bound are for pure differential privacy: not for Gaussian noise.",
+            f"Posterior odds and Lee and Clifton's bound are for pure differential privacy: not for {not_for}.",
         ]
     if found:
         sentences.append("Posterior odds do not apply: ε is found from the data, so the noise itself depends on them.")
@@ -401,11 +402,13 @@ def _absolute_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -
             f"brought to {format_percent(after or 0.0)} at most."
         )
     picked = measured.identification(at)
+    if picked is None:
+        return [*sentences, "Lee and Clifton's bound is for noise: not for what is drawn by rank."]
     exact = "" if measured.difference[1] else ", by a cautious estimate"
     exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
     sentences.append(
         f"Identification (Lee and Clifton): an attacker who knows everybody's records but not who is in picks out "
-        f"the right one of {measured.risk.n:,} with a chance of at most {format_percent(picked or 0.0)}{exact}."
+        f"the right one of {measured.risk.present:,} with a chance of at most {format_percent(picked)}{exact}."
     )
     return sentences
 

@@ -1,0 +1,61 @@
+"""Find a coarser question that drowns fewer of its numbers in noise, from the exact numbers at hand. Private."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dosimeter.measures import Count, CountRows, Sum
+from dosimeter.postprocess import assemble_cells, needs_values
+from dosimeter.risk import AnswerAccuracy, Coarser
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.influence import Measured
+    from dosimeter.planning import QueryPlan
+
+
+def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> Coarser | None:
+    """Return the question without some of its groups that drowns a smaller share of its numbers, if there is one.
+
+    The one that leaves out the fewest groups and is worth something, otherwise the best of all.
+
+    Only where the numbers of the coarser question are sums of those at hand, and get the same noise: COUNT and SUM
+    over declared groups move by as much without the group as with it (S1).
+    """
+    if not _adds_up(plan) or not accuracy.numbers:
+        return None
+    shape = [len(group.values or ()) for group in plan.groups]
+    columns = _list_numbers(plan, measured)
+    errors = [error for error, _ in accuracy.errors]
+    axes = range(len(shape))
+    best = Coarser((), accuracy.numbers, accuracy.drowned)
+    for dropped in (each for size in axes for each in combinations(axes, size + 1)):
+        totals = [np.abs(column.reshape(shape).sum(axis=dropped)).reshape(-1) for column in columns]
+        pairs = [(sizes[sizes > 0.0], error) for sizes, error in zip(totals, errors, strict=True)]
+        numbers = sum(len(sizes) for sizes, _ in pairs)
+        drowned = sum(int((sizes <= error).sum()) for sizes, error in pairs if error is not None)
+        if not numbers or drowned * best.numbers >= best.drowned * numbers:
+            continue
+        if len(dropped) > len(best.dropped) and best.dropped and 2 * best.drowned < best.numbers:
+            break  # fewer groups left out, and worth something
+        best = Coarser(tuple(plan.groups[at].name for at in dropped), numbers, drowned)
+    return best if best.dropped else None
+
+
+def _adds_up(plan: QueryPlan) -> bool:
+    """Return whether leaving out groups adds up the numbers at hand, with the same noise."""
+    if not plan.groups or plan.sets or plan.further or plan.group_keys is None or plan.threshold is not None:
+        return False
+    sums = all(isinstance(measure, (Count, CountRows, Sum)) for measure in plan.measures)
+    return sums and not needs_values(plan) and plan.hand_sensitivity is None
+
+
+def _list_numbers(plan: QueryPlan, measured: Measured) -> list[FloatArray]:
+    """Return the exact numbers of each aggregate column, one per group; NaN where there is none."""
+    rows = assemble_cells(plan, measured.keys, measured.values)
+    names = [output.name for output in plan.outputs if output.is_aggregate]
+    found = [[row.get(name) for row in rows] for name in names]
+    return [np.array([float(cell) if isinstance(cell, int | float) else np.nan for cell in column]) for column in found]

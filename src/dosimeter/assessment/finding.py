@@ -1,0 +1,102 @@
+"""Find the largest ε that meets a preference, and everything to know beside it (F1, F2, F4). Private."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dosimeter.assessment.advising import build_advice
+from dosimeter.risk import AnswerAccuracy, find_conflict, find_largest
+from dosimeter.show import advise, word_advice, word_conflict
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from dosimeter.arrays import FloatArray
+    from dosimeter.assessment.risk import Risk
+    from dosimeter.risk import Advice, Candidate, Choice, Part, Preference, RDRs, Sensitivities, Verdict
+
+
+def find_choice(
+    risk: Risk,
+    preference: Preference,
+    epsilons: Sequence[float],
+    available: set[float],
+    classes: Sensitivities,
+    filters: Iterable[exp.Expression],
+) -> Choice:
+    """Return the largest available candidate that meets the preference, with its advice.
+
+    ``classes``: everybody's sensitivities, told apart by the preference's FILTERs.
+    """
+    tested: list[tuple[float, Verdict]] = []
+    lines: list[Candidate] = []
+    for epsilon in epsilons:
+        rdrs = _add_measured(risk, risk.rdr_of(classes, epsilon), classes, preference)
+        verdict = preference.evaluate(rdrs)
+        tested.append((epsilon, verdict))
+        lines.append(risk.judge(rdrs, verdict))
+    found = find_largest(tested, available)
+    choice = risk.conclude(preference, found, tuple(lines), sensitivities=classes, filters=filters)
+    by_cell, limit_cell = found.epsilon, choice.limit
+    if not risk.plan.ranks:  # R11: defined where numbers get noise
+        reached = replace(classes, k=risk.reach, vectors=None)
+        limit_cell = risk.limit_of(preference, reached, "cell").value
+        if risk.indicator != "cell" and preference.about_rdr and risk.reach != risk.k:
+            by_cell = _find_by_cell(risk, preference, reached, sorted(available, reverse=True))
+    advice = build_advice(risk, lines, epsilon=found.epsilon, decides=choice.decides, by_cell=by_cell)
+    conflict = find_conflict(preference.write_parts(), tested)
+    return replace(
+        choice,
+        limit_cell=limit_cell,
+        epsilon_cell=by_cell,
+        conflict=conflict,
+        advice=advice,
+        words=_word(risk, preference, choice, advice, conflict),
+    )
+
+
+def _add_measured(risk: Risk, rdrs: RDRs, classes: Sensitivities, preference: Preference) -> RDRs:
+    """Return the RDRs with the columns and plain terms that the preference names (P1, P4)."""
+    names, epsilon = preference.measured, rdrs.epsilon
+    columns: dict[str, FloatArray] = {}
+    terms: dict[str, float | None] = {}
+    if "own_epsilon" in names:
+        columns["own_epsilon"] = np.minimum(risk.own_epsilons(classes.values, classes.shares, epsilon), epsilon)
+    if "advantage" in names:
+        columns["advantage"] = risk.advantages(classes.values, classes.shares, epsilon)
+    if names & {"error", "relative_error"}:
+        accuracy = AnswerAccuracy.of(risk.foresee(epsilon, read="relative_error" in names))
+        terms = {"error": accuracy.largest, "relative_error": accuracy.relative}
+    return replace(rdrs, columns=columns, terms=terms) if names else rdrs
+
+
+def _find_by_cell(
+    risk: Risk, preference: Preference, reached: Sensitivities, epsilons: Sequence[float]
+) -> float | None:
+    """Return the largest of these ε, which are descending, that the cell indicator finds (R11)."""
+    for epsilon in epsilons:
+        rdrs = _add_measured(risk, risk.rdr_of(reached, epsilon, "cell"), reached, preference)
+        if preference.evaluate(rdrs).satisfied:
+            return epsilon
+    return None
+
+
+def _word(
+    risk: Risk, preference: Preference, choice: Choice, advice: Advice, conflict: Sequence[Part]
+) -> tuple[str, ...]:
+    """Return the advice in sentences: what the preference gives, then everything to know beside it."""
+    first = advise(
+        choice.candidates,
+        preference=choice.asked,
+        found=choice.epsilon,
+        limit=choice.limit,
+        indicator=risk.indicator,
+        smallest=risk.smallest_group(),
+        about_rdr=not preference.measured,
+    )
+    refused = (word_conflict(conflict),) if conflict else ()
+    return (first, *refused, *word_advice(advice))

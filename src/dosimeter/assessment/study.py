@@ -1,0 +1,35 @@
+"""A study of SQL that cannot be planned, in the shape of a plan (S7). For looking; it never backs a release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dosimeter.measures import Argument, Identity, Mean
+from dosimeter.planning import After, Output, QueryPlan
+from dosimeter.sql import column_tree
+
+if TYPE_CHECKING:
+    from dosimeter.planning import StudyPlan
+
+
+def study_as_plan(study: StudyPlan) -> QueryPlan:
+    """Return a study in the shape of a plan (S7): every output measured directly, on no grid, over observed groups."""
+    places = range(len(study.outputs))
+    return QueryPlan(
+        sql=study.sql,
+        table=study.table,
+        columns=study.columns,
+        where=study.where,
+        groups=study.groups,
+        arguments=(),
+        measures=tuple(
+            Mean.by_hand(Argument("value", output.tree, output.name), output.name) for output in study.outputs
+        ),
+        estimates=tuple(Identity((at,), study.outputs[at].name) for at in places),
+        outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
+        after=After(None, True, ()),
+        declared=False,
+        hand_sensitivity=study.hand_sensitivity,
+        schema=study.schema,
+        digest="",
+    )

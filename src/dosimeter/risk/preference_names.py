@@ -1,0 +1,73 @@
+"""Short names of preferences, and presets: one row of a table each. What they stand for is always shown.
+
+A preset is a sentence over risk and accuracy. The reasons for its numbers are in the controller's guide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dosimeter.risk.preference_terms import Aggregate, Arithmetic, Plain, Term
+
+RATIO = Arithmetic("/", Aggregate("MIN", "rdr"), Aggregate("MAX", "rdr"))
+VARIANCE = Aggregate("VAR_POP", "normalized_rdr")
+
+
+@dataclass(frozen=True, slots=True)
+class ShortName:
+    """What a short name compares, by which operator, an example, and the largest number that it takes."""
+
+    left: Term
+    operator: str
+    example: str
+    most: float = math.inf
+
+    @property
+    def takes(self) -> str:
+        """Return which numbers it takes, in words."""
+        return "a positive number" if self.most == math.inf else f"a number above 0 and at most {self.most:g}"
+
+    def admits(self, value: float) -> bool:
+        return 0.0 < value < math.inf and value <= self.most
+
+
+SHORT_NAMES: Mapping[str, ShortName] = {
+    "ratio": ShortName(RATIO, ">=", "0.95", most=1.0),
+    "variance": ShortName(VARIANCE, "<=", "1e-5"),
+    "own": ShortName(Aggregate("MAX", "own_epsilon"), "<=", "0.5"),
+    "advantage": ShortName(Aggregate("MAX", "advantage"), "<=", "0.2", most=1.0),
+    "error": ShortName(Plain("error"), "<=", "10"),
+    "relative_error": ShortName(Plain("relative_error"), "<=", "0.5"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A preference by its name: the condition it stands for, and what it says in words."""
+
+    condition: str
+    words: str
+
+
+SAFE_ADVANTAGE = 0.25
+"""The advantage up to which advice calls an ε safe enough, where a preference decides nothing: that of ``balanced``."""
+
+PRESETS: Mapping[str, Preset] = {
+    "cautious": Preset(
+        "advantage:0.1,relative_error:0.5",
+        "of 100 guesses who is in at most 5 more are right than by tossing a coin, and no number is off by more than "
+        "half of itself",
+    ),
+    "balanced": Preset(
+        f"advantage:{SAFE_ADVANTAGE:g},relative_error:0.5",
+        "of 100 guesses who is in at most 12.5 more are right than by tossing a coin, and no number is off by more "
+        "than half of itself",
+    ),
+    "exploratory": Preset(
+        "advantage:0.5,relative_error:1",
+        "of 100 guesses who is in at most 25 more are right than by tossing a coin, and no number is off by more than "
+        "itself",
+    ),
+}

@@ -1,0 +1,254 @@
+"""Word what a controller should know before an ε is taken: the same on the terminal, in a notebook, on a page.
+
+Takes values; gives sentences. An upper limit is never rounded down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dosimeter.problems import Option, Surface
+from dosimeter.show.candidates import format_error, order_candidates
+from dosimeter.show.numbers import format_epsilon, format_number, format_people, format_percent, format_times
+
+if TYPE_CHECKING:
+    from dosimeter.risk import AbsoluteRisk, Advice, AnswerAccuracy, Candidate, Part, Standing
+
+_IDENTIFIED = 0.5
+"""From this belief on, a suspicion of one in a hundred has become a finding."""
+
+# ---------------------------------------------------------------- what the preference gives
+
+
+def advise(
+    candidates: Sequence[Candidate],
+    *,
+    preference: str | None = None,
+    found: float | None = None,
+    limit: float | None = None,
+    indicator: str = "bound",
+    reading: float | None = None,
+    smallest: int | None = None,
+    headline: str | None = None,
+    about_rdr: bool = True,
+) -> str:
+    """Return the sentence of advice. It names the indicator wherever it names an ε that was chosen (R7).
+
+    ``smallest``: how many people the smallest group of the answer holds. ``headline``: a sentence to return instead.
+    ``about_rdr``: whether the preference compares RDRs alone.
+    """
+    ordered = order_candidates(candidates)
+    if headline is not None:
+        return headline
+    alike = all(c.rdr.ratio >= 1.0 - 1e-12 for c in ordered)
+    if alike and (preference is None or not any(c.satisfied is False for c in ordered)):
+        held = "" if smallest is None else f" The smallest group holds {format_people(smallest)}."
+        return (
+            "Everybody is equally exposed at every ε. That is not the same as safe, and RDR cannot help to choose ε: "
+            f"look at what ε guarantees each person (own ε).{held}"
+        )
+    if preference is None:
+        at = [f"{format_times(c.rdr.relative[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
+        span = at[0] if len(at) == 1 else f"{at[0]} and {at[-1]}"
+        prefer = Option("prefer", "ratio:0.95").word(Surface.COMMAND_LINE)
+        return f"The most exposed person carries {span}. Say what is acceptable: find {prefer}, for example."
+    if found is None:
+        return _advise_none(ordered, preference, reading, about_rdr=about_rdr)
+    if all(c.satisfied for c in ordered) and found == ordered[0].epsilon:  # F4
+        return (
+            f"Every candidate meets {preference} ({indicator} indicator), so it decides nothing and no ε was found by "
+            "it. Choose by absolute risk and accuracy."
+        )
+    exact = "" if limit is None else f"exact limit {format_number(limit, down=True)}, "
+    start = f"Largest ε that meets {preference}: {format_epsilon(found)} ({exact}{indicator} indicator)"
+    larger = [c for c in ordered if c.epsilon > found]
+    if not larger:
+        return f"{start}; it is the largest candidate."
+    gives = "" if larger[-1].value is None else f" and gives {format_number(larger[-1].value, 4)}"
+    if larger[-1].satisfied:
+        return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, meets it too but is not available."
+    return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, does not meet it{gives}."
+
+
+def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float | None, *, about_rdr: bool) -> str:
+    meeting = [c for c in ordered if c.satisfied]
+    if meeting and reading is not None:
+        best = format_epsilon(meeting[0].epsilon)
+        return (
+            f"Stopped by the odometer, not by the preference: ε = {best} meets {preference}, "
+            f"but the reading is already {format_number(reading, 4)}."
+        )
+    last = ordered[-1]
+    if not about_rdr:
+        return f"No candidate meets {preference}.{_word_ends(ordered)}"
+    gives = format_percent(last.rdr.ratio) + " least ÷ most exposed"
+    if last.value is not None:
+        gives = format_number(last.value, 4)
+    return (
+        f"No candidate meets {preference}: even the smallest, ε = {format_epsilon(last.epsilon)}, gives {gives}. "
+        "Offer smaller candidates, or ask for less."
+    )
+
+
+def _word_ends(ordered: Sequence[Candidate]) -> str:
+    """Say what the two ends of the candidates give, where that is one number."""
+    told = [
+        f"ε = {format_epsilon(c.epsilon)} gives {format_number(c.value, 4)}" for c in ordered if c.value is not None
+    ]
+    return f" {told[0]}, {told[-1]}." if len(told) > 1 else ""
+
+
+# ---------------------------------------------------------------- conditions that cannot be met together
+
+
+def word_conflict(parts: Sequence[Part]) -> str:
+    """Say which conditions no candidate meets together, and what each alone would allow."""
+    if len(parts) == 1:
+        return f"No candidate meets {parts[0].condition}, even by itself."
+    named = " and ".join(part.condition for part in parts)
+    alone = "; ".join(f"{part.condition} alone allows {_word_span(part)}" for part in parts)
+    return f"{named} cannot be met together: {alone}."
+
+
+def _word_span(part: Part) -> str:
+    if part.smallest is None or part.largest is None:
+        return "no candidate"
+    low, high = format_epsilon(part.smallest), format_epsilon(part.largest)
+    return f"ε = {low}" if low == high else f"ε from {low} to {high}"
+
+
+# ---------------------------------------------------------------- advice
+
+
+def word_advice(advice: Advice) -> tuple[str, ...]:
+    """Say what the analyst would get, what the most exposed would bear, what one step would change, and what warns."""
+    return tuple(_word_advice(advice))
+
+
+def _word_advice(advice: Advice) -> Iterator[str]:
+    if advice.decides is False and advice.met:
+        yield _word_undecided(advice)
+    shown = advice.shown
+    if advice.decides is False and shown is not None:
+        yield (
+            "The largest candidate at which nobody's membership advantage exceeds 0.25 is ε = "
+            f"{format_epsilon(shown.epsilon)}."
+        )
+    if shown is None:
+        yield "At every candidate somebody's membership advantage exceeds 0.25: offer smaller ones."
+        return
+    yield f"At ε = {format_epsilon(shown.epsilon)} the analyst would get {_word_gain(advice.columns, shown.accuracy)}."
+    yield from word_absolute(shown.absolute)
+    if shown is advice.at:
+        steps = [_word_step(advice, other) for other in (advice.up, advice.down) if other is not None]
+        if steps:
+            yield " ".join(steps)
+    if advice.cell_differs:
+        gives = "is met by no candidate" if advice.by_cell is None else f"gives ε = {format_epsilon(advice.by_cell)}"
+        yield (
+            "By the cell indicator, which counts only the noise that one person's rows can reach, the same preference "
+            f"{gives}."
+        )
+    yield from _warn(advice, shown)
+
+
+def _word_undecided(advice: Advice) -> str:
+    at, absolute = format_epsilon(advice.at.epsilon), advice.at.absolute
+    who = "the most exposed"
+    if advice.touched is not None and advice.exposed == advice.touched:
+        who = f"everybody whom it touches ({format_people(advice.touched)})"
+    if absolute.posterior is not None and absolute.posterior >= _IDENTIFIED:
+        return (
+            f"Its largest candidate, ε = {at}, would identify {who}: a suspicion of {100 * absolute.prior:g} % becomes "
+            f"{format_percent(absolute.posterior)}."
+        )
+    return f"At its largest candidate, ε = {at}, {_word_guesses(absolute, who)}."
+
+
+def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
+    """Yield one plain sentence for each absolute risk that applies (P1, P4, P3, P2)."""
+    yield f"For the most exposed person the answer is as private as ε = {_round_up(absolute.own_epsilon)}."
+    guesses = _word_guesses(absolute, "the most exposed person")
+    yield f"{guesses[0].upper()}{guesses[1:]}."
+    if absolute.posterior is not None:
+        yield (
+            f"An attacker who knows everybody else and starts with a {100 * absolute.prior:g} % suspicion ends with at "
+            f"most {_round_up(100 * absolute.posterior, most=100)} %."
+        )
+    if absolute.identification is not None:
+        exact = "" if absolute.identification_exact else ", by a cautious estimate"
+        yield (
+            f"Whoever knows everybody's records, and not who is in, picks the right one of {absolute.people:,} with a "
+            f"chance of at most {_round_up(100 * absolute.identification, most=100)} %{exact}."
+        )
+    yield "All this is for an ε fixed beforehand or found with noise: found from the data, the noise itself tells."
+
+
+def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
+    more = _round_up(50 * absolute.advantage, most=50)
+    return f"of 100 guesses whether {who} is in the table, at most {more} more are right than by tossing a coin"
+
+
+def _word_gain(columns: Sequence[str], accuracy: AnswerAccuracy) -> str:
+    """Say how far off the numbers are, and how many of them that leaves."""
+    errors = [
+        f"{name} without an error bound" if error is None else f"{name} {format_error(error, in_rows=in_rows)}"
+        for name, (error, in_rows) in zip(columns, accuracy.errors, strict=True)
+    ]
+    told = f"{', '.join(errors)} (95 %)"
+    if accuracy.numbers:
+        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)} larger than that"
+    if accuracy.without:
+        told += f"; {_word_without(accuracy.without)}"
+    return told
+
+
+def _word_without(numbers: int) -> str:
+    return "1 number has no error of its own" if numbers == 1 else f"{numbers:,} numbers have no error of their own"
+
+
+def _word_drowned(drowned: int, numbers: int) -> str:
+    """Say how many numbers are not … larger than their error."""
+    if numbers == 1:
+        return f"the only number is{' not' if drowned else ''}"
+    return f"{drowned:,} of {numbers:,} numbers are not" if drowned else f"all {numbers:,} numbers are"
+
+
+def _word_step(advice: Advice, other: Standing) -> str:
+    """Say what taking the next candidate instead would change."""
+    here, there = advice.at.accuracy.largest, other.accuracy.largest
+    way = "up" if other.epsilon > advice.at.epsilon else "down"
+    change = f"One step {way}, ε = {format_epsilon(other.epsilon)}: "
+    if here is not None and there is not None:
+        change += f"± {format_number(there)} instead of ± {format_number(here)}, and "
+    before, after = (_round_up(50 * each.absolute.advantage, most=50) for each in (advice.at, other))
+    return f"{change}{after} instead of {before} more right guesses of 100."
+
+
+def _warn(advice: Advice, shown: Standing) -> Iterator[str]:
+    """Yield a warning where most numbers drown, with a coarser question that was computed to do better."""
+    if not shown.accuracy.worthless:
+        return
+    yield f"Warning: at ε = {format_epsilon(shown.epsilon)} the answer would be worth little."
+    better = advice.coarser
+    if better is not None:
+        yield (
+            f"At the same ε, without {' and '.join(better.dropped)}, {_word_drowned(better.drowned, better.numbers)} "
+            "larger than the error."
+        )
+
+
+def _round_up(value: float, most: float = math.inf) -> str:
+    """Write an upper limit with three digits, never rounded down, and with more close to the most it can be."""
+    if value <= 0.0 or not math.isfinite(value):
+        return format_number(value)
+    digits = 3
+    while digits < 9 and value < most:
+        step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+        rounded = math.ceil(value / step * (1.0 - 1e-12)) * step
+        if rounded < most or most == math.inf:
+            return format_number(rounded, digits)
+        digits += 1
+    return format_number(min(value, most), 9)

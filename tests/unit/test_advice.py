@@ -1,0 +1,333 @@
+"""R11, F4, preferences over everything, presets, and advice: what a controller is told before an ε is taken."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dosimeter import Dataset, OptionError, PreferenceError
+from dosimeter.risk import PRESETS, Choice, parse_preference
+from dosimeter.show import word_conflict
+
+ISLAND = "SELECT age, diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY 1, 2"
+COUNT = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island'"
+DISTRICTS = "SELECT district, diagnosis, COUNT(*) AS patients FROM clinic GROUP BY 1, 2"
+
+
+@pytest.fixture(scope="module")
+def clinic() -> Any:
+    data = resources.files("dosimeter") / "data"
+    with (
+        resources.as_file(data / "clinic.csv") as table,
+        resources.as_file(data / "clinic.toml") as schema,
+        Dataset.open(table, schema=schema) as dataset,
+    ):
+        yield dataset
+
+
+# ---------------------------------------------------------------- the cell indicator (R11)
+
+
+def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
+    """A preference that decides nothing finds nothing; the advice says what ε = 10 would do; cells do not help."""
+    choice = clinic.risk(ISLAND).find("ratio:0.95")
+    assert (choice.epsilon, choice.decides) == (10.0, False)
+    assert {line.satisfied for line in choice.candidates} == {True}
+    told = " ".join(choice.words)
+    assert "decides nothing and no ε was found" in told
+    assert "ε = 10, would identify everybody whom it touches (11 people): a suspicion of 1 % becomes 99.55 %" in told
+    plain = clinic.risk(COUNT).find("ratio:0.95")
+    by_cell = clinic.risk(ISLAND, indicator="cell").find("ratio:0.95")
+    assert plain.decides
+    assert by_cell.decides
+    assert by_cell.epsilon == choice.epsilon_cell == plain.epsilon == 0.05
+    assert by_cell.limit == choice.limit_cell == plain.limit == pytest.approx(1 / 19)
+    assert "the same preference gives ε = 0.05" in told
+    assert not any("cell indicator" in word for word in plain.words)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_with_one_row_each_groups_change_nothing(clinic: Dataset, mechanism: str) -> None:
+    for where in ("smoker", "age > 50"):
+        grouped = f"SELECT district, sex, COUNT(*) FROM clinic WHERE {where} GROUP BY 1, 2"
+        alone = f"SELECT COUNT(*) FROM clinic WHERE {where}"
+        options: Any = {"mechanism": mechanism, "indicator": "cell"}
+        fine, coarse = clinic.risk(grouped, **options), clinic.risk(alone, **options)
+        assert (fine.k, fine.reach, coarse.reach) == (18, 1, 1)
+        for preference in ("ratio:0.9", "variance:0.001"):
+            ours, theirs = fine.find(preference), coarse.find(preference)
+            assert (ours.epsilon, ours.limit) == (theirs.epsilon, pytest.approx(theirs.limit))
+        assert fine.rdr(0.5).values.tolist() == coarse.rdr(0.5).values.tolist()
+
+
+def test_how_many_numbers_somebody_can_reach() -> None:
+    """k₁ is the sum over measures of min(m, G)."""
+    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
+    columns = {
+        "who": {"type": "text"}, "id": {"type": "integer", "bounds": [0, 9]},
+        "ward": {"type": "category", "values": ["x", "y", "z", "u", "v"]},
+        "cost": {"type": "integer", "bounds": [0, 9]},
+    }  # fmt: skip
+    for rows, reached in ((2, 2), (4, 4), (9, 5)):
+        schema = {
+            "table": "t", "individuals": 3, "reviewed": True, "unit": "who", "row_key": "id",
+            "max_rows_per_unit": rows, "columns": columns,
+        }  # fmt: skip
+        with Dataset.open(table, schema=schema) as dataset:
+            both = dataset.risk("SELECT ward, COUNT(*), SUM(cost) FROM t GROUP BY ward", indicator="cell")
+            assert (both.k, both.reach, both.sensitivities.k) == (10, 2 * reached, 2 * reached)
+            assert any(f"can reach {2 * reached} of the numbers" in note for note in both.find("ratio:0.9").notes)
+            assert dataset.risk("SELECT COUNT(*) FROM t").reach == 1
+            bound = dataset.risk("SELECT COUNT(*), SUM(cost) FROM t")
+            assert bound.reach == bound.k == 2
+
+
+def test_several_selects_reach_the_groups_of_each() -> None:
+    """k₁ adds up the measures of all SELECTs, each with its own groups."""
+    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
+    columns = {
+        "who": {"type": "text"}, "id": {"type": "integer", "bounds": [0, 9]},
+        "ward": {"type": "category", "values": ["x", "y", "z", "u", "v"]},
+        "cost": {"type": "integer", "bounds": [0, 9]},
+    }  # fmt: skip
+    schema = {
+        "table": "t", "individuals": 3, "reviewed": True, "unit": "who", "row_key": "id", "max_rows_per_unit": 3,
+        "columns": columns,
+    }  # fmt: skip
+    query = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward UNION ALL SELECT 'cost', SUM(cost) FROM t"
+    with Dataset.open(table, schema=schema) as dataset:
+        both = dataset.risk(query, indicator="cell")
+        assert (both.k, both.reach, both.sensitivities.k) == (6, 4, 4)
+        assert both.find("ratio:0.9").epsilon_cell == dataset.risk(query).find("ratio:0.9").epsilon_cell
+
+
+# ---------------------------------------------------------------- what is drawn by rank (R12)
+
+
+def test_ranks_have_a_pure_guarantee_of_their_own(clinic: Dataset) -> None:
+    risk = clinic.risk("SELECT MEDIAN(age), COUNT(*) FROM clinic WHERE smoker", candidates=[2.0, 0.5])
+    shares = risk.contributions.shares
+    assert shares is not None
+    most = float(shares.max())
+    for line in risk.find("advantage:0.3").candidates:
+        assert line.absolute is not None
+        assert line.absolute.own_epsilon == pytest.approx(most * line.epsilon)
+        assert line.value == pytest.approx(np.tanh(most * line.epsilon / 2)) == line.absolute.advantage
+        assert line.absolute.identification is None
+        assert line.absolute.posterior == pytest.approx(0.01 / (0.01 + 0.99 * np.exp(-line.epsilon)))
+    everybody = risk.find("MIN(own_epsilon) <= 100 AND AVG(advantage) <= 1")
+    assert everybody.epsilon == 2.0
+    mean = risk.find("AVG(own_epsilon) <= 100").candidates[0]
+    people = risk.contributions.people
+    assert mean.value == pytest.approx(float(2.0 * (shares * people).sum() / people.sum()))
+
+
+def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
+    query = "SELECT sex, MEDIAN(age) AS middle, COUNT(*) AS n FROM clinic GROUP BY sex"
+    choice = clinic.risk(query, candidates=[1.0, 0.1]).find("error:30")
+    line = choice.candidates[0]
+    assert line.value == line.error_95[1]  # of the only column that has one
+    assert choice.advice is not None
+    assert choice.advice.at.accuracy.without == 3
+    assert (choice.limit, choice.limit_cell, choice.epsilon_cell) == (None, None, 1.0)
+    told = " ".join(choice.words)
+    assert f"middle ± {int(np.ceil(line.rank_errors[0] or 0.0)):,} rows, n ± " in told
+    assert "3 numbers have no error of their own" in told
+
+
+def test_ranks_have_no_cell_indicator(clinic: Dataset) -> None:
+    with pytest.raises(OptionError, match="gets no noise, which is what the cell indicator counts"):
+        clinic.risk("SELECT MEDIAN(age) FROM clinic", indicator="cell")
+    assert clinic.risk("SELECT MEDIAN(age) FROM clinic", indicator="cell", quantiles="noise").reach == 1
+
+
+# ---------------------------------------------------------------- groups that nobody declared (H1)
+
+
+def test_thresholded_groups_add_their_delta(clinic: Dataset) -> None:
+    query = "SELECT visits, COUNT(*) FROM clinic GROUP BY visits"
+    risk = clinic.risk(query, groups="thresholded", group_delta=0.001, candidates=[1.0])
+    absolute = risk.absolute(1.0)
+    assert absolute.advantage == pytest.approx(np.tanh(0.5) + 0.001)
+    assert (absolute.identification, absolute.posterior) == (None, None)
+    assert risk.reach == 1
+    outside = clinic.risk(f"{query.replace('GROUP', 'WHERE age < 0 GROUP')}", groups="thresholded", group_delta=0.001)
+    assert outside.absolute(1.0).advantage == 0.0
+    assert risk.find("ratio:0.9").advice is not None
+
+
+# ---------------------------------------------------------------- preferences over everything
+
+
+def test_own_guarantee_and_advantage(clinic: Dataset) -> None:
+    risk = clinic.risk("SELECT SUM(visits) FROM clinic")
+    most = float(risk.sensitivities.values[-1]) / risk.sensitivity
+    own = risk.find("own:0.2")
+    assert own.preference == "MAX(own_epsilon) <= 0.2"
+    for line in own.candidates:
+        assert line.value == pytest.approx(most * line.epsilon)
+    told = risk.find("advantage:0.1")
+    for line in told.candidates:
+        assert line.absolute is not None
+        assert line.value == pytest.approx(np.tanh(most * line.epsilon / 2)) == line.absolute.advantage
+    median = risk.find("MEDIAN(advantage) FILTER (WHERE smoker) <= 0.01 AND AVG(own_epsilon) <= 3")
+    assert median.epsilon is not None
+    assert median.decides
+    share = risk.find("MAX(own_epsilon) / 2 >= MIN(advantage)")
+    assert share.epsilon == 10.0
+
+
+def test_errors_are_those_of_the_answer(clinic: Dataset) -> None:
+    risk = clinic.risk(DISTRICTS)
+    found = risk.find("error:10")
+    assert found.preference == "error <= 10"
+    assert [line.value for line in found.candidates] == [line.error_95[0] for line in found.candidates]
+    assert found.epsilon == 10.0
+    smallest = min(line.epsilon for line in found.candidates if line.satisfied)
+    assert smallest == min(line.epsilon for line in found.candidates if (line.error_95[0] or 0) <= 10)
+    numbers = [float(row[0]) for row in risk.measured().values]
+    relative = risk.find("relative_error <= 0.5")
+    least = min(number for number in numbers if number)
+    for line in relative.candidates:
+        assert line.value == pytest.approx((line.error_95[0] or 0.0) / least)
+
+
+def test_joined_by_commas_and_by_and(clinic: Dataset) -> None:
+    risk = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker")
+    joined = risk.find("ratio:0.75, error:10")
+    assert joined.preference == "MIN(rdr) / MAX(rdr) >= 0.75 AND error <= 10"
+    assert joined.epsilon == risk.find(joined.preference).epsilon == 0.3
+    assert joined.decides
+    assert joined.conflict == ()
+
+
+def test_a_conflict_names_two_and_what_each_allows(clinic: Dataset) -> None:
+    risk = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker")
+    choice = risk.find("own:5,ratio:0.95,error:10")
+    assert (choice.epsilon, choice.decides) == (None, False)
+    assert [part.describe() for part in choice.conflict] == [
+        {"condition": "MIN(rdr) / MAX(rdr) >= 0.95", "smallest": 0.001, "largest": 0.05},
+        {"condition": "error <= 10", "smallest": 0.3, "largest": 10.0},
+    ]
+    told = word_conflict(choice.conflict)
+    assert told in choice.words
+    assert "MIN(rdr) / MAX(rdr) >= 0.95 and error <= 10 cannot be met together" in told
+    assert "ε from 0.001 to 0.05" in told
+    alone = risk.find("ratio:0.95,own:0.0001")
+    assert [part.condition for part in alone.conflict] == ["MAX(own_epsilon) <= 0.0001"]
+    assert "even by itself" in word_conflict(alone.conflict)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_a_preset_never_hides_its_condition(clinic: Dataset, name: str) -> None:
+    preference = parse_preference(f" {name.upper()} ")
+    assert preference.preset == name
+    assert preference.text == parse_preference(PRESETS[name].condition).text
+    assert preference.measured == {"advantage", "relative_error"}
+    choice = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker").find(name)
+    assert choice.preset == name
+    assert choice.asked == f"{name} ({preference.text})"
+    assert choice.asked in choice.words[0]
+    assert choice.epsilon == {"cautious": 0.2, "balanced": 0.5, "exploratory": 1.0}[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("own:-1", "own: takes a positive number"),
+        ("advantage:2", "at most 1"),
+        ("error:many", "error: needs a number, as in error:10"),
+        ("size:3", "The short names are ratio:0.95, variance:1e-5, own:0.5"),
+        ("ratio:0.9,size:3", "There is no short name size"),
+        ("advantage <= 0.2", "put it into an aggregate, as in MAX(advantage)"),
+        ("MAX(error) <= 3", "MAX takes rdr, normalized_rdr, own_epsilon, advantage"),
+    ],
+)
+def test_what_is_no_preference(text: str, piece: str) -> None:
+    with pytest.raises(PreferenceError) as refused:
+        parse_preference(text)
+    assert piece in str(refused.value)
+
+
+def test_notes_do_not_speak_of_rdrs_where_none_are_compared(clinic: Dataset) -> None:
+    notes = " ".join(clinic.risk(DISTRICTS).find("advantage:0.2,error:10").notes)
+    assert "counts in everybody's RDR" not in notes
+    assert "does not depend on ε" not in notes
+    assert "more noise does not always help" not in notes
+
+
+# ---------------------------------------------------------------- advice
+
+
+def test_what_one_step_would_change(clinic: Dataset) -> None:
+    choice = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker").find("ratio:0.95")
+    advice = choice.advice
+    assert advice is not None
+    assert advice.up is not None
+    assert advice.down is not None
+    assert (advice.down.epsilon, advice.at.epsilon, advice.up.epsilon) == (0.04, 0.05, 0.06)
+    assert advice.shown is advice.at
+    told = " ".join(choice.words)
+    assert "At ε = 0.05 the analyst would get count ± 60 (95 %)" in told
+    assert "at most 1.25 more are right than by tossing a coin" in told  # 50·tanh(0.025), rounded up
+    assert "starts with a 1 % suspicion ends with at most 1.06 %" in told
+    assert "One step up, ε = 0.06: ± 50 instead of ± 60, and 1.5 instead of 1.25 more right guesses of 100." in told
+    assert "Warning" not in told
+
+
+def test_a_coarser_question_is_computed(clinic: Dataset) -> None:
+    """What is said of the coarser question is what asking it gives."""
+    fine = "SELECT district, diagnosis, COUNT(*) AS patients FROM clinic WHERE age > 90 GROUP BY 1, 2"
+    choice = clinic.risk(fine).find("own:0.5")
+    advice = choice.advice
+    assert advice is not None
+    assert advice.at.accuracy.worthless
+    assert advice.coarser is not None
+    kept = [name for name in ("district", "diagnosis") if name not in advice.coarser.dropped]
+    columns = "".join(f"{name}, " for name in kept)
+    groups = f" GROUP BY {', '.join(kept)}" if kept else ""
+    asked = clinic.risk(f"SELECT {columns}COUNT(*) AS patients FROM clinic WHERE age > 90{groups}").find("own:0.5")
+    assert asked.advice is not None
+    assert asked.epsilon == choice.epsilon == 0.5
+    accuracy = asked.advice.at.accuracy
+    assert (accuracy.drowned, accuracy.numbers) == (advice.coarser.drowned, advice.coarser.numbers)
+    assert accuracy.drowned * advice.at.accuracy.numbers < advice.at.accuracy.drowned * accuracy.numbers
+    assert any(f"At the same ε, without {' and '.join(advice.coarser.dropped)}, " in word for word in choice.words)
+
+
+def test_nothing_coarser_is_guessed(clinic: Dataset) -> None:
+    for query in (
+        "SELECT district, AVG(age) FROM clinic GROUP BY 1",
+        "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island'",
+        "SELECT district, COUNT(DISTINCT diagnosis) FROM clinic GROUP BY 1",
+    ):
+        advice = clinic.risk(query).find("own:0.01").advice
+        assert advice is not None
+        assert advice.coarser is None
+
+
+def test_everything_shows_itself(clinic: Dataset) -> None:
+    choice: Choice = clinic.risk(ISLAND).find("cautious")
+    shown = choice._repr_html_()
+    assert "cautious (MAX(advantage) &lt;= 0.1 AND relative_error &lt;= 0.5)" in shown
+    assert "cannot be met together" in shown
+    assert "tossing a coin" in shown
+    for value in (choice, choice.advice, choice.conflict[0], choice.advice and choice.advice.at):
+        assert "redacted" in repr(value)
+
+
+def test_a_candidate_says_what_does_not_apply(clinic: Dataset) -> None:
+    risk = clinic.risk(COUNT, mechanism="gaussian", candidates=[1.0])
+    absolute = risk.candidate(1.0).absolute
+    assert absolute is not None
+    document = absolute.describe()
+    assert document["picked_out"] is None
+    assert document["posterior"] is None
+    assert 0.0 < absolute.advantage < 1.0
+    words = " ".join(risk.find("advantage:0.5").words)
+    assert "suspicion" not in words
+    assert "tossing a coin" in words
