@@ -104,10 +104,10 @@ def test_several_selects_touch_whom_any_of_them_touches() -> None:
     """By rows: 9 of ages 0 … 11 are in a declared ward, and 4 more are of ages 30 … 33."""
     with open_people(PEOPLE) as dataset:
         for method in ("closed-form", "recompute"):
-            assert dataset.risk(UNION, method=method).matched == 13  # type: ignore[arg-type]
+            assert dataset.risk(UNION, method=method).matched == 13
 
 
-@pytest.mark.parametrize("most", [joint_queries.MOST_COLUMNS, 0], ids=["side by side", "as texts"])
+@pytest.mark.parametrize("most", [1000, 0], ids=["side by side", "as texts"])
 def test_several_selects_touch_whom_any_of_them_touches_by_unit(most: int) -> None:
     """Units p0 … p9 have ages 4i … 4i + 3, one in each ward; whoever has zeros everywhere may be in or out."""
     visits = pa.table({"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS})
