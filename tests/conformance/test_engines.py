@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -325,7 +326,9 @@ def test_counts_per_candidate_are_those_of_python(
             if row["city"] == city and row[column] is not None:
                 value = row[column] if step is None else math.floor(row[column] / step + 0.5) * rank.unit
                 clamped = min(max(Fraction(value), Fraction(low)), Fraction(high))
-                counts[min(candidates, key=lambda each: (abs(each - clamped), -each))] += 1
+                place = bisect_left(candidates, clamped)
+                near = candidates[max(place - 1, 0) : place + 1]
+                counts[min(near, key=lambda each: (abs(each - clamped), -each))] += 1
         own = dict(zip(candidates, rank.count(found).tolist(), strict=True))
         assert {value: count for value, count in own.items() if count} == counts
 

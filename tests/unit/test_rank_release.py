@@ -64,9 +64,11 @@ def test_where_epsilon_is_hidden_so_are_the_ranks(stays: Dataset, ledger: Ledger
     assert document["epsilon"] is None
     assert document["error_95"] is None
     assert "rank_errors" not in document
-    ranked = [sentence for sentence in answer.about if "rank" in sentence]
-    assert len(ranked) == 3
-    assert not any(letter.isdigit() for sentence in ranked for letter in sentence)
+    ranks = [sentence for sentence in answer.about if "rank" in sentence]
+    assert len(ranks) == 3
+    assert not any(letter.isdigit() for sentence in ranks for letter in sentence)
+    bounds = "nights: values below 0 count as 0, and above 9 as 9."  # public, and no function of ε
+    assert set(answer.about) - {*ranks} == {bounds}
     seen = preview(stays, ledger, "SELECT MAX(nights) FROM stays", prefer="AVG(rdr) >= 0")["analyst_sees"]
     assert seen["about"] == ["MAX(nights) is drawn by rank from values within its bounds."]
 
