@@ -145,7 +145,7 @@ def postgres_url(postgres_server: str, table: pa.Table) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark_session() -> Iterator[Any]:
+def spark_session(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The session the engine builds for itself: one for all tests, since it takes seconds to start."""
     with pytest.MonkeyPatch.context() as patch:
         # What runs once is not worth compiling well. Java then keeps a fifth of the room for compiled code, which
@@ -156,6 +156,10 @@ def spark_session() -> Iterator[Any]:
         except OptionError as error:
             pytest.skip(str(error))
     session.conf.set("spark.sql.shuffle.partitions", "1")  # tiny tables
+    if request.config.option.markexpr != "long":  # what runs once is not worth translating to Java either
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        session.conf.set("spark.sql.adaptive.enabled", "false")
     gateway = session.sparkContext._gateway
     assert gateway is not None
     java = gateway.proc

@@ -73,13 +73,18 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
         exp.alias_(exp.Count(this=exp.column(UNIT)), "individuals"),
         exp.alias_(exp.Max(this=rows), "most"),
         exp.alias_(exp.Sum(this=missing), "missing"),
-    ).from_(_rows_per_unit(schema.unit, relation))
+    ).from_(_rows_per_unit(schema.unit, relation), copy=False)
 
 
 def _rows_per_unit(unit: str, relation: exp.Expression) -> exp.Subquery:
     """Return the query for how many rows, n, each individual has; NULL is an individual too."""
     columns = (exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
-    return exp.select(*columns).from_(relation.copy()).group_by(exp.Literal.number(1)).subquery("per_unit")
+    return (
+        exp.select(*columns)
+        .from_(relation.copy(), copy=False)
+        .group_by(exp.Literal.number(1), copy=False)
+        .subquery("per_unit", copy=False)
+    )
 
 
 def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict[int, int]:
@@ -87,9 +92,9 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
     somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
     query = (
         exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
-        .from_(_rows_per_unit(unit, relation))
-        .where(somebody)
-        .group_by(exp.Literal.number(1))
+        .from_(_rows_per_unit(unit, relation), copy=False)
+        .where(somebody, copy=False)
+        .group_by(exp.Literal.number(1), copy=False)
     )
     found = engine.fetch(query).to_pylist()
     return dict(sorted((int(row["n"]), int(row["people"])) for row in found))
@@ -102,12 +107,14 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     absent = exp.Is(this=keys[1].copy(), expression=exp.Null())
     alike = (
         exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"))
-        .from_(relation.copy())
-        .where(exp.Not(this=exp.Is(this=keys[0].copy(), expression=exp.Null())))
-        .group_by(*keys)
-        .having(connect([repeated, absent], exp.Or))
+        .from_(relation.copy(), copy=False)
+        .where(exp.Not(this=exp.Is(this=keys[0].copy(), expression=exp.Null())), copy=False)
+        .group_by(*keys, copy=False)
+        .having(connect([repeated, absent], exp.Or), copy=False)
     )
-    counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "alike")).from_(alike.subquery("alike_rows"))
+    counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "alike")).from_(
+        alike.subquery("alike_rows", copy=False), copy=False
+    )
     return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
 
 
@@ -119,25 +126,34 @@ def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     source, busy, same = _aliased(relation, "own"), _busy(schema, relation), _is_busy(schema)
     nobody = exp.Is(this=exp.column(UNIT, table="busy"), expression=exp.Null())
-    others = exp.select(*columns).from_(source).join(busy, on=same, join_type="left").where(nobody)
+    others = (
+        exp.select(*columns)
+        .from_(source, copy=False)
+        .join(busy, on=same, join_type="left", copy=False)
+        .where(nobody, copy=False)
+    )
     rank = exp.Window(
         this=exp.RowNumber(),
         partition_by=[_own(schema.unit)],
         order=exp.Order(expressions=[exp.Ordered(this=key, nulls_first=False) for key in _choice_keys(schema)]),
         over="OVER",
     )
-    ranked = exp.select(*[column.copy() for column in columns], exp.alias_(rank, RANK)).from_(source.copy())
-    ranked = ranked.join(busy.copy(), on=same.copy(), join_type="inner")
+    ranked = exp.select(*[column.copy() for column in columns], exp.alias_(rank, RANK)).from_(source.copy(), copy=False)
+    ranked = ranked.join(busy.copy(), on=same.copy(), join_type="inner", copy=False)
     limit = exp.LTE(this=exp.column(RANK), expression=exp.Literal.number(schema.max_rows_per_unit))
-    kept = exp.select(*[column_tree(name) for name in schema.columns]).from_(ranked.subquery("ranked")).where(limit)
-    return exp.Union(this=others, expression=kept, distinct=False).subquery("bounded")
+    kept = (
+        exp.select(*[column_tree(name) for name in schema.columns])
+        .from_(ranked.subquery("ranked", copy=False), copy=False)
+        .where(limit, copy=False)
+    )
+    return exp.Union(this=others, expression=kept, distinct=False).subquery("bounded", copy=False)
 
 
 def _busy(schema: Schema, relation: exp.Expression) -> exp.Subquery:
     """Return the query for the individuals with more than m rows."""
     many = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit))
-    found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy())
-    return found.group_by(exp.Literal.number(1)).having(many).subquery("busy")
+    found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy(), copy=False)
+    return found.group_by(exp.Literal.number(1), copy=False).having(many, copy=False).subquery("busy", copy=False)
 
 
 def _is_busy(schema: Schema) -> exp.Expression:
@@ -158,7 +174,12 @@ def _owned(schema: Schema, relation: exp.Expression) -> exp.Expression:
     """Return the rows that belong to somebody."""
     there = exp.Not(this=exp.Is(this=_own(schema.unit), expression=exp.Null()))
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    return exp.select(*columns).from_(_aliased(relation, "own")).where(there).subquery("owned")
+    return (
+        exp.select(*columns)
+        .from_(_aliased(relation, "own"), copy=False)
+        .where(there, copy=False)
+        .subquery("owned", copy=False)
+    )
 
 
 def _own(name: str) -> exp.Column:
@@ -168,4 +189,4 @@ def _own(name: str) -> exp.Column:
 def _aliased(relation: exp.Expression, alias: str) -> exp.Subquery:
     if isinstance(relation, exp.Subquery):
         return exp.Subquery(this=relation.this.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias)))
-    return exp.select(exp.Star()).from_(relation.copy()).subquery(alias)
+    return exp.select(exp.Star()).from_(relation.copy(), copy=False).subquery(alias, copy=False)

@@ -85,7 +85,7 @@ def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -
     query = exp.select(
         exp.alias_(exp.Count(this=key), "rows_with_key"),
         exp.alias_(exp.Count(this=exp.Distinct(expressions=[key.copy()])), "keys"),
-    ).from_(relation.copy())
+    ).from_(relation.copy(), copy=False)
     row = engine.fetch(query).to_pylist()[0]
     if row["rows_with_key"] != row["keys"]:
         raise SchemaError(  # a public table: refusing it tells nothing about anybody

@@ -78,7 +78,7 @@ class CountDistinct(Reducible, Total):
         """Write the test that a record's value is held by nobody else; or else, that it is shared or NULL."""
         alone = seen.value == 1
         tree = wrap(self.argument.tree.copy())
-        held = exp.In(this=tree, query=seen.held(alone).subquery())
+        held = exp.In(this=tree, query=seen.held(alone).subquery(copy=False))
         if alone:
             return held
         return exp.Paren(this=exp.Or(this=exp.Is(this=tree.copy(), expression=exp.Null()), expression=held))
@@ -161,13 +161,17 @@ class HeldAlone(Joined):
         first, last = exp.Min(this=unit), exp.Max(this=unit.copy())
         lonely = (
             exp.select(alias(first, "holder"), *groups)
-            .from_(rows.select(is_there(self.column)).subquery("held_rows"))
-            .group_by(*[group.copy() for group in groups], self.column)
-            .having(exp.EQ(this=first.copy(), expression=last))
+            .from_(rows.select(is_there(self.column)).subquery("held_rows", copy=False), copy=False)
+            .group_by(*[group.copy() for group in groups], self.column.copy(), copy=False)
+            .having(exp.EQ(this=first.copy(), expression=last), copy=False)
         )
         keys = [exp.column("holder"), *[group.copy() for group in groups]]
         shown = [alias(keys[0], rows.keys[0]), *keys[1:], alias(exp.Count(this=exp.Star()), self.name)]
-        return exp.select(*shown).from_(lonely.subquery("lonely")).group_by(*[key.copy() for key in keys])
+        return (
+            exp.select(*shown)
+            .from_(lonely.subquery("lonely", copy=False), copy=False)
+            .group_by(*[key.copy() for key in keys], copy=False)
+        )
 
     def nothing(self) -> exp.Expression:
         """Write 0."""

@@ -68,14 +68,16 @@ class NearValues(Joined):
         groups = rows.key_columns()[1:]
         histogram = (
             exp.select(*groups, alias(self.column, "v"), alias(exp.Count(this=exp.Star()), "c"))
-            .from_(rows.select(is_there(self.column)).subquery("value_rows"))
-            .group_by(*[group.copy() for group in groups], self.column)
+            .from_(rows.select(is_there(self.column)).subquery("value_rows", copy=False), copy=False)
+            .group_by(*[group.copy() for group in groups], self.column.copy(), copy=False)
         )
         upto, same, total = (exp.column(name) for name in ("upto", "c", "total"))
         near = conjunction(is_near(self.fraction, rows.most, upto=upto, same=same, total=total))
         shown = [exp.column(name) for name in ("v", "c", "upto", "total")]
         found = exp.select(*[group.copy() for group in groups], *shown)
-        return found.from_(_ranked(histogram, groups).subquery("ranked")).where(near)
+        return found.from_(_ranked(histogram, groups).subquery("ranked", copy=False), copy=False).where(
+            near, copy=False
+        )
 
     def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
         """Write the query for the values around the quantile in one row, under these names for each group, in order.
@@ -91,7 +93,7 @@ class NearValues(Joined):
             over="OVER",
         )
         placed = exp.select(*groups, exp.column("v"), alias(place, "place"))
-        placed = placed.from_(self.near_query(rows).subquery("near"))
+        placed = placed.from_(self.near_query(rows).subquery("near", copy=False), copy=False)
         columns = []
         for number, names in enumerate(places):
             inside = [exp.EQ(this=group.copy(), expression=exp.Literal.number(number)) for group in groups]
@@ -99,7 +101,7 @@ class NearValues(Joined):
                 here = exp.EQ(this=exp.column("place"), expression=exp.Literal.number(order))
                 value = exp.Case(ifs=[exp.If(this=conjunction([*inside, here]), true=exp.column("v"))])
                 columns.append(alias(exp.Max(this=value), name))
-        return exp.select(*columns).from_(placed.subquery("placed"))
+        return exp.select(*columns).from_(placed.subquery("placed", copy=False), copy=False)
 
     def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
         """Write the count of an individual's values that equal the one at this place, or lie beyond the border."""
@@ -116,24 +118,32 @@ class NearValues(Joined):
             *[group.copy() for group in groups],
             alias(exp.Min(this=exp.column("v")), "low"),
             alias(exp.Max(this=exp.column("v")), "high"),
-        ).from_(self.near_query(rows).subquery("near"))
+        ).from_(self.near_query(rows).subquery("near", copy=False), copy=False)
         if groups:
-            borders = borders.group_by(*[group.copy() for group in groups])
+            borders = borders.group_by(*[group.copy() for group in groups], copy=False)
         own = exp.select(*rows.key_columns(), alias(self.column, "x"))
-        own = own.from_(rows.select(is_there(self.column)).subquery("x_rows"))
+        own = own.from_(rows.select(is_there(self.column)).subquery("x_rows", copy=False), copy=False)
         low, high = exp.column("low", table="b"), exp.column("high", table="b")
         clamped = alias(clamp(exp.column("x", table="r"), low, high), "w")
-        kept = exp.select(*[alias(exp.column(key, table="r"), key) for key in keys], clamped).from_(own.subquery("r"))
+        kept = exp.select(*[alias(exp.column(key, table="r"), key) for key in keys], clamped).from_(
+            own.subquery("r", copy=False), copy=False
+        )
         same = same_keys(keys[1:], "r", "b")
-        kept = kept.join(borders.subquery("b"), on=same, join_type="inner" if groups else "cross")
+        kept = kept.join(
+            borders.subquery("b", copy=False), on=same, join_type="inner" if groups else "cross", copy=False
+        )
         counted = (
             exp.select(*rows.key_columns(), exp.column("w"), alias(exp.Count(this=exp.Star()), "times"))
-            .from_(kept.subquery("kept"))
-            .group_by(*rows.key_columns(), exp.column("w"))
+            .from_(kept.subquery("kept", copy=False), copy=False)
+            .group_by(*rows.key_columns(), exp.column("w"), copy=False)
         )
         item = concatenated(as_text(exp.column("w")), exp.Literal.string("x"), as_text(exp.column("times")))
         listed = alias(listed_text(item, exp.column("w"), ","), self.name)
-        return exp.select(*rows.key_columns(), listed).from_(counted.subquery("counted")).group_by(*rows.key_columns())
+        return (
+            exp.select(*rows.key_columns(), listed)
+            .from_(counted.subquery("counted", copy=False), copy=False)
+            .group_by(*rows.key_columns(), copy=False)
+        )
 
     def nothing(self) -> exp.Expression:
         """Write an empty list."""
@@ -151,4 +161,6 @@ def _ranked(histogram: exp.Select, groups: Sequence[exp.Expression]) -> exp.Sele
     )
     total = exp.Window(this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER")
     columns = [*[group.copy() for group in groups], exp.column("v"), exp.column("c")]
-    return exp.select(*columns, alias(upto, "upto"), alias(total, "total")).from_(histogram.subquery("histogram"))
+    return exp.select(*columns, alias(upto, "upto"), alias(total, "total")).from_(
+        histogram.subquery("histogram", copy=False), copy=False
+    )

@@ -58,7 +58,7 @@ def joint_profile_query(
     """
     names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
     per_unit = _per_unit(plan, relation)
-    source = per_unit.subquery("per_unit")
+    source = per_unit.subquery("per_unit", copy=False)
     if attributes is not None:
         source = with_attributes(plan, everybody or relation, per_unit, names, attributes)
     return count_alike(source, [*names, *(attributes or {})])
@@ -74,7 +74,7 @@ def joint_units_query(
 def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     """Return the query for how many individuals have a row that some block reads: inside its WHERE, in a group (N5)."""
     counted = exp.Count(this=exp.Distinct(expressions=[column_tree(plan.schema.unit)]))
-    query = exp.select(alias(counted, TOUCHED)).from_(relation.copy())
+    query = exp.select(alias(counted, TOUCHED)).from_(relation.copy(), copy=False)
     blocks = [
         conjunction(
             [
@@ -85,7 +85,7 @@ def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
         for block in plan.blocks
     ]
     tests = [wrap(test) for test in blocks if test is not None]
-    return query if len(tests) < len(blocks) else query.where(connect(tests, exp.Or))
+    return query if len(tests) < len(blocks) else query.where(connect(tests, exp.Or), copy=False)
 
 
 def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
@@ -119,10 +119,14 @@ def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
                 assert isinstance(field, Tally)
                 tree = field.tree(field.value(inside), plan.schema.max_rows_per_unit)
                 columns.append(alias(_rename(tree, at), f"{prefix(at)}{layout.columns(field, number)[0]}"))
-    query = exp.select(*rows).from_(relation.copy())
+    query = exp.select(*rows).from_(relation.copy(), copy=False)
     if common is not None:
-        query = query.where(common.copy())
-    return exp.select(*columns).from_(query.subquery("unit_rows")).group_by(exp.column(UNIT))
+        query = query.where(common.copy(), copy=False)
+    return (
+        exp.select(*columns)
+        .from_(query.subquery("unit_rows", copy=False), copy=False)
+        .group_by(exp.column(UNIT), copy=False)
+    )
 
 
 def _met(block: QueryPlan, common: exp.Expression | None) -> exp.Expression | None:
@@ -155,11 +159,13 @@ def _texts_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for at, block in enumerate(plan.blocks):
         numbered = exp.select(exp.column(UNIT), alias(exp.Literal.number(at), BLOCK), exp.column(ENTRIES))
-        found = numbered.from_(as_texts(Layout(block, False, {}), relation).subquery(f"block_{at}"))
+        found = numbered.from_(
+            as_texts(Layout(block, False, {}), relation).subquery(f"block_{at}", copy=False), copy=False
+        )
         texts = found if texts is None else exp.Union(this=texts, expression=found, distinct=False)
         here = exp.EQ(this=exp.column(BLOCK), expression=exp.Literal.number(at))
         text = exp.Max(this=exp.Case(ifs=[exp.If(this=here, true=exp.column(ENTRIES))]))
         columns += [alias(text, name) for name in list_columns(plan, at)]
     assert texts is not None
     tall = exp.Subquery(this=texts, alias=exp.TableAlias(this=exp.to_identifier("texts")))
-    return exp.select(*columns).from_(tall).group_by(exp.column(UNIT))
+    return exp.select(*columns).from_(tall, copy=False).group_by(exp.column(UNIT), copy=False)

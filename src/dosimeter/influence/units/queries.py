@@ -120,7 +120,7 @@ def unit_profile_query(
     """
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
-    source = per_unit.subquery("per_unit")
+    source = per_unit.subquery("per_unit", copy=False)
     if attributes is not None:
         source = with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
         names += attributes
@@ -130,8 +130,8 @@ def unit_profile_query(
 def count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
     """Write how many individuals have the same in these columns."""
     keys = [exp.column(name) for name in names]
-    query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source)
-    return query.group_by(*[key.copy() for key in keys])
+    query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source, copy=False)
+    return query.group_by(*[key.copy() for key in keys], copy=False)
 
 
 def units_query(
@@ -152,8 +152,12 @@ def find_units(per_unit: exp.Select, identity: Mapping[str, int | str | None], l
         else exp.EQ(this=exp.column(name), expression=literal(value))
         for name, value in identity.items()
     ]
-    chosen = exp.select(exp.column(UNIT)).from_(per_unit.subquery("per_unit")).where(conjunction(tests))
-    return chosen.order_by(exp.column(UNIT)).limit(limit)
+    chosen = (
+        exp.select(exp.column(UNIT))
+        .from_(per_unit.subquery("per_unit", copy=False), copy=False)
+        .where(conjunction(tests), copy=False)
+    )
+    return chosen.order_by(exp.column(UNIT), copy=False).limit(limit, copy=False)
 
 
 def unit_fields(plan: QueryPlan) -> list[UnitField]:
@@ -185,13 +189,13 @@ def as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
     for field in unit_fields(layout.plan):
         joined = concatenated(joined, exp.Literal.string(":"), as_text(exp.column(field.name)))
     if not grouped:
-        entries = _per_entry(layout, relation).subquery("per_entry")
-        return exp.select(exp.column(UNIT), alias(joined, ENTRIES)).from_(entries)
+        entries = _per_entry(layout, relation).subquery("per_entry", copy=False)
+        return exp.select(exp.column(UNIT), alias(joined, ENTRIES)).from_(entries, copy=False)
     listed = listed_text(joined, exp.column(GROUP), ";")
     return (
         exp.select(exp.column(UNIT), alias(listed, ENTRIES))
-        .from_(_per_entry(layout, relation).subquery("per_entry"))
-        .group_by(exp.column(UNIT))
+        .from_(_per_entry(layout, relation).subquery("per_entry", copy=False), copy=False)
+        .group_by(exp.column(UNIT), copy=False)
     )
 
 
@@ -210,9 +214,9 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
             columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(field, group), strict=True)]
     rows = all_rows(plan, relation, *[alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)])
     if not layout.all_declared:
-        rows = rows.where(*[is_declared(group.tree, group.values or ()) for group in plan.groups])
-    entries = exp.select(*columns).from_(rows.subquery("unit_rows"))
-    return _beside_places(layout, relation, entries).group_by(exp.column(UNIT))
+        rows = rows.where(*[is_declared(group.tree, group.values or ()) for group in plan.groups], copy=False)
+    entries = exp.select(*columns).from_(rows.subquery("unit_rows", copy=False), copy=False)
+    return _beside_places(layout, relation, entries).group_by(exp.column(UNIT), copy=False)
 
 
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
@@ -222,9 +226,9 @@ def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select
         places = [layout.columns(field, group) for group in range(count_groups(plan))]
         if any(len(names) > 1 for names in places):
             found = field.places_query(unit_rows(plan, relation), places)
-            entries = entries.join(found.subquery(f"places_{field.name}"), join_type="cross")
+            entries = entries.join(found.subquery(f"places_{field.name}", copy=False), join_type="cross", copy=False)
     if near and len(unit_fields(plan)) == 1:
-        entries = entries.where(is_there(near[0].column))
+        entries = entries.where(is_there(near[0].column), copy=False)
     return entries
 
 
@@ -252,12 +256,14 @@ def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
         trees = _field_trees(layout, field, field.value(None), 0)
         names = layout.columns(field, 0) if layout.wide else [field.name]
         columns += [alias(tree, column) for tree, column in zip(trees, names, strict=True)]
-    entries = exp.select(*columns).from_(rows.select().subquery("unit_rows"))
-    entries = _beside_places(layout, relation, entries).group_by(*rows.key_columns())
+    entries = exp.select(*columns).from_(rows.select().subquery("unit_rows", copy=False), copy=False)
+    entries = _beside_places(layout, relation, entries).group_by(*rows.key_columns(), copy=False)
     if not joined:
         return entries
     shown = [column.alias_or_name for column in columns]
-    query = exp.select(*[alias(exp.column(name, table="base"), name) for name in shown]).from_(entries.subquery("base"))
+    query = exp.select(*[alias(exp.column(name, table="base"), name) for name in shown]).from_(
+        entries.subquery("base", copy=False), copy=False
+    )
     for field in joined:
         query = _join_field(query, field, rows)
     return query
@@ -268,7 +274,9 @@ def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
     table = f"t_{field.name}"
     found = exp.Coalesce(this=exp.column(field.name, table=table), expressions=[field.nothing()])
     on = same_keys(rows.keys, "base", table)
-    return query.join(field.query(rows).subquery(table), on=on, join_type="left").select(alias(found, field.name))
+    return query.join(field.query(rows).subquery(table, copy=False), on=on, join_type="left", copy=False).select(
+        alias(found, field.name), copy=False
+    )
 
 
 def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group: int) -> list[exp.Expression]:
@@ -299,8 +307,8 @@ def undeclared_query(plan: QueryPlan, relation: exp.Expression, *, everywhere: b
         return None
     inside = exp.Count(this=exp.Case(ifs=[exp.If(this=declared, true=exp.Literal.number(1))]))
     undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=inside)
-    query = exp.select(alias(undeclared, UNDECLARED)).from_(relation.copy())
-    return query if everywhere or plan.where is None else query.where(plan.where.copy())
+    query = exp.select(alias(undeclared, UNDECLARED)).from_(relation.copy(), copy=False)
+    return query if everywhere or plan.where is None else query.where(plan.where.copy(), copy=False)
 
 
 # ---------------------------------------------------------------- attributes of individuals
@@ -322,16 +330,21 @@ def with_attributes(
     for name, tree in attributes.items():
         value = _agreed_value(tree, plan.table_schema) if name == BY else _holds_once(tree)
         columns.append(alias(value, name))
-    everybody = exp.select(*columns).from_(relation.copy()).group_by(exp.Literal.number(1))
+    everybody = exp.select(*columns).from_(relation.copy(), copy=False).group_by(exp.Literal.number(1), copy=False)
     joined = (
         exp.select(
             *[alias(exp.column(name, table="everybody"), name) for name in attributes],
             *[alias(exp.column(name, table="per_unit"), name) for name in names],
         )
-        .from_(everybody.subquery("everybody"))
-        .join(per_unit.subquery("per_unit"), on=same_keys([UNIT], "everybody", "per_unit"), join_type="left")
+        .from_(everybody.subquery("everybody", copy=False), copy=False)
+        .join(
+            per_unit.subquery("per_unit", copy=False),
+            on=same_keys([UNIT], "everybody", "per_unit"),
+            join_type="left",
+            copy=False,
+        )
     )
-    return joined.subquery("individuals")
+    return joined.subquery("individuals", copy=False)
 
 
 def _holds_once(condition: exp.Expression) -> exp.Expression:

@@ -36,14 +36,16 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
     condition = conjunction(tests)
     if condition is None:
         return query
-    return exp.select(exp.Star()).from_(query.subquery("all_rows")).where(condition)
+    return exp.select(exp.Star()).from_(query.subquery("all_rows", copy=False), copy=False).where(condition, copy=False)
 
 
 def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression) -> exp.Select:
     """Return the rows that meet the WHERE: unit, the columns that give the group, arguments."""
     arguments = [alias(argument.column(), f"a{at}") for at, argument in enumerate(plan.arguments)]
-    query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(relation.copy())
-    return query if plan.where is None else query.where(plan.where.copy())
+    query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(
+        relation.copy(), copy=False
+    )
+    return query if plan.where is None else query.where(plan.where.copy(), copy=False)
 
 
 def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
@@ -83,7 +85,7 @@ def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Sele
     named = [alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     rows = all_rows(plan, relation, alias(observed_number(plan.groups), GROUP), *named)
     names = [exp.column(name) for name in (GROUP, *(f"g{at}" for at in range(len(named))))]
-    return exp.select(*names).distinct().from_(rows.subquery("observed"))
+    return exp.select(*names).distinct(copy=False).from_(rows.subquery("observed", copy=False), copy=False)
 
 
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
