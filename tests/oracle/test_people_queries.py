@@ -26,7 +26,7 @@ from tests.oracle.exact_answers import measure_alone
 from tests.oracle.person_queries import WARDS, Tables, draw_query, draw_tables
 from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, kept_rows, size_of
 
-EXAMPLES = settings().max_examples
+EXAMPLES = settings().max_examples // 2
 SEEDS = st.integers(0, 2**32)
 
 

@@ -79,7 +79,7 @@ def compare(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 # How many examples, and how long they may be: nearly all that is longer is refused for its size, after most of the time
 # was spent on it.
 AT_LENGTH = pytest.mark.parametrize(
-    ("examples", "longest"), [(150, 250), pytest.param(5_000, 100_000, marks=pytest.mark.long)], ids=["short", "any"]
+    ("examples", "longest"), [(60, 250), pytest.param(5_000, 100_000, marks=pytest.mark.long)], ids=["short", "any"]
 )
 
 

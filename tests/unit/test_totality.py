@@ -80,7 +80,7 @@ def extreme() -> Dataset:
 def test_no_content_stops_an_accepted_query(extreme: Dataset) -> None:
     share = Share()
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=120, deadline=None)
     @given(sql=QUERIES)
     def check(sql: str) -> None:
         try:
