@@ -58,10 +58,10 @@ def joint_profile_query(
     """
     names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
     per_unit = _per_unit(plan, relation)
-    source = per_unit.subquery("per_unit", copy=False)
-    if attributes is not None:
-        source = with_attributes(plan, everybody or relation, per_unit, names, attributes)
-    return count_alike(source, [*names, *(attributes or {})])
+    if attributes is None:
+        return count_alike(per_unit.subquery("per_unit", copy=False), names)
+    source = with_attributes(plan, everybody or relation, per_unit, names, attributes)
+    return count_alike(source, [*names, *attributes])
 
 
 def joint_units_query(

@@ -6,7 +6,7 @@ group. An individual may move several groups at once, so the contribution is kep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,39 +108,15 @@ def measure_unit_profile(
     ``everybody``: the rows that attributes are read off, where they are not the plan's own.
     """
     observed = None if plan.threshold is None else _observe_groups(plan, engine)
-    keys = plan.group_keys if observed is None else observed.keys
-    assert keys is not None, "observed groups are refused where individuals have several rows"
     undeclared = _count_undeclared(plan, engine)
     around = {field.name: _find_around(plan, engine, field) for field in find_countable(plan)}
     near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
     layout = lay_out(plan, near, all_declared=not undeclared)
     table = engine.fetch(unit_profile_query(layout, engine.relation(), attributes, everybody))
-    people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
-    identities = table.select(layout.identity_columns())
-    inside = np.asarray(identities.column(0).is_valid().to_numpy(), dtype=np.bool_)
     if layout.wide:
-        owners, group, columns, counted = _gather_entries(layout, table, inside)
-        _require_unchanged(layout, around, table, people)
-    else:
-        owners, group, columns = _split_entries(plan, table.column(ENTRIES))
-        group = group if observed is None else observed.find(group)
-        counted = {}
-    lists = {field.name for field in unit_fields(plan) if isinstance(field, NearValues)}
-    listed = counted | {name: _read_lists(column) for name, column in columns.items() if name in lists}
-    whole = {name: _read_numbers(column) for name, column in columns.items() if name not in listed}
-    return UnitProfile(
-        layout=layout,
-        keys=keys,
-        people=people,
-        inside=inside,
-        starts=_find_starts(owners, len(people)),
-        group=group,
-        fields=whole | {name: codes for name, (codes, _) in listed.items()},
-        values={name: values for name, (_, values) in listed.items()},
-        attributes={name: _attribute(table.column(name), name) for name in (attributes or {})},
-        identities=identities,
-        undeclared=undeclared,
-    )
+        _require_unchanged(layout, around, table, _read_people(table))
+    identities = table.select(layout.identity_columns())
+    return _read_profile(layout, table, identities, undeclared, attributes or {}, own=identities, observed=observed)
 
 
 def measure_unit_profiles(
@@ -150,42 +126,60 @@ def measure_unit_profiles(
     everybody: exp.Expression | None = None,
 ) -> tuple[UnitProfile, ...]:
     """Run the profile query of a plan with several blocks; return what it says of each, over the same individuals."""
-    relation = engine.relation()
-    table = engine.fetch(joint_profile_query(plan, relation, attributes, everybody))
-    people = np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
+    table = engine.fetch(joint_profile_query(plan, engine.relation(), attributes, everybody))
     names = [list_columns(plan, at) for at in range(len(plan.blocks))]
     identities = table.select([name for own in names for name in own])
-    shared = {name: _attribute(table.column(name), name) for name in (attributes or {})}
     found = []
     for at, (block, own) in enumerate(zip(plan.blocks, names, strict=True)):
-        layout = Layout(block, is_wide(plan), {})
         part = table.select(own).rename_columns([name.removeprefix(prefix(at)) for name in own])
-        inside = np.asarray(part.column(0).is_valid().to_numpy(), dtype=np.bool_)
-        if layout.wide:
-            owners, group, columns, _ = _gather_entries(layout, part, inside)
-        else:
-            owners, group, columns = _split_entries(block, part.column(ENTRIES))
-        lists = {field.name for field in unit_fields(block) if isinstance(field, NearValues)}
-        listed = {field: _read_lists(column) for field, column in columns.items() if field in lists}
-        whole = {field: _read_numbers(column) for field, column in columns.items() if field not in lists}
-        keys = block.group_keys
-        assert keys is not None, "observed groups are refused where individuals have several rows"
-        found.append(
-            UnitProfile(
-                layout=layout,
-                keys=keys,
-                people=people,
-                inside=inside,
-                starts=_find_starts(owners, len(people)),
-                group=group,
-                fields=whole | {field: codes for field, (codes, _) in listed.items()},
-                values={field: values for field, (_, values) in listed.items()},
-                attributes=shared,
-                identities=identities,
-                undeclared=_count_undeclared(block, engine),
-            )
-        )
+        layout = Layout(block, is_wide(plan), {})
+        undeclared = _count_undeclared(block, engine)
+        found.append(_read_profile(layout, table, identities, undeclared, attributes or {}, own=part))
     return tuple(found)
+
+
+def _read_profile(
+    layout: Layout,
+    table: pa.Table,
+    identities: pa.Table,
+    undeclared: int,
+    attributes: Iterable[str],
+    *,
+    own: pa.Table,
+    observed: _Observed | None = None,
+) -> UnitProfile:
+    """Read individuals off what the engine answered: ``own`` has the columns of this layout, ``table`` those of all."""
+    plan = layout.plan
+    keys = plan.group_keys if observed is None else observed.keys
+    assert keys is not None, "observed groups are refused where individuals have several rows"
+    inside = np.asarray(own.column(0).is_valid().to_numpy(), dtype=np.bool_)
+    counted: dict[str, Lists] = {}
+    if layout.wide:
+        owners, group, columns, counted = _gather_entries(layout, own, inside)
+    else:
+        owners, group, columns = _split_entries(plan, own.column(ENTRIES))
+        group = group if observed is None else observed.find(group)
+    lists = {field.name for field in unit_fields(plan) if isinstance(field, NearValues)}
+    listed = counted | {name: _read_lists(column) for name, column in columns.items() if name in lists}
+    whole = {name: _read_numbers(column) for name, column in columns.items() if name not in listed}
+    people = _read_people(table)
+    return UnitProfile(
+        layout=layout,
+        keys=keys,
+        people=people,
+        inside=inside,
+        starts=_find_starts(owners, len(people)),
+        group=group,
+        fields=whole | {name: codes for name, (codes, _) in listed.items()},
+        values={name: values for name, (_, values) in listed.items()},
+        attributes={name: _attribute(table.column(name), name) for name in attributes},
+        identities=identities,
+        undeclared=undeclared,
+    )
+
+
+def _read_people(table: pa.Table) -> IntArray:
+    return np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
 
 
 def _find_starts(owners: IntArray, rows: int) -> IntArray:

@@ -120,11 +120,10 @@ def unit_profile_query(
     """
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
-    source = per_unit.subquery("per_unit", copy=False)
-    if attributes is not None:
-        source = with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
-        names += attributes
-    return count_alike(source, names)
+    if attributes is None:
+        return count_alike(per_unit.subquery("per_unit", copy=False), names)
+    source = with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
+    return count_alike(source, [*names, *attributes])
 
 
 def count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
