@@ -12,7 +12,7 @@ import numpy as np
 
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms.base import Incaution, Mechanism
-from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_rho
+from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_epsilons, zcdp_rho
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -51,21 +51,26 @@ class _AnyGaussian(Mechanism):
         if not 0.0 < self.delta < 1.0:
             raise OptionError("delta must lie strictly between 0 and 1.")
 
-    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
+    def own_epsilon(
+        self,
+        distances: FloatArray,
+        *,
+        sensitivity: float,
+        scale: float | FloatArray,
+        epsilon: float | FloatArray,
+    ) -> FloatArray:
         """Return own guarantees (P1) by the conversion of M3, whatever the calibration: what this noise really gives.
 
         More than 16,384 distinct PIS are rounded up to as many steps between a millionth of the largest and the
         largest, 0.09 % apart: the ε is then slightly too high, and never too low.
         """
-        if scale == 0.0:
-            return np.full(len(distances), math.inf)
-        distinct, codes = np.unique(distances, return_inverse=True)
+        with np.errstate(divide="ignore"):
+            distinct, codes = np.unique(distances / scale, return_inverse=True)
         if len(distinct) > _OWN_EPSILON_NODES:
             steps = distinct[-1] * np.geomspace(1e-6, 1.0, _OWN_EPSILON_NODES)
             codes = np.searchsorted(steps, distinct)[codes]  # a weaker promise, never a stronger one
             distinct = steps
-        epsilons = [zcdp_epsilon(0.5 * (pis / scale) ** 2, self.delta) for pis in distinct.tolist()]
-        return np.array(epsilons, dtype=np.float64)[codes]
+        return zcdp_epsilons(0.5 * np.square(distinct), self.delta)[codes]
 
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int

@@ -40,7 +40,14 @@ class Laplace(Mechanism):
     def _epsilon(self, ratio: float) -> float:
         return ratio  # M1
 
-    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
+    def own_epsilon(
+        self,
+        distances: FloatArray,
+        *,
+        sensitivity: float,
+        scale: float | FloatArray,
+        epsilon: float | FloatArray,
+    ) -> FloatArray:
         return epsilon * (distances / sensitivity)  # P1
 
     def advantage(
