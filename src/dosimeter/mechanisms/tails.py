@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -68,5 +69,5 @@ def invert_small_erf(value: float) -> float:
 
 
 _COEFFICIENTS = (1.0, 1 / 12, 7 / 480, 127 / 40320, 4369 / 5806080, 34807 / 182476800, 20036983 / 398529331200)
-_ERF_SERIES = tuple(b / a for a, b in zip(_COEFFICIENTS, _COEFFICIENTS[1:], strict=False))[::-1]
+_ERF_SERIES = tuple(b / a for a, b in pairwise(_COEFFICIENTS))[::-1]
 """Of √π/2 · (y + π/12 y³ + 7π²/480 y⁵ + …): each coefficient, as a multiple of the one before; the last first."""
