@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -40,6 +41,9 @@ ROWS_OF_ONE = (
     "{owner}. Here every row counts as another individual; if one person can have several rows, draft a schema "
     "(dosimeter schema), which will name whom to protect."
 )
+MOST_PLANS = 64
+"""Plans that a dataset remembers."""
+
 HAND_MADE = "The sensitivity was given by hand: for study only, it never backs a release."
 OBSERVED = "Groups are those observed in the data: for study only, which groups exist is private."
 
@@ -57,6 +61,7 @@ class Dataset:
         self._counted: int | None = None
         self._digest: str | None = None  # of the data that were counted
         self._known: set[str] = set()  # columns whose facts were read off the data
+        self._plans: OrderedDict[tuple[str, PlanOptions], QueryPlan] = OrderedDict()  # by this schema, the latest last
         self._owner: tuple[int, RepeatedOwner | None] | None = None  # found in the data of that generation
 
     @classmethod
@@ -153,7 +158,16 @@ class Dataset:
 
     def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
         """Return what the query would measure. Without a schema the columns it mentions are drafted first."""
-        return plan_query(sql, self._schema_for(f"{sql} {mentioned}"), options)
+        schema = self._schema_for(f"{sql} {mentioned}")
+        key = sql, options or PlanOptions()
+        found = self._plans.get(key)
+        if found is None or found.table_schema is not schema:
+            found = plan_query(sql, schema, options)
+        self._plans[key] = found
+        self._plans.move_to_end(key)
+        while len(self._plans) > MOST_PLANS:
+            self._plans.popitem(last=False)
+        return found
 
     def _schema_for(self, text: str) -> Schema:
         """Return the schema; where none was given, with the facts of every column the text mentions, each read once."""

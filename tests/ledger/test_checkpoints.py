@@ -186,8 +186,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             fetched[0] += 1
             yield row
 
-    def count_fetched(self: Transaction, query: Any) -> Any:
-        found = fetch(self, query)
+    def count_fetched(self: Transaction, query: Any, values: Any = None) -> Any:
+        found = fetch(self, query, values)
         fetched[0] += len(found)
         return found
 

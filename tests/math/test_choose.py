@@ -16,7 +16,7 @@ from dosimeter.errors import OptionError
 from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
-from dosimeter.risk.choose import Judged, Limit, build_candidate, exact_limit, find_largest, parse_candidates
+from dosimeter.risk.choose import Judged, Limit, build_candidates, exact_limit, find_largest, parse_candidates
 from dosimeter.risk.notes import write_notes
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import compute_rdr
@@ -74,15 +74,14 @@ def test_the_papers_three_patients():
     limit = exact_limit(preference, patients, LAPLACE, sensitivity=1.0, indicator="bound", grids=ONE)
     assert limit.value == pytest.approx(float(Fraction(1, 9)), rel=1e-15)  # 1/(1 + ε) = 9/10
 
-    candidates = tuple(
-        build_candidate(rdrs, noise_scale=1.0 / epsilon, accuracy=(), verdict=verdict)
-        for (epsilon, rdrs), (_, verdict) in zip(exposures, found.tested, strict=True)
-    )
+    every, scales = [rdrs for _, rdrs in exposures], [1.0 / epsilon for epsilon, _ in exposures]
+    verdicts = [verdict for _, verdict in found.tested]
+    candidates = build_candidates(every, noise_scales=scales, accuracies=[()] * 3, verdicts=verdicts)
     choice = Choice(preference.text, found.epsilon, limit.value, candidates)
     assert [candidate.epsilon for candidate in choice.candidates] == [1.0, 0.1, 0.01]
     assert [candidate.satisfied for candidate in choice.candidates] == [False, True, True]
     assert choice.candidates[1].rdr.ratio == pytest.approx(10 / 11, rel=1e-15)
-    assert build_candidate(exposures[0][1], noise_scale=1.0, accuracy=()).satisfied is None
+    assert build_candidates(every, noise_scales=scales, accuracies=[()] * 3)[0].satisfied is None
 
 
 # ---------------------------------------------------------------- F3

@@ -126,13 +126,13 @@ def test_the_controller_sees_typical_and_worst_groups_beforehand(stays: Dataset)
     plan, laplace = stays.plan("SELECT ward, AVG(nights) AS a FROM stays GROUP BY ward"), Laplace()
     values = [[Fraction(count), Fraction(0)] for count in (30, 300, 3000, 0)]
     numbers = [(plan.group_keys, values)]
-    (found,) = foresee_accuracy(plan, laplace, laplace.scale(plan.sensitivity(1), 1.0), numbers)
+    ((found,),) = foresee_accuracy(plan, laplace, [laplace.scale(plan.sensitivity(1), 1.0)], numbers)
     assert (found.too_few, found.groups) == (1, 4)
     assert found.typical is not None
     assert found.worst is not None
     assert 5 * found.typical < found.worst <= 4.5  # the bounds are 0 to 9, and every mean is in the middle
     assert found.relative == pytest.approx(found.typical / 4.5)
-    (none,) = foresee_accuracy(plan, laplace, 1.0)
+    ((none,),) = foresee_accuracy(plan, laplace, [1.0])
     assert (none.typical, none.worst, none.too_few) == (None, None, None)
 
 

@@ -2,6 +2,7 @@
 
 risk.py         Risk: numbers, and arithmetic on them
 people.py       who is most exposed, and how groups of people compare
+candidates.py   every ε in one pass
 finding.py      the largest ε that meets a preference
 advising.py     what to know before an ε is taken
 coarser.py      a question that drowns fewer of its numbers

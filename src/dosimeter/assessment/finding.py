@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dosimeter.assessment.advising import build_advice
+from dosimeter.assessment.candidates import compute_rdrs, foresee_each, judge_rdrs, split_epsilons
 from dosimeter.risk import AnswerAccuracy, find_conflict, find_largest
 from dosimeter.show import advise, word_advice, word_conflict
 
@@ -32,13 +33,14 @@ def find_choice(
 
     ``classes``: everybody's sensitivities, told apart by the preference's FILTERs.
     """
+    foresee_each(risk, epsilons)  # all in one pass
     tested: list[tuple[float, Verdict]] = []
     lines: list[Candidate] = []
-    for epsilon in epsilons:
-        rdrs = _add_measured(risk, risk.rdr_of(classes, epsilon), classes, preference)
-        verdict = preference.evaluate(rdrs)
-        tested.append((epsilon, verdict))
-        lines.append(risk.judge(rdrs, verdict))
+    for part in split_epsilons(classes, epsilons):
+        every = _add_measured(risk, compute_rdrs(risk, classes, part), classes, preference)
+        verdicts = [preference.evaluate(rdrs) for rdrs in every]
+        tested += zip(part, verdicts, strict=True)
+        lines += judge_rdrs(risk, every, verdicts)
     found = find_largest(tested, available)
     choice = risk.conclude(preference, found, tuple(lines), sensitivities=classes, filters=filters)
     by_cell, limit_cell = found.epsilon, choice.limit
@@ -59,29 +61,40 @@ def find_choice(
     )
 
 
-def _add_measured(risk: Risk, rdrs: RDRs, classes: Sensitivities, preference: Preference) -> RDRs:
-    """Return the RDRs with the columns and plain terms that the preference names (P1, P4)."""
-    names, epsilon = preference.measured, rdrs.epsilon
+def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, preference: Preference) -> Sequence[RDRs]:
+    """Return the RDRs at each ε with the columns and plain terms that the preference names (P1, P4)."""
+    names = preference.measured
+    if not names:
+        return every
+    terms: list[dict[str, float | None]] = [{}] * len(every)
+    if names & {"error", "relative_error"}:
+        found = foresee_each(risk, [rdrs.epsilon for rdrs in every], read="relative_error" in names)
+        accuracies = [AnswerAccuracy.of(each) for each in found]
+        terms = [{"error": each.largest, "relative_error": each.relative} for each in accuracies]
+    return [
+        replace(rdrs, columns=_list_columns(risk, rdrs.epsilon, classes, names), terms=own)
+        for rdrs, own in zip(every, terms, strict=True)
+    ]
+
+
+def _list_columns(risk: Risk, epsilon: float, classes: Sensitivities, names: Collection[str]) -> dict[str, FloatArray]:
+    """Return the columns that a preference names besides RDRs, by class."""
     columns: dict[str, FloatArray] = {}
-    terms: dict[str, float | None] = {}
     if "own_epsilon" in names:
         columns["own_epsilon"] = np.minimum(risk.own_epsilons(classes.values, classes.shares, epsilon), epsilon)
     if "advantage" in names:
         columns["advantage"] = risk.advantages(classes.values, classes.shares, epsilon)
-    if names & {"error", "relative_error"}:
-        accuracy = AnswerAccuracy.of(risk.foresee(epsilon, read="relative_error" in names))
-        terms = {"error": accuracy.largest, "relative_error": accuracy.relative}
-    return replace(rdrs, columns=columns, terms=terms) if names else rdrs
+    return columns
 
 
 def _find_by_cell(
     risk: Risk, preference: Preference, reached: Sensitivities, epsilons: Sequence[float]
 ) -> float | None:
     """Return the largest of these ε, which are descending, that the cell indicator finds (R11)."""
-    for epsilon in epsilons:
-        rdrs = _add_measured(risk, risk.rdr_of(reached, epsilon, "cell"), reached, preference)
-        if preference.evaluate(rdrs).satisfied:
-            return epsilon
+    for part in split_epsilons(reached, epsilons):
+        for rdrs in _add_measured(risk, compute_rdrs(risk, reached, part, "cell"), reached, preference):
+            if preference.evaluate(rdrs).satisfied:
+                return rdrs.epsilon
     return None
 
 

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dosimeter.assessment.advising import build_advice
+from dosimeter.assessment.candidates import (
+    compute_rdrs,
+    foresee_each,
+    judge_rdrs,
+    measure_absolutes,
+    split_epsilons,
+)
 from dosimeter.assessment.data_reader import DataReader
 from dosimeter.assessment.finding import find_choice
 from dosimeter.assessment.people import list_groups, list_people
@@ -34,7 +40,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import Accuracy, foresee_accuracy, measure_scales, needs_values, rank_errors
+from dosimeter.postprocess import Accuracy, measure_scales
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -51,21 +57,15 @@ from dosimeter.risk import (
     RDRs,
     Sensitivities,
     ShownGroups,
-    Verdict,
     advantage,
-    build_candidate,
-    compute_rank_rdr,
-    compute_rdr,
     decides,
     exact_limit,
     find_empty_filters,
     foresee_groups,
     largest_difference,
-    lee_clifton,
     own_epsilon,
     parse_candidates,
     parse_preference,
-    posterior_odds,
     summarise_sensitivities,
     write_notes,
 )
@@ -108,7 +108,7 @@ class Risk:
     _sensitivities: Sensitivities | None = field(default=None, init=False)
     _difference: tuple[float, bool] | None = field(default=None, init=False)
     _rank_cells: RankCells | None = field(default=None, init=False)
-    _foreseen: dict[tuple[float, bool, bool], tuple[Accuracy, ...]] = field(default_factory=dict, init=False)
+    foreseen: dict[tuple[float, bool, bool], tuple[Accuracy, ...]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"Risk(n={self.n}, redacted)"
@@ -169,7 +169,14 @@ class Risk:
 
     def candidate(self, epsilon: float) -> Candidate:
         """Return one ε with its accuracy and the spread of the RDRs."""
-        return self.judge(self.rdr(epsilon))
+        return self.list_candidates([epsilon])[0]
+
+    def list_candidates(self, epsilons: Sequence[float] | None = None) -> tuple[Candidate, ...]:
+        """Return a line for each of these ε, by default the candidates; all are looked at in one pass."""
+        chosen = self.candidates if epsilons is None else epsilons
+        foresee_each(self, chosen)
+        parts = split_epsilons(self.sensitivities, chosen)
+        return tuple(line for part in parts for line in judge_rdrs(self, compute_rdrs(self, self.sensitivities, part)))
 
     def summarise(self, contributions: Contributions) -> Sensitivities:
         """Return contributions merged into classes of equally exposed people, as this risk's indicator needs them."""
@@ -179,38 +186,15 @@ class Risk:
 
     def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
         """Return the RDRs of these classes at one ε."""
-        compute = partial(compute_rank_rdr, cells=self._ranked()) if self.plan.ranks else compute_rdr
-        return compute(
-            sensitivities,
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            scale=self.noise_scale(epsilon),
-            epsilon=epsilon,
-            indicator=self.indicator if indicator is None else indicator,
-            grids=self.plan.grids(self.mechanism.norm),
-        )
+        return compute_rdrs(self, sensitivities, [epsilon], indicator)[0]
 
-    def _ranked(self) -> RankCells:
+    def ranked(self) -> RankCells:
         """Return what is drawn by rank, with the counts that decide how."""
         found = self._rank_cells
         if found is None:
             found = RankCells.of(self.plan, self.measured())
             object.__setattr__(self, "_rank_cells", found)
         return found
-
-    def judge(self, rdrs: RDRs, verdict: Verdict | None = None) -> Candidate:
-        """Return one ε with its accuracy, the spread of the RDRs and, with a preference, the verdict on it."""
-        in_rows = rank_errors(self.plan, rdrs.epsilon)
-        columns = [output.name for output in self.plan.outputs if output.is_aggregate]
-        all_ranks = len(self.plan.ranks) == len(self.plan.all_measures)
-        return build_candidate(
-            rdrs,
-            noise_scale=None if all_ranks else self.noise_scale(rdrs.epsilon),
-            accuracy=self.foresee(rdrs.epsilon),
-            verdict=verdict,
-            absolute=self.absolute(rdrs.epsilon),
-            rank_errors=tuple(in_rows.get(name) for name in columns) if in_rows else (),
-        )
 
     def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[Accuracy, ...]:
         """Return how accurate each number of the answer would be at one ε, over its groups (E1).
@@ -222,13 +206,7 @@ class Risk:
             clamp: whether numbers would be put back into their bounds.
             read: read the numbers in any case, to compare errors with them; a study has none.
         """
-        held = self.plan.additive and isinstance(self.profile, (Profile, JointProfile))
-        known = held or needs_values(self.plan) or (read and bool(self.plan.digest))
-        if (epsilon, clamp, known) not in self._foreseen:
-            numbers = [(each.keys, each.values) for each in self.measured().blocks] if known else None
-            found = foresee_accuracy(self.plan, self.mechanism, self.noise_scale(epsilon), numbers, clamp=clamp)
-            self._foreseen[epsilon, clamp, known] = found
-        return self._foreseen[epsilon, clamp, known]
+        return foresee_each(self, [epsilon], clamp=clamp, read=read)[0]
 
     def own_epsilons(self, values: FloatArray, shares: FloatArray | None, epsilon: float) -> FloatArray:
         """Return what people with these PIS are guaranteed for themselves (P1); by ``shares`` of ε where ranks are."""
@@ -476,29 +454,11 @@ class Risk:
             prior: how strongly somebody believes beforehand that a person is in the data.
             charge: what is charged in all, where that is more than ε.
         """
-        ranked = bool(self.plan.ranks)
-        pure, people = self.pure, self.contributions.n
-        difference, exact = self.difference if pure and not ranked else (0.0, True)
-        testing = 0.0 if charge is None else max(charge - epsilon, 0.0)
-        return AbsoluteRisk(
-            epsilon=epsilon,
-            own_epsilon=self.own_guarantee(epsilon),
-            identification=lee_clifton(people, epsilon, self.sensitivity, difference) if pure and not ranked else None,
-            identification_exact=exact,
-            prior=prior,
-            posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
-            advantage=float(self.advantages(*self._highest(), epsilon, testing)[0]),
-            people=people,
-        )
+        return measure_absolutes(self, [epsilon], prior=prior, charge=charge)[0]
 
     def own_guarantee(self, epsilon: float) -> float:
         """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
-        return float(min(self.own_epsilons(*self._highest(), epsilon)[0], epsilon))
-
-    def _highest(self) -> tuple[FloatArray, FloatArray | None]:
-        """Return the largest PIS, and the largest share of ε where something is drawn by rank (R12)."""
-        found = self.sensitivities
-        return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
+        return self.absolute(epsilon).own_epsilon
 
     # ------------------------------------------------------------ showing
 
@@ -511,8 +471,7 @@ class Risk:
         """
         from dosimeter.show.charts import range_chart
 
-        shown = tuple(self.candidate(epsilon) for epsilon in (epsilons or self.candidates))
-        return range_chart(shown, view="raw" if view == "raw" else "relative")
+        return range_chart(self.list_candidates(epsilons or None), view="raw" if view == "raw" else "relative")
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
         """Return everybody's RDR at one ε as an Altair chart.

@@ -94,7 +94,7 @@ def risk(
 
         def work(meter: Meter) -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
             found = dataset.assess(query, look, progress=meter.steps, mentioned=mentioned)
-            lines = [found.candidate(value) for value in found.candidates]
+            lines = list(found.list_candidates())
             at = found.candidates[0]
             people = found.list_people(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
             return found, lines, people, found.by(by, epsilon=at, reveal=reveal) if by else []

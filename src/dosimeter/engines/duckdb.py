@@ -40,6 +40,7 @@ from dosimeter.engines.duckdb_files import (
     write_parquet_reader,
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
+from dosimeter.engines.file_digests import State, read_states
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
@@ -91,6 +92,7 @@ class DuckDBEngine:
         self._joined: dict[str, str] = {}
         self._headers = self._read_headers()
         self.generation = 0
+        self._seen: tuple[State, ...] | None = None  # the states of the files of this generation, where they tell
         self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
         if self._reading:  # otherwise no query can read it, and drafting a schema says so
@@ -294,12 +296,15 @@ class DuckDBEngine:
         return explain_error(error, path, self._files.kind if self._files else "table")
 
     def refresh(self) -> None:
-        """Read joined tables again.
+        """Read joined tables again, and what was found out before, unless no file changed since the last time.
 
         Views of another generation have other names, so that an old name never reads a new table.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
+        seen, self._seen = self._seen, None if self._declared else read_states(self._list_paths())
+        if seen is not None and seen == self._seen:
+            return
         for view in self._joined.values():
             self._connection.unregister(view)
         self._joined.clear()
@@ -360,12 +365,17 @@ class DuckDBEngine:
         return self._files is not None and self._files.kind == "duckdb" and table.name not in self._options.tables
 
     def _digest(self) -> str:
+        """Return the digest of the table's own data."""
         if self._files is None:
             assert self._content is not None
             return self._content
+        return digest_files(self._files.kind, self._list_paths(), self._options)
+
+    def _list_paths(self) -> tuple[str, ...]:
+        if self._files is None:
+            return ()
         logs = (f"{path}.wal" for path in self._files.paths)  # what is not yet in the file itself
-        paths = (*self._files.paths, *(log for log in logs if Path(log).is_file()))
-        return digest_files(self._files.kind, paths, self._options)
+        return (*self._files.paths, *(log for log in logs if Path(log).is_file()))
 
     def progress(self) -> float | None:
         done = self._connection.query_progress()

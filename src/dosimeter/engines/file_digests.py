@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 
 State = tuple[int, int, int, int, int]
@@ -43,6 +44,16 @@ def digest_bytes(path: str) -> bytes:
     return digest
 
 
-def _read_state(descriptor: int) -> State:
-    found = os.fstat(descriptor)
+def read_states(paths: Sequence[str]) -> tuple[State, ...] | None:
+    """Return the state of each file; None where one is gone, or changed so lately that the next change may not show."""
+    began = time.time_ns()
+    try:
+        states = tuple(_read_state(path) for path in paths)
+    except OSError:
+        return None
+    return states if all(max(state[3:]) < began - SETTLED_NS for state in states) else None
+
+
+def _read_state(file: int | str) -> State:
+    found = os.fstat(file) if isinstance(file, int) else Path(file).stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

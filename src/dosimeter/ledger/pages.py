@@ -8,7 +8,7 @@ the first record works every state and checkpoint out again, and refuses one tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,6 +57,7 @@ class Pages:
         self._older = older
         self._replayed: dict[str, DatasetReplay] = {}
         self._states: dict[str, Link] = {}  # the latest of each dataset, in the order in which datasets first appear
+        self._read: dict[int, Sequence[object]] = {}  # states that were read, as they are stored, by number
         self._touched: dict[str, None] = {}  # the datasets that are no longer as their latest state says
 
     @classmethod
@@ -65,13 +66,35 @@ class Pages:
         start = transaction.last_checkpoint(before)
         if start is None:
             return cls.read_all(transaction)
+        with closing(transaction.rows(start)) as found:
+            rows = list(found)
+        if before is not None:
+            return cls._follow(transaction, start, rows)
+        followed = transaction.followed.pop("pages", None)
+        if isinstance(followed, _Followed) and followed.begins(transaction, start, rows):
+            pages, known = followed.continue_in(transaction, rows)
+        else:
+            pages, known = cls._follow(transaction, start, rows), None
+        transaction.followed["pages"] = known or _Followed(start, rows, pages._copy(None))
+        return pages
+
+    @classmethod
+    def _follow(cls, transaction: Transaction, start: int, rows: Sequence[Sequence[object]]) -> Pages:
         pages = cls(_OlderRecords(transaction, start))
-        with refusing_bad_records(), closing(transaction.rows(start)) as rows:
+        with refusing_bad_records():
             for record in follow_chain(rows, start=start):
                 if record.seq == start:
                     pages._begin(record)
                 else:
                     pages.add(record)
+        return pages
+
+    def _copy(self, older: _OlderRecords | None) -> Pages:
+        """Return the same, to be continued by itself."""
+        pages = Pages(older)
+        pages.next_seq, pages.head, pages.following = self.next_seq, self.head, self.following
+        pages._replayed = {name: page.copy(older) for name, page in self._replayed.items()}
+        pages._states, pages._touched, pages._read = self._states.copy(), self._touched.copy(), self._read.copy()
         return pages
 
     @classmethod
@@ -131,7 +154,7 @@ class Pages:
                 self._replayed[dataset] = DatasetReplay(dataset)
             else:
                 with refusing_bad_records():
-                    self._replayed[dataset] = self._older.read_state(dataset, link)
+                    self._replayed[dataset], self._read[link.seq] = self._older.read_state(dataset, link)
         return self._replayed[dataset]
 
     def each(self) -> Iterator[tuple[str, DatasetReplay]]:
@@ -199,7 +222,9 @@ class _OlderRecords:
         self._checkpoint = checkpoint
 
     def record(self, seq: int, digest: str) -> Record:
-        row = self._transaction.row(seq)
+        return self._read(seq, digest, self._transaction.row(seq))
+
+    def _read(self, seq: int, digest: str, row: Sequence[object] | None) -> Record:
         if row is None:
             raise BadRecord(seq, "it is missing, and a checkpoint or a state names it")
         record = read_alone(row)
@@ -214,11 +239,38 @@ class _OlderRecords:
             if record.seq < self._checkpoint and record.dataset == dataset:
                 yield record
 
-    def read_state(self, dataset: str, link: Link) -> DatasetReplay:
-        record = self.record(link.seq, link.digest)
-        if (record.kind, record.dataset) != ("state", dataset):
+    def read_state(self, dataset: str, link: Link) -> tuple[DatasetReplay, Sequence[object]]:
+        """Return what a state says, and its record as it is stored."""
+        row = self._transaction.row(link.seq)
+        record = self._read(link.seq, link.digest, row)
+        if (record.kind, record.dataset) != ("state", dataset) or row is None:
             raise BadRecord(link.seq, "it is not the state that the last checkpoint names")
-        return DatasetReplay.read_state(record, self)
+        return DatasetReplay.read_state(record, self), row
+
+
+class _Followed:
+    """What a use of this ledger followed last in this process: records as they are stored, and what they add up to.
+
+    The next use reads the records again. Where they begin with these, to the byte, they prove the same as before, and
+    only the further ones are followed; otherwise all are.
+    """
+
+    def __init__(self, start: int, rows: Sequence[Sequence[object]], pages: Pages) -> None:
+        self._start, self._rows, self._pages = start, rows, pages
+
+    def begins(self, transaction: Transaction, start: int, rows: Sequence[Sequence[object]]) -> bool:
+        """Return whether these rows begin as those before did, and the states that were read are as they were."""
+        if start != self._start or rows[: len(self._rows)] != self._rows:
+            return False
+        return all(transaction.row(seq) == row for seq, row in self._pages._read.items())
+
+    def continue_in(self, transaction: Transaction, rows: Sequence[Sequence[object]]) -> tuple[Pages, _Followed | None]:
+        """Return the ledger after all of these rows; and this, where there are no further ones."""
+        pages = self._pages._copy(_OlderRecords(transaction, self._start))
+        with refusing_bad_records():
+            for record in follow_chain(rows[len(self._rows) :], start=pages.next_seq, after=pages.head):
+                pages.add(record)
+        return pages, self if len(rows) == len(self._rows) else None
 
 
 def _write_states(states: Mapping[str, Link]) -> JsonObject:

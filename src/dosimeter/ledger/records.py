@@ -127,19 +127,20 @@ def derive_entry_id(seq: int, previous: str) -> str:
     return hashlib.sha256(f"dosimeter-ledger-entry:{seq}:{previous}".encode()).hexdigest()[:16]
 
 
-def follow_chain(rows: Iterable[Sequence[object]], *, start: int = 1) -> Iterator[Record]:
+def follow_chain(rows: Iterable[Sequence[object]], *, start: int = 1, after: str | None = None) -> Iterator[Record]:
     """Yield the records in the order of their numbers, each proven to be the one written after the one before it.
 
-    ``start``: the number of the first; what stands before it is not looked at.
+    ``start``: the number of the first; what stands before it is not looked at. ``after``: the digest of the one
+    before it, where that is known.
     """
-    expected, previous = start, GENESIS
+    expected, previous = start, after or GENESIS
     for row in rows:
         record = _read_row(expected, row)
         if record.seq != expected:
             raise BadRecord(expected, f"it is missing, and record {record.seq} stands in its place")
         if record.compute_digest() != record.digest:
             raise BadRecord(expected, "its content does not match its digest")
-        if record.previous != previous and (expected > start or start == 1):
+        if record.previous != previous and (expected > start or start == 1 or after is not None):
             raise BadRecord(expected, "it does not follow the record before it")
         _check_kind(record)
         yield record

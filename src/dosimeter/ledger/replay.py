@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
@@ -104,6 +105,15 @@ class DatasetReplay:
         self._view_count = 0
         self._views_digest = GENESIS
         self._incidents: list[Incident] = []
+
+    def copy(self, older: Older | None) -> DatasetReplay:
+        """Return the same, to be continued by itself. What is inside the containers never changes."""
+        copied = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | set | list):
+                setattr(copied, name, value.copy())
+        copied._older = older
+        return copied
 
     @classmethod
     def read_state(cls, record: Record, older: Older | None = None) -> DatasetReplay:

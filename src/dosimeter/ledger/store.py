@@ -7,8 +7,9 @@ through untouched, and rolls it back.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +25,25 @@ FORMAT_VERSION = 1
 class Transaction:
     """One open transaction. Reading sees one state of the ledger; writing excludes every other writer."""
 
-    def __init__(self, connection: sa.Connection, backend: Backend, *, writing: bool) -> None:
+    def __init__(
+        self, connection: sa.Connection, backend: Backend, *, writing: bool, followed: dict[str, object] | None = None
+    ) -> None:
+        self.followed = {} if followed is None else followed  # what readers keep for the next transaction
         self._connection = connection
         self._backend = backend
         self._writing = writing
 
     def rows(self, start: int = 1) -> Generator[Sequence[object], None, None]:
         """Yield the records, as they are stored, by number: all of them, or those from a number on."""
-        query = self._select().order_by(RECORDS.c.seq).execution_options(yield_per=1000)
-        if start > 1:
-            query = query.where(RECORDS.c.seq >= start)
-        with _translated(self._backend, writing=self._writing), self._connection.execute(query) as result:
+        query = _select_rows(self._backend.texts_as_bytes, whole=start <= 1)
+        values = {} if start <= 1 else {"start": start}
+        with _translated(self._backend, writing=self._writing), self._connection.execute(query, values) as result:
             for row in result:
                 yield tuple(row)
 
     def row(self, seq: int) -> Sequence[object] | None:
         """Return one record as it is stored."""
-        return next(iter(self._fetch(self._select().where(RECORDS.c.seq == seq))), None)
+        return next(iter(self._fetch(_select_row(self._backend.texts_as_bytes), {"seq": seq})), None)
 
     def last_checkpoint(self, before: int | None = None) -> int | None:
         """Return the number of the last checkpoint, or of the last one before a record."""
@@ -89,17 +92,11 @@ class Transaction:
                     self._connection.exec_driver_sql(statement)
 
     def _select(self) -> sa.Select[Any]:
-        columns: list[Any] = [self._raw(RECORDS.c[name]) for name in COLUMNS]
-        return sa.select(*columns)
+        return _select_columns(self._backend.texts_as_bytes)
 
-    def _fetch(self, query: sa.Select[Any]) -> Sequence[Sequence[object]]:
+    def _fetch(self, query: sa.Select[Any], values: Mapping[str, object] | None = None) -> Sequence[Sequence[object]]:
         with _translated(self._backend, writing=self._writing):
-            return [tuple(row) for row in self._connection.execute(query)]
-
-    def _raw(self, column: sa.Column[object]) -> sa.ColumnElement[object]:
-        if self._backend.texts_as_bytes and isinstance(column.type, sa.Text):
-            return sa.cast(column, sa.LargeBinary)
-        return column
+            return [tuple(row) for row in self._connection.execute(query, values or {})]
 
     def count(self) -> int:
         with _translated(self._backend, writing=self._writing):
@@ -116,6 +113,7 @@ class Store:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._engine = backend.create_engine()
+        self._followed: dict[str, object] = {}
 
     @classmethod
     def open(cls, target: str | Path, *, busy_timeout: float, create: bool) -> Store:
@@ -139,12 +137,12 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         with self._transaction(writing=False) as connection:
-            yield Transaction(connection, self._backend, writing=False)
+            yield Transaction(connection, self._backend, writing=False, followed=self._followed)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         with self._transaction(writing=True) as connection:
-            yield Transaction(connection, self._backend, writing=True)
+            yield Transaction(connection, self._backend, writing=True, followed=self._followed)
 
     @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[sa.Connection]:
@@ -204,6 +202,27 @@ class Store:
                 connection.exec_driver_sql(statement)
             for statement in list_indexes(self._backend).values():
                 connection.exec_driver_sql(statement)
+
+
+@cache
+def _select_columns(texts_as_bytes: bool) -> sa.Select[Any]:
+    """Return the query for whole records. Written once: that takes longer than to run it."""
+    raw: list[Any] = [
+        sa.cast(column, sa.LargeBinary) if texts_as_bytes and isinstance(column.type, sa.Text) else column
+        for column in (RECORDS.c[name] for name in COLUMNS)
+    ]
+    return sa.select(*raw)
+
+
+@cache
+def _select_rows(texts_as_bytes: bool, *, whole: bool) -> sa.Select[Any]:
+    found = _select_columns(texts_as_bytes).order_by(RECORDS.c.seq).execution_options(yield_per=1000)
+    return found if whole else found.where(RECORDS.c.seq >= sa.bindparam("start"))
+
+
+@cache
+def _select_row(texts_as_bytes: bool) -> sa.Select[Any]:
+    return _select_columns(texts_as_bytes).where(RECORDS.c.seq == sa.bindparam("seq"))
 
 
 @contextmanager

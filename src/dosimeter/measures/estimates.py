@@ -273,6 +273,8 @@ class SampleDeviation(SampleVariance):
 
 def divide(total: FloatArray, count: FloatArray) -> FloatArray:
     """Return the quotients, NaN where the count is not positive."""
+    if np.all(count > 0):
+        return total / count
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
 
 

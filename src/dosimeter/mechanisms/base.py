@@ -92,8 +92,18 @@ class Mechanism(ABC):
         """Return ε for Δ/scale."""
 
     @abstractmethod
-    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
-        """Return the guarantee that individuals with these positive PIS have for themselves (P1)."""
+    def own_epsilon(
+        self,
+        distances: FloatArray,
+        *,
+        sensitivity: float,
+        scale: float | FloatArray,
+        epsilon: float | FloatArray,
+    ) -> FloatArray:
+        """Return the guarantee that individuals with these positive PIS have for themselves (P1).
+
+        ``scale`` and ``epsilon``: of all, or of each.
+        """
 
     @abstractmethod
     def advantage(

@@ -12,7 +12,8 @@ import numpy as np
 
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms.base import Incaution, Mechanism
-from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_rho
+from dosimeter.mechanisms.tails import erf, invert_gamma_tail, invert_small_erf
+from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_epsilons, zcdp_rho
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -51,21 +52,26 @@ class _AnyGaussian(Mechanism):
         if not 0.0 < self.delta < 1.0:
             raise OptionError("delta must lie strictly between 0 and 1.")
 
-    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
+    def own_epsilon(
+        self,
+        distances: FloatArray,
+        *,
+        sensitivity: float,
+        scale: float | FloatArray,
+        epsilon: float | FloatArray,
+    ) -> FloatArray:
         """Return own guarantees (P1) by the conversion of M3, whatever the calibration: what this noise really gives.
 
         More than 16,384 distinct PIS are rounded up to as many steps between a millionth of the largest and the
         largest, 0.09 % apart: the ε is then slightly too high, and never too low.
         """
-        if scale == 0.0:
-            return np.full(len(distances), math.inf)
-        distinct, codes = np.unique(distances, return_inverse=True)
+        with np.errstate(divide="ignore"):
+            distinct, codes = np.unique(distances / scale, return_inverse=True)
         if len(distinct) > _OWN_EPSILON_NODES:
             steps = distinct[-1] * np.geomspace(1e-6, 1.0, _OWN_EPSILON_NODES)
             codes = np.searchsorted(steps, distinct)[codes]  # a weaker promise, never a stronger one
             distinct = steps
-        epsilons = [zcdp_epsilon(0.5 * (pis / scale) ** 2, self.delta) for pis in distinct.tolist()]
-        return np.array(epsilons, dtype=np.float64)[codes]
+        return zcdp_epsilons(0.5 * np.square(distinct), self.delta)[codes]
 
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
@@ -75,8 +81,6 @@ class _AnyGaussian(Mechanism):
         On a coarse grid, an individual who moves several numbers is given at most what a normal test would reach with
         the shift that the noise of one step amounts to.
         """
-        from scipy.special import erf
-
         if scale == 0.0:
             return np.ones(len(distances))
         steps = np.array([scale / grid for grid in grids.tolist() if grid > 0.0])
@@ -100,9 +104,7 @@ class _AnyGaussian(Mechanism):
 
     def reach(self, probability: float, numbers: int) -> float:
         """Return the quantile of the root of a sum of squares."""
-        from scipy.special import gammainccinv  # imported late: it takes time
-
-        return math.sqrt(2.0 * float(gammainccinv(0.5 * numbers, probability)))
+        return math.sqrt(2.0 * invert_gamma_tail(numbers, probability))
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
         """Solve e^(−t²/2σ²) ≤ probability for t (H1): integer Gaussian noise has no heavier tail than that."""
@@ -279,8 +281,6 @@ def _unit_shift(steps: float) -> float:
     On fine grids P(Z = 0) is 1/(σ√2π), up to less than a float can hold: nothing is summed.
     """
     if steps >= _FINE_FROM:
-        from scipy.special import erfinv
-
-        return 2.0 * math.sqrt(2.0) * float(erfinv(1.0 / (steps * math.sqrt(2.0 * math.pi))))
+        return 2.0 * math.sqrt(2.0) * invert_small_erf(1.0 / (steps * math.sqrt(2.0 * math.pi)))
     beyond = float(_upper_tails(steps)[1])
     return 2.0 * -NormalDist().inv_cdf(beyond) if beyond > 0.0 else math.inf

@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dosimeter.arrays import sum_rows
 from dosimeter.mechanisms.base import Incaution, Mechanism
+from dosimeter.mechanisms.tails import invert_gamma_tail
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -40,7 +42,14 @@ class Laplace(Mechanism):
     def _epsilon(self, ratio: float) -> float:
         return ratio  # M1
 
-    def own_epsilon(self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float) -> FloatArray:
+    def own_epsilon(
+        self,
+        distances: FloatArray,
+        *,
+        sensitivity: float,
+        scale: float | FloatArray,
+        epsilon: float | FloatArray,
+    ) -> FloatArray:
         return epsilon * (distances / sensitivity)  # P1
 
     def advantage(
@@ -56,19 +65,11 @@ class Laplace(Mechanism):
         return float(max(0, math.ceil(-math.log(tail) * steps - 1.0)))
 
     def _sum_error(self, terms: int, probability: float) -> float:
-        """Invert the characteristic function (1 + u²)^(−terms) on a fine grid, and round up by one step of it."""
-        count, reach = 2**14, 8.0 * math.sqrt(2.0 * terms) + 40.0
-        step = 2.0 * reach / count
-        waves = 2.0 * math.pi * np.fft.fftfreq(count, d=step)
-        density = np.fft.ifft(np.exp(-terms * np.log1p(waves**2))).real  # 0 first, then upwards
-        within = density[0] + 2.0 * np.cumsum(density[1 : count // 2])
-        return float(step * (np.searchsorted(within, probability) + 2))
+        return _find_sum_error(terms, probability)
 
     def reach(self, probability: float, numbers: int) -> float:
         """Return the quantile of a sum of exponential sizes."""
-        from scipy.special import gammainccinv  # imported late: it takes time
-
-        return float(gammainccinv(numbers, probability))
+        return invert_gamma_tail(2 * numbers, probability)
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
         """Solve P(Z ≥ t) = q^t / (1 + q) ≤ probability, with q = e^(−1/b), for t (H1).
@@ -151,6 +152,17 @@ class Laplace(Mechanism):
 
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
         return relative  # V5
+
+
+@lru_cache(maxsize=256)
+def _find_sum_error(terms: int, probability: float) -> float:
+    """Invert the characteristic function (1 + u²)^(−terms) on a fine grid, and round up by one step of it."""
+    count, reach = 2**14, 8.0 * math.sqrt(2.0 * terms) + 40.0
+    step = 2.0 * reach / count
+    waves = 2.0 * math.pi * np.fft.fftfreq(count, d=step)
+    density = np.fft.ifft(np.exp(-terms * np.log1p(waves**2))).real  # 0 first, then upwards
+    within = density[0] + 2.0 * np.cumsum(density[1 : count // 2])
+    return float(step * (np.searchsorted(within, probability) + 2))
 
 
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:

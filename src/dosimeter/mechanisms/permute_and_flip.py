@@ -18,7 +18,6 @@ _FARTHEST = 50.0
 """A score this many scales above the best is drawn with a chance below e⁻⁵⁰: it is left out."""
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def selection_scale(sensitivity: float, epsilon: float) -> float:
@@ -40,11 +39,12 @@ def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
     mass = float(times @ likely)
     found = np.zeros_like(likely)
     start, stop = 0.0, 1.0 / mass
+    nodes, weights = np.polynomial.legendre.leggauss(16)  # loaded late: it takes time
     while start < 1.0 and start * mass <= _FARTHEST:
         half = 0.5 * (stop - start)
-        places = np.minimum(start + half * (1.0 + _NODES), _BELOW_ONE)
+        places = np.minimum(start + half * (1.0 + nodes), _BELOW_ONE)
         logs = np.log1p(-np.outer(places, likely))
-        found += (half * _WEIGHTS) @ np.exp((logs @ times)[:, None] - logs)
+        found += (half * weights) @ np.exp((logs @ times)[:, None] - logs)
         start, stop = stop, min(1.0, 2.0 * stop)
     chances = np.zeros(len(distinct))
     chances[kept] = likely * found

@@ -13,12 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
+import numpy as np
+
+from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms.base import check_epsilon
 
 ROUNDING = 8 * 2.0**-53
 """More than the rounding errors of the expressions below can add up to, relative to the sum of their terms' sizes."""
+
+_FEW = 64
+"""Up to so many numbers are converted one by one: that is faster."""
 
 _SMALLEST_DELTA = 1e-300
 """Below it 1/δ is no longer a float."""
@@ -51,6 +58,29 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(0.0, epsilon)
 
 
+def zcdp_epsilons(rhos: FloatArray, delta: float) -> FloatArray:
+    """Return the ε of each ρ, as ``zcdp_epsilon`` does: by the same bisection, for all at once."""
+    if len(rhos) <= _FEW:
+        return np.array([zcdp_epsilon(rho, delta) for rho in rhos.tolist()], dtype=np.float64)
+    _check_delta(delta)
+    log_delta = -math.log(delta)
+    inside = np.isfinite(rhos) & (rhos > 0.0)
+    rho = np.where(inside, rhos, 1.0)
+    low = np.maximum(2.0 * log_delta / (1.0 + np.sqrt(1.0 + 4.0 * rho * log_delta)), 1e-300)
+    high = np.maximum(low, np.minimum(np.sqrt(log_delta / rho), 1.0 / delta))
+    for _ in range(100):
+        if np.all(high <= low * (1.0 + 1e-9)):
+            break
+        middle = np.sqrt(low) * np.sqrt(high)
+        below = rho * middle * middle + np.log1p(middle) < log_delta
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    spent, loss = (1.0 + high) * rho, np.log1p(1.0 / high)
+    epsilon = spent - loss + (log_delta - np.log1p(high)) / high
+    epsilon += 4.0 * ROUNDING * (spent + loss + log_delta / high)  # array functions are less exact: four times as much
+    return np.where(inside, np.maximum(epsilon, 0.0), rhos)
+
+
+@lru_cache(maxsize=1024)
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the largest ρ whose zCDP gives (ε, δ) by the bound, rounded down (M3)."""
     check_epsilon(epsilon)

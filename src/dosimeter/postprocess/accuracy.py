@@ -9,16 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import median
 
 import numpy as np
 from sqlglot import exp
 
+from dosimeter.arrays import FloatArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_cells
-from dosimeter.postprocess.errors import CellErrors, Noise, find_largest, needs_values
+from dosimeter.postprocess.errors import CellErrors, Noise, needs_values
 from dosimeter.postprocess.quotients import list_estimates
 
 
@@ -64,68 +64,96 @@ class Accuracy:
 def foresee_accuracy(
     plan: QueryPlan,
     mechanism: Mechanism,
-    scale: float,
+    scales: Sequence[float],
     numbers: Sequence[tuple[Keys | None, Numbers]] | None = None,
     *,
     clamp: bool = False,
-) -> tuple[Accuracy, ...]:
-    """Return how far off each aggregate column would be. Without numbers: what the scale alone decides, as for a COUNT.
+) -> list[tuple[Accuracy, ...]]:
+    """Return how far off each aggregate column would be at each of these scales. All are looked at in one pass.
 
+    Without numbers: what the scale alone decides, as for a COUNT.
     ``numbers``: the groups of each block, and what is measured in them. Groups are needed where columns read them or
     totals add them up.
     """
-    noise = Noise.of(plan, mechanism, scale)
+    noises = Noise.at_each(plan, mechanism, scales)
+    parts = zip(*(noise.split(plan) for noise in noises), strict=True)
     known: list[tuple[QueryPlan, CellErrors, int]] = []
-    for at, (block, own) in enumerate(zip(plan.blocks, noise.split(plan), strict=True)):
+    for at, (block, own) in enumerate(zip(plan.blocks, parts, strict=True)):
         if plan.further and plan.after.traced and at not in plan.after.rows_of:
             continue
         cells = _list_public(block) if numbers is None else _list_known(block, *numbers[at])
         known.append((block, CellErrors(block, own, cells, clamp=clamp), len(cells)))
     places = [at for at, output in enumerate(plan.outputs) if output.is_aggregate]
-    return tuple(_foresee(plan.outputs[at].name, at, known, numbers is not None) for at in places)
+    columns = [_foresee(plan.outputs[at].name, at, known, len(scales), numbers is not None) for at in places]
+    return [tuple(column[level] for column in columns) for level in range(len(scales))]
 
 
 def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Cell, ...]:
     return list_cells(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
 
 
-def _foresee(name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, int]], values: bool) -> Accuracy:
-    """Return the accuracy of one column over the cells of all blocks."""
+def _foresee(
+    name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, int]], levels: int, values: bool
+) -> list[Accuracy]:
+    """Return the accuracy of one column over the cells of all blocks, at each level of noise."""
     groups = sum(count for _, _, count in known) if values else None
+    none = [Accuracy(name, None, None, groups=groups, without=groups or 0)] * levels
     errors, told, sizes = [], [], []
     for block, cells, count in known:
         formula = block.outputs[at].formula
         if formula is not None and not _moves(formula):
             continue
         if formula is None or not (values or not needs_values(block, formula)) or not count:
-            return Accuracy(name, None, None, groups=groups, without=groups or 0)
-        errors.append(cells.formula(formula))
+            return none
+        can_tell = cells.is_told(formula)
+        errors.append(cells.formula(formula, can_tell).reshape(levels, count))
         if values:
-            told.append(cells.is_told(formula))
-            sizes.append(np.abs(cells.value(formula)))
+            told.append(can_tell.reshape(levels, count))
+            sizes.append(np.abs(cells.value(formula)).reshape(levels, count))
     if not errors:
-        return Accuracy(name, None, None, groups=groups, without=groups or 0)
-    every = np.concatenate(errors)
-    finite = every[np.isfinite(every)].tolist()
-    typical, worst = median(finite) if finite else None, find_largest(finite)
+        return none
+    every = np.concatenate(errors, axis=1)
+    typical, worst = _summarise(every)
     if not values:
-        return Accuracy(name, typical, worst)
-    size = np.concatenate(sizes)
+        return [Accuracy(name, *each) for each in zip(typical, worst, strict=True)]
+    size = np.concatenate(sizes, axis=1)
     kept = np.isfinite(every) & np.isfinite(size)
-    ratios = [e / s for e, s in zip(every[kept].tolist(), size[kept].tolist(), strict=True) if s > 0.0]
-    return Accuracy(
-        name,
-        typical,
-        worst,
-        relative=median(ratios) if ratios else None,
-        too_few=int((~np.concatenate(told)).sum()),
-        beyond=int((every[kept] > size[kept]).sum()),
-        groups=groups,
-        numbers=len(ratios),
-        drowned=sum(ratio >= 1.0 for ratio in ratios),
-        without=int((~kept).sum()),
-        largest_relative=max(ratios, default=None),
-    )
+    with np.errstate(all="ignore"):
+        ratios = np.where(kept & (size > 0.0), every / size, np.inf)
+        drowned = (np.isfinite(ratios) & (ratios >= 1.0)).sum(axis=1).tolist()
+    relative, largest = _summarise(ratios)
+    too_few = (~np.concatenate(told, axis=1)).sum(axis=1).tolist()
+    beyond = (kept & (every > size)).sum(axis=1).tolist()
+    shared = np.isfinite(ratios).sum(axis=1).tolist()
+    without = (~kept).sum(axis=1).tolist()
+    return [
+        Accuracy(
+            name,
+            typical[level],
+            worst[level],
+            relative=relative[level],
+            too_few=too_few[level],
+            beyond=beyond[level],
+            groups=groups,
+            numbers=shared[level],
+            drowned=drowned[level],
+            without=without[level],
+            largest_relative=largest[level],
+        )
+        for level in range(levels)
+    ]
+
+
+def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | None]]:
+    """Return the median and the largest of the finite numbers in each row; None where there is none."""
+    ordered = np.sort(np.where(np.isfinite(errors), errors, np.inf), axis=1)
+    finite = np.isfinite(ordered).sum(axis=1)
+    rows = np.arange(len(ordered))
+    middle, last = (finite - 1) // 2, finite - 1
+    medians = 0.5 * (ordered[rows, middle] + ordered[rows, finite // 2 % ordered.shape[1]])
+    found = zip(finite.tolist(), medians.tolist(), ordered[rows, last].tolist(), strict=True)
+    pairs = [(median, largest) if count else (None, None) for count, median, largest in found]
+    return [median for median, _ in pairs], [largest for _, largest in pairs]
 
 
 def _moves(formula: exp.Expression) -> bool:
@@ -138,7 +166,7 @@ def error_95(
 ) -> tuple[float | None, ...]:
     """Return the 95 % error of each aggregate column, the largest over these groups; None where none has one."""
     numbers = None if values is None else [(keys, values)]
-    return tuple(each.worst for each in foresee_accuracy(plan, mechanism, scale, numbers))
+    return tuple(each.worst for each in foresee_accuracy(plan, mechanism, [scale], numbers)[0])
 
 
 def list_group_errors(

@@ -13,12 +13,12 @@ from functools import cached_property
 import numpy as np
 from sqlglot import exp
 
-from dosimeter.arrays import BoolArray, FloatArray
+from dosimeter.arrays import BoolArray, FloatArray, IntArray
 from dosimeter.measures import Estimate
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
 from dosimeter.postprocess.cells import Cell
-from dosimeter.postprocess.propagation import Sources, propagate
+from dosimeter.postprocess.propagation import Compute, Sources, propagate
 from dosimeter.postprocess.quotients import find_divisors, list_estimates
 from dosimeter.sql import EmbeddedError, Type, Values, compute_embedded
 
@@ -43,13 +43,20 @@ class Noise:
     @classmethod
     def of(cls, plan: QueryPlan, mechanism: Mechanism, scale: float) -> Noise:
         """Return the noise of a plan at a scale in the units of the norm, for the numbers that its query shows."""
-        scales = measure_scales(plan, mechanism, scale)
+        return cls.at_each(plan, mechanism, [scale])[0]
+
+    @classmethod
+    def at_each(cls, plan: QueryPlan, mechanism: Mechanism, scales: Sequence[float]) -> list[Noise]:
+        """Return the noise of a plan at several scales."""
+        weights = plan.weights(mechanism.norm)
         grids = np.array([float(measure.grid) for measure in plan.all_measures])
         tail = TAIL / count_selectable(plan) if chooses_rows(plan) else TAIL
-        return cls(mechanism, scales, grids, tail)
+        return [cls(mechanism, scale / weights, grids, tail) for scale in scales]
 
     def split(self, plan: QueryPlan) -> list[Noise]:
         """Return the noise of each block's own measures; what is shown is chosen among those of all blocks (E2)."""
+        if not plan.further:
+            return [self]
         parts = zip(plan.split(self.scales.tolist()), plan.split(self.grids.tolist()), strict=True)
         return [replace(self, scales=np.array(scales), grids=np.array(grids)) for scales, grids in parts]
 
@@ -91,14 +98,22 @@ def _count_cells(plan: QueryPlan) -> int:
 
 
 class CellErrors:
-    """What can be told of these cells, and how far off it is: arrays over the cells, ∞ where there is no error."""
+    """What can be told of these cells, and how far off it is: arrays over the cells, ∞ where there is no error.
 
-    def __init__(self, plan: QueryPlan, noise: Noise, cells: Sequence[Cell], *, clamp: bool = False) -> None:
-        self._plan, self._noise, self._cells, self._clamp = plan, noise, cells, clamp
-        self._measured = np.array([[float(number) for number in cell.measured] for cell in cells]).reshape(
-            len(cells), len(plan.measures)
-        )
-        self._terms = np.array([cell.terms for cell in cells], dtype=np.float64)
+    With several noises that differ in their scales alone: arrays over the cells with the first, then with the second …
+    """
+
+    def __init__(
+        self, plan: QueryPlan, noise: Noise | Sequence[Noise], cells: Sequence[Cell], *, clamp: bool = False
+    ) -> None:
+        self._noises = [noise] if isinstance(noise, Noise) else list(noise)
+        self._plan, self._noise, self._cells, self._clamp = plan, self._noises[0], cells, clamp
+        measured = np.array([[float(number) for number in cell.measured] for cell in cells])
+        self._measured = np.tile(measured.reshape(len(cells), len(plan.measures)), (len(self._noises), 1))
+        self._terms = np.tile(np.array([cell.terms for cell in cells], dtype=np.float64), len(self._noises))
+        self._levels = np.repeat(np.arange(len(self._noises)), len(cells))
+        self._scales = np.array([each.scales for each in self._noises])[self._levels]
+        self._everywhere = np.arange(len(self._levels))
 
     # ------------------------------------------------------------ which quotients can be told
 
@@ -106,7 +121,7 @@ class CellErrors:
         """Return where an aggregate can be told: what it divides by is known to be positive (E1)."""
         estimate = self._plan.estimates[at]
         if estimate.counted is None:
-            return np.ones(len(self._cells), dtype=bool)
+            return np.ones(len(self._everywhere), dtype=bool)
         place = estimate.measures[0]
         found = self._measured[:, place] - estimate.counted > self._least_divisor(place)
         for number in range(len(estimate.divisors([np.ones(1)] * len(estimate.measures)))):
@@ -115,26 +130,32 @@ class CellErrors:
 
     def _least_divisor(self, measure: int) -> FloatArray:
         """Return what a measure must exceed to divide: three of its noise scales, and its own error."""
-        least = {terms: self._noise.error(measure, int(terms)) for terms in set(self._terms.tolist())}
-        three = _SCALES * float(self._noise.scales[measure]) * np.sqrt(self._terms)
-        return np.maximum(three, [least[terms] for terms in self._terms.tolist()])
+        three = _SCALES * self._scales[:, measure] * np.sqrt(self._terms)
+        return np.maximum(three, self._list_errors(measure))
+
+    def _list_errors(self, measure: int) -> FloatArray:
+        """Return the error of a measure, as it is."""
+        terms, codes = np.unique(self._terms, return_inverse=True)
+        known = np.array([[noise.error(measure, int(each)) for each in terms.tolist()] for noise in self._noises])
+        found: FloatArray = known[self._levels, codes]
+        return found
 
     def _told_divisor(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
         """Return where a computed divisor exceeds its own error."""
         sources = self._sources(estimate.measures, candidates)
 
-        def compute(inputs: Sequence[FloatArray], _chosen: slice) -> FloatArray:
+        def compute(inputs: Sequence[FloatArray], _chosen: IntArray) -> FloatArray:
             return estimate.divisors(inputs)[number]
 
-        told = np.zeros(len(self._cells), dtype=bool)
-        value = compute(sources.values, slice(None))
+        told = np.zeros(len(self._everywhere), dtype=bool)
+        value = compute(sources.values, self._everywhere)
         told[candidates] = value > propagate(sources, compute, self._noise.telling_tail)
         return told
 
     def told_formula(self, tree: exp.Expression) -> BoolArray:
         """Return where a divisor that the query computes is known not to be 0."""
         if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
-            return np.ones(len(self._cells), dtype=bool)
+            return np.ones(len(self._everywhere), dtype=bool)
         if isinstance(tree, exp.Column):
             estimate = self._plan.estimates[int(tree.name[1:])]
             if estimate.alone is not None:
@@ -142,13 +163,13 @@ class CellErrors:
                 return (value if estimate.whole else np.abs(value)) > self._least_divisor(estimate.alone)
         known = self._told_all(tree)
         with np.errstate(all="ignore"):
-            size = np.abs(self._evaluate(tree)(self._values(), slice(None)))
+            size = np.abs(self._evaluate(tree)(self._values(), self._everywhere))
         return known & (size > self._formula(tree, self._noise.telling_tail))
 
     def _told_all(self, tree: exp.Expression) -> BoolArray:
         """Return where every aggregate that a tree reads can be told."""
         known = [self.told(at) for at in list_estimates(tree)]
-        return np.logical_and.reduce(known) if known else np.ones(len(self._cells), dtype=bool)
+        return np.logical_and.reduce(known) if known else np.ones(len(self._everywhere), dtype=bool)
 
     def is_told(self, tree: exp.Expression) -> BoolArray:
         """Return where a column can be told: no aggregate and no quotient in it has too few people."""
@@ -163,24 +184,30 @@ class CellErrors:
         """Return the column itself; NaN where it is no number."""
         try:
             with np.errstate(all="ignore"):
-                return np.broadcast_to(self._evaluate(tree)(self._values(), slice(None)), (len(self._cells),))
+                return np.broadcast_to(self._evaluate(tree)(self._values(), self._everywhere), (len(self._everywhere),))
         except (EmbeddedError, KeyError, ValueError):
-            return np.full(len(self._cells), np.nan)
+            return np.full(len(self._everywhere), np.nan)
 
-    def formula(self, tree: exp.Expression) -> FloatArray:
-        """Return the error of a column that is computed from its cell's own numbers; ∞ where it has none."""
-        return np.where(self.is_told(tree), self._formula(tree, self._noise.tail), np.inf)
+    def formula(self, tree: exp.Expression, told: BoolArray | None = None) -> FloatArray:
+        """Return the error of a column that is computed from its cell's own numbers; ∞ where it has none.
+
+        ``told``: where the column can be told, if that is known already.
+        """
+        return np.where(self.is_told(tree) if told is None else told, self._formula(tree, self._noise.tail), np.inf)
 
     def _formula(self, tree: exp.Expression, tail: float) -> FloatArray:
         core, rounded = _strip_rounding(tree)
         if not list_estimates(core) or self._reads_rank(core):
-            return np.full(len(self._cells), np.inf)  # not computed from released numbers, or off by rows (E3)
+            return np.full(len(self._everywhere), np.inf)  # not computed from released numbers, or off by rows (E3)
         if isinstance(core, exp.Column):
             return self._estimate(int(core.name[1:]), tail) + rounded
         try:
             return self._arithmetic(core, tail) + rounded
         except (EmbeddedError, KeyError):  # it fails on some noise, or is no number
-            return np.full(len(self._cells), np.inf)
+            if len(self._noises) == 1:
+                return np.full(len(self._everywhere), np.inf)
+            alone = (CellErrors(self._plan, noise, self._cells, clamp=self._clamp) for noise in self._noises)
+            return np.concatenate([each._formula(tree, tail) for each in alone])
 
     def _reads_rank(self, tree: exp.Expression) -> bool:
         """Return whether a tree reads a number that is drawn by rank."""
@@ -190,20 +217,18 @@ class CellErrors:
     def _estimate(self, at: int, tail: float) -> FloatArray:
         """Return the error of one aggregate."""
         estimate = self._plan.estimates[at]
-        everywhere = np.ones(len(self._cells), dtype=bool)
+        everywhere = np.ones(len(self._everywhere), dtype=bool)
         sources = self._sources(estimate.measures, everywhere)
         if estimate.alone is not None:
-            known = {terms: self._noise.error(estimate.alone, int(terms)) for terms in set(self._terms.tolist())}
-            errors = np.array([known[terms] for terms in self._terms.tolist()])
-            return estimate.spread(sources.values[0], errors, clamp=self._clamp)
+            return estimate.spread(sources.values[0], self._list_errors(estimate.alone), clamp=self._clamp)
 
-        def compute(inputs: Sequence[FloatArray], _chosen: slice) -> FloatArray:
+        def compute(inputs: Sequence[FloatArray], _chosen: IntArray) -> FloatArray:
             return estimate.smooth(inputs)
 
         errors = propagate(sources, compute, tail)
         with np.errstate(invalid="ignore"):
             return np.nan_to_num(
-                estimate.spread(compute(sources.values, slice(None)), errors, clamp=self._clamp),
+                estimate.spread(compute(sources.values, self._everywhere), errors, clamp=self._clamp),
                 nan=np.inf,
                 posinf=np.inf,
             )
@@ -212,18 +237,20 @@ class CellErrors:
         """Return the error of arithmetic over aggregates: smooth, or by cautious means where it is not (E1)."""
         used = list_estimates(tree)
         places = sorted({measure for at in used for measure in self._plan.estimates[at].measures})
-        sources = self._sources(places, np.ones(len(self._cells), dtype=bool))
+        sources = self._sources(places, np.ones(len(self._everywhere), dtype=bool))
         smooth = _is_smooth(tree) and all(_is_clip(self._plan.estimates[at]) for at in used)
         compute, shown = self._evaluate(tree, free=smooth), self._evaluate(tree)
         divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors([tree])]
 
-        def over(function: _Function) -> Callable[[Sequence[FloatArray], slice], FloatArray]:
+        def over(function: _Function) -> Compute:
             return lambda inputs, chosen: function(dict(zip(places, inputs, strict=True)), chosen)
 
         errors = propagate(sources, over(compute), tail, rough=not smooth, divisors=[over(each) for each in divisors])
         if smooth:  # what is released lies in its range, the smooth number need not
             with np.errstate(all="ignore"):
-                errors = errors + np.abs(shown(self._values(), slice(None)) - compute(self._values(), slice(None)))
+                errors = errors + np.abs(
+                    shown(self._values(), self._everywhere) - compute(self._values(), self._everywhere)
+                )
         return np.nan_to_num(errors, nan=np.inf, posinf=np.inf)
 
     # ------------------------------------------------------------ evaluating
@@ -236,16 +263,17 @@ class CellErrors:
         return Sources(
             self._noise.mechanism,
             tuple(self._measured[chosen, at] for at in places),
-            self._noise.scales[places],
+            self._scales[chosen][:, places],
             self._noise.grids[places],
             self._terms[chosen],
+            self._levels[chosen],
         )
 
     def _evaluate(self, tree: exp.Expression, *, free: bool = False) -> _Function:
         """Return a tree as a function of the measures. ``free``: without putting aggregates back into their range."""
         used = list_estimates(tree)
 
-        def compute(measured: Mapping[int, FloatArray], chosen: slice) -> FloatArray:
+        def compute(measured: Mapping[int, FloatArray], chosen: IntArray) -> FloatArray:
             columns = {}
             for at in used:
                 estimate = self._plan.estimates[at]
@@ -257,10 +285,10 @@ class CellErrors:
 
         return compute
 
-    def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: slice) -> FloatArray:
+    def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
         """Return what the embedded engine computes of a tree; NULL is NaN. Raises KeyError if it is no number."""
         shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
-        count, cells = math.prod(shape), self._cells[chosen]
+        count, cells = math.prod(shape), [self._cells[at % len(self._cells)] for at in chosen.tolist()]
         table = {CELL: Values(Type.INTEGER, np.arange(count))}
         names = {node.name for node in tree.find_all(exp.Column)}
         repeat = count // max(len(cells), 1)
@@ -277,7 +305,7 @@ class CellErrors:
         return compute_embedded(query, {RELEASED: table})["formula"].reshape(shape)
 
 
-_Function = Callable[[Mapping[int, FloatArray], slice], FloatArray]
+_Function = Callable[[Mapping[int, FloatArray], IntArray], FloatArray]
 
 
 def _strip_rounding(tree: exp.Expression) -> tuple[exp.Expression, float]:

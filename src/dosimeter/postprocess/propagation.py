@@ -8,32 +8,34 @@ Takes functions and numbers; the same input gives the same error. Never touches 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from dosimeter.arrays import FloatArray
+from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.mechanisms import Mechanism
 
-Compute = Callable[[Sequence[FloatArray], slice], FloatArray]
+Compute = Callable[[Sequence[FloatArray], IntArray], FloatArray]
 """From arrays of measured numbers, one per measure, of these cells × any shape, to the number; NaN: there is none."""
 
 _MARGIN = 0.96  # of the probability to be further off: for the finite number of directions
 _MOST_POINTS = 400_000
-_MOST_AT_ONCE = 1_000_000
+_MOST_AT_ONCE, _MOST_ASKED = 2**17, 2**20  # points, as the processor's cache likes them; that an engine is asked for
 _LEAST_DIRECTIONS, _MOST_DIRECTIONS = 12, 48
 _SIZES, _COARSE_SIZES = 16, 64
 _COARSE = 4.0  # noise of fewer grid steps moves numbers by visible steps
-_HALVINGS = 32
+_HALVINGS, _COARSE_HALVINGS = 32, 5
+_STEPS, _PRECISION = 100, 1e-13  # of Newton's method, which stops by itself long before
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
     """The noisy numbers that a number is computed from. ``values``: one array over cells per number.
 
-    ``scales`` and ``grids``: of each number's noise, in its own units. ``terms``: how many noises each cell adds up.
+    ``scales``: of the noise of each cell and number, in the number's own units; ``grids``: of each number. ``terms``:
+    how many noises each cell adds up. ``levels``: cells of the same level have noise of the same scales.
     """
 
     mechanism: Mechanism
@@ -41,6 +43,7 @@ class Sources:
     scales: FloatArray
     grids: FloatArray
     terms: FloatArray
+    levels: IntArray
 
     @property
     def cells(self) -> int:
@@ -57,91 +60,174 @@ def propagate(
     within the ball that holds the noise with that probability, which is cautious. ``divisors``: where one of them
     would change its sign, the number could be anything.
     """
+    errors = np.zeros(sources.cells)
     if sources.cells == 0 or not sources.values:
-        return np.zeros(sources.cells)
-    directions, sizes, log_tails = _lay_out(sources, tail * _MARGIN)
-    errors = np.empty(sources.cells)
-    step = max(1, _MOST_AT_ONCE // (len(directions) * len(sizes)))
-    for start in range(0, sources.cells, step):
-        chosen = slice(start, start + step)
-        moves = _move(sources, chosen, compute, divisors, directions, sizes)
-        if rough:
-            errors[chosen] = _find_largest(moves, log_tails, math.log(tail * _MARGIN))
-        else:
-            errors[chosen] = _find_quantile(moves, log_tails, tail * _MARGIN, interpolate=len(sizes) == _SIZES)
+        return errors
+    numbers = len(sources.values)
+    for cells, half, count in _lay_out(sources):
+        directions = spread_directions(sources.mechanism, half, numbers)
+        sizes, log_tails = _spread_sizes(sources.mechanism, numbers, count, tail * _MARGIN)
+        step = max(1, (_MOST_ASKED if rough else _MOST_AT_ONCE) // (len(directions) * len(sizes)))
+        for start in range(0, len(cells), step):
+            chosen = cells[start : start + step]
+            moves = _move(sources, chosen, compute, divisors, directions, sizes)
+            if rough:
+                errors[chosen] = _find_largest(moves, log_tails, math.log(tail * _MARGIN))
+            elif count == _SIZES:
+                errors[chosen] = _find_quantile(moves, log_tails, math.log(tail * _MARGIN))
+            else:
+                errors[chosen] = _find_step(moves, log_tails, tail * _MARGIN)
     return errors
 
 
-def _lay_out(sources: Sources, tail: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return directions, sizes and, for each size, the logarithm of the probability to exceed it."""
-    numbers = len(sources.values)
-    coarse = bool(np.any(sources.scales < _COARSE * sources.grids))
-    count = _COARSE_SIZES if coarse else _SIZES
-    wanted = _MOST_POINTS // (sources.cells * count)
-    half = int(min(_MOST_DIRECTIONS, max(_LEAST_DIRECTIONS, 8 * (numbers - 1), wanted)))
+def _lay_out(sources: Sources) -> Iterator[tuple[IntArray, int, int]]:
+    """Yield cells that are looked at alike: half the number of directions, and the number of sizes."""
+    _, first, codes, cells = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
+    coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
+    least = max(_LEAST_DIRECTIONS, 8 * (len(sources.values) - 1))
+    counts = np.where(coarse, _COARSE_SIZES, _SIZES)
+    halves = np.minimum(_MOST_DIRECTIONS, np.maximum(least, _MOST_POINTS // (cells * counts)))
+    for half, count in sorted(set(zip(halves.tolist(), counts.tolist(), strict=True))):
+        yield np.flatnonzero(((halves == half) & (counts == count))[codes]), half, count
+
+
+@lru_cache(maxsize=64)
+def _spread_sizes(mechanism: Mechanism, numbers: int, count: int, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Return sizes of noise and, for each, the logarithm of the probability to exceed it."""
     tails = np.geomspace(0.9, tail / 100.0, count)
-    sizes = np.array([sources.mechanism.reach(each, numbers) for each in tails.tolist()])
-    return spread_directions(sources.mechanism, half, numbers), sizes, np.log(tails)
+    sizes, log_tails = np.array([mechanism.reach(each, numbers) for each in tails.tolist()]), np.log(tails)
+    sizes.setflags(write=False)
+    log_tails.setflags(write=False)
+    return sizes, log_tails
 
 
 def _move(
     sources: Sources,
-    chosen: slice,
+    chosen: IntArray,
     compute: Compute,
     divisors: Sequence[Compute],
     directions: FloatArray,
     sizes: FloatArray,
 ) -> FloatArray:
-    """Return how far noise of each direction and at most each size moves the number: cells × directions × sizes."""
+    """Return how far noise of each direction and at most each size moves the number: cells × sizes × directions."""
     spread = np.sqrt(sources.terms[chosen])[:, None, None]
     quiet = [values[chosen][:, None, None] for values in sources.values]
     moved = []
     for at, values in enumerate(quiet):
-        noise = spread * (sources.scales[at] * directions[:, at][:, None] * sizes[None, :])[None, :, :]
+        noise = (sources.scales[chosen, at][:, None] * directions[:, at])[:, None, :] * sizes[:, None]
+        noise *= spread
         grid = float(sources.grids[at])
-        moved.append(values - (grid * np.rint(noise / grid) if grid > 0.0 else noise))  # on its grid, never less
+        if grid > 0.0:  # on its grid, never less
+            noise /= grid
+            np.rint(noise, out=noise)
+            noise *= grid
+        moved.append(np.subtract(values, noise, out=noise))
     with np.errstate(all="ignore"):
-        off = np.abs(compute(moved, chosen) - compute(quiet, chosen))
+        off = compute(moved, chosen) - compute(quiet, chosen)
+        np.abs(off, out=off)
         for divisor in divisors:
-            turned = np.sign(divisor(moved, chosen)) != np.sign(divisor(quiet, chosen))
-            off = np.where(turned, np.inf, off)
-    off = np.where(np.isnan(off), np.inf, off)
-    largest: FloatArray = np.maximum.accumulate(off, axis=2)
+            off[np.sign(divisor(moved, chosen)) != np.sign(divisor(quiet, chosen))] = np.inf
+    off[np.isnan(off)] = np.inf
+    largest: FloatArray = np.maximum.accumulate(off, axis=1, out=off)
     return largest
 
 
 def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
     """Return the largest move of noise that is not larger than the ball of this probability."""
     outermost = int(np.searchsorted(-log_tails, -log_tail))
-    largest: FloatArray = moves[:, :, outermost].max(axis=1)
+    largest: FloatArray = moves[:, outermost].max(axis=1)
     return largest
 
 
-def _find_quantile(moves: FloatArray, log_tails: FloatArray, tail: float, *, interpolate: bool) -> FloatArray:
-    """Return the least move that is exceeded with at most this probability, by halving, for all cells at once."""
-    moves = np.concatenate([np.zeros((*moves.shape[:2], 1)), moves], axis=2)
+def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
+    """Return the least move that is exceeded with at most this probability, for all cells at once.
+
+    Between two sizes the logarithm of the probability is taken for linear in the move. By Newton's method on the
+    logarithm of the mean over directions, kept between moves that are exceeded too often and seldom enough.
+    """
+    top = np.where(np.isfinite(moves), moves, 0.0).max(axis=(1, 2))
+    none = _look(moves, log_tails, top)[0] > log_tail
+    low, high, found = np.zeros(len(moves)), top.copy(), top.copy()
+    left = np.flatnonzero((top > 0.0) & ~none)
+    at = np.minimum(np.median(moves[:, int(np.searchsorted(-log_tails, -log_tail))], axis=1), top)[left]
+    for _ in range(_STEPS):
+        if not len(left):
+            break
+        logs, slopes = _look(moves if len(left) == len(moves) else moves[left], log_tails, at)
+        above = logs - log_tail
+        low[left], high[left] = np.where(above > 0.0, at, low[left]), np.where(above > 0.0, high[left], at)
+        with np.errstate(all="ignore"):
+            step = at - above / slopes
+        inside = (step >= low[left]) & (step <= high[left])
+        step = np.where(inside, step, 0.5 * (low[left] + high[left]))
+        found[left] = step
+        moving = np.abs(step - at) > _PRECISION * top[left]
+        left, at = left[moving], step[moving]
+    return np.where(none, np.inf, _round_up(found, top))
+
+
+def _look(moves: FloatArray, log_tails: FloatArray, limit: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the logarithm of the probability to exceed each cell's limit, and its derivative in the limit."""
+    cells, last, width = moves.shape
+    inner = _count_within(moves, limit)
+    outer = np.minimum(inner, last - 1)
+    flat, places = moves.reshape(-1), np.arange(cells)[:, None] * (last * width) + np.arange(width)
+    low = np.where(inner > 0, flat[places + np.maximum(inner - 1, 0) * width], 0.0)
+    high = flat[places + outer * width]
     logs = np.concatenate([[0.0], log_tails])
-    last = moves.shape[2] - 1
+    start = logs[inner]
+    with np.errstate(all="ignore"):
+        fall = (logs[outer + 1] - start) / (high - low)
+    fall[~((high > low) & np.isfinite(high))] = 0.0
+    chances = np.exp(start + fall * (limit[:, None] - low))
+    total = chances.sum(axis=1)
+    return np.log(total / width), (chances * fall).sum(axis=1) / total
 
-    def exceeded(limit: FloatArray) -> FloatArray:
-        inner = (moves <= limit[:, None, None]).sum(axis=2) - 1
-        outer = np.minimum(inner + 1, last)
-        share = np.zeros(inner.shape)
-        if interpolate:
-            low = np.take_along_axis(moves, inner[..., None], 2)[..., 0]
-            high = np.take_along_axis(moves, outer[..., None], 2)[..., 0]
-            between = np.isfinite(high) & (high > low)
-            share[between] = ((limit[:, None] - low)[between]) / (high - low)[between]
-        chances: FloatArray = np.exp(logs[inner] + share * (logs[outer] - logs[inner])).mean(axis=1)
-        return chances
 
-    high = np.where(np.isfinite(moves), moves, 0.0).max(axis=(1, 2))
-    low, none = np.zeros(len(moves)), exceeded(high) > tail
-    for _ in range(_HALVINGS):
+def _count_within(moves: FloatArray, limit: FloatArray) -> IntArray:
+    """Return of each cell and direction how many sizes move the number by no more than the limit."""
+    within = (moves <= limit[:, None, None]).view(np.int8)
+    counts: IntArray = within.sum(axis=1, dtype=np.int8).astype(np.int64)
+    return counts
+
+
+def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatArray:
+    """Return the same where noise moves numbers by visible steps: of the moves themselves, by halving.
+
+    After a few halvings only moves between what is exceeded too often and seldom enough are looked at again.
+    """
+    cells, sizes, width = moves.shape
+    tails = np.concatenate([[1.0], np.exp(log_tails)])
+    limit = tail * (1.0 + 1e-12)
+    top = np.where(np.isfinite(moves), moves, 0.0).max(axis=(1, 2))
+    none = tails[_count_within(moves, top)].mean(axis=1) > limit
+    low, high = np.zeros(cells), top.copy()
+    for _ in range(_COARSE_HALVINGS):
         middle = 0.5 * (low + high)
-        enough = exceeded(middle) <= tail
+        enough = tails[_count_within(moves, middle)].mean(axis=1) <= limit
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+    outside = tails[_count_within(moves, low)].mean(axis=1)
+    places = np.flatnonzero((moves > low[:, None, None]) & (moves <= high[:, None, None]))
+    owners, values = places // (sizes * width), moves.reshape(-1)[places]
+    weights = ((tails[:-1] - tails[1:]) / width)[places // width % sizes]
+    for _ in range(_HALVINGS - _COARSE_HALVINGS):
+        middle = 0.5 * (low + high)
+        inside = values <= middle[owners]
+        beyond = outside - np.bincount(owners[inside], weights=weights[inside], minlength=cells)
+        enough = beyond <= limit
+        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+        outside = np.where(enough, outside, beyond)
+        kept = inside == enough[owners]
+        owners, values, weights = owners[kept], values[kept], weights[kept]
     return np.where(none, np.inf, high)
+
+
+def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
+    """Round up to a small part of the largest move, never down: as good as halving so often."""
+    parts = 2.0**_HALVINGS
+    with np.errstate(all="ignore"):
+        steps = np.ceil(values / top * parts * (1.0 - 1e-15))
+    return np.where(top > 0.0, steps * (top / parts), 0.0)
 
 
 @lru_cache(maxsize=64)

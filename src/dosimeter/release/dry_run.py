@@ -87,7 +87,7 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     That it was looked at is recorded before anything is shown (G1). A dry run causes no incident (N4): it tells the
     controller what the release would not.
     """
-    prepared = prepare_release(dataset.schema, sql, look, order)
+    prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
     account, agreement, _ = enter_books(ledger, prepared, source, dataset.engine)
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)

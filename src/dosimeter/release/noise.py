@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from operator import index
 from types import SimpleNamespace
 from typing import Any
@@ -196,6 +197,7 @@ def _make_gaussian(opendp: Any, domain: Any, scale: float) -> Any:
 # ---------------------------------------------------------------- OpenDP
 
 
+@lru_cache(maxsize=1)
 def _load_opendp() -> Any:
     """Return the parts of OpenDP that are needed. All of it would load data-frame libraries too."""
     from opendp import combinators, domains, measurements, measures, metrics, mod  # late: they take 0.15 s
@@ -214,11 +216,13 @@ def _whole_numbers(opendp: Any) -> Any:
     return opendp.d.vector_domain(opendp.d.atom_domain(T="i64"))
 
 
+@lru_cache(maxsize=1024)
 def _map_loss(mechanism: Mechanism, scale: float, sensitivity: int | float) -> float:
     """Return ε (Laplace) or ρ (Gaussian) of this noise, by OpenDP's own map, which rounds up."""
     return float(_make_measurement(mechanism, scale).map(sensitivity))
 
 
+@lru_cache(maxsize=256)
 def _certify_rho(epsilon: Fraction, delta: float) -> float:
     """Return the largest ρ, to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
     opendp = _load_opendp()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
@@ -16,8 +18,13 @@ from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema, digest_schema
 
 
-def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -> Prepared:
-    """Check everything that can be checked without data; every refusal here may be explained to anybody."""
+def prepare_release(
+    schema: Schema, sql: str, look: Look, order: ReleaseOrder, plan_with: Callable[..., QueryPlan] | None = None
+) -> Prepared:
+    """Check everything that can be checked without data; every refusal here may be explained to anybody.
+
+    ``plan_with``: plans by the same schema, and remembers.
+    """
     n = _require_reviewed(schema)
     if look.groups == "observed":
         raise OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
@@ -27,7 +34,8 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
         )
     if look.method != "closed-form":
         raise OptionError("A release uses the closed form.", leave_out("method"))
-    plan = plan_query(sql, schema, look.plan_options())
+    options = look.plan_options()
+    plan = plan_query(sql, schema, options) if plan_with is None else plan_with(sql, options)
     mechanism = look.build_mechanism(n)
     require_pure(plan, mechanism)
     require_noise(plan, look.indicator)

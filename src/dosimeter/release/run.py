@@ -56,7 +56,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     what the ledger could repeat.
     """
     require_running(ledger, dataset.schema)
-    prepared = prepare_release(dataset.schema, sql, look, order)
+    prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
     account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
     request = write_request(prepared, source)

@@ -18,7 +18,7 @@ from dosimeter.risk.advice import (
 from dosimeter.risk.choose import (
     Judged,
     Limit,
-    build_candidate,
+    build_candidates,
     exact_limit,
     find_largest,
     paper_candidates,
@@ -30,7 +30,7 @@ from dosimeter.risk.preference import Preference, parse_preference
 from dosimeter.risk.preference_names import PRESETS
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.ranks import RankCells, compute_rank_rdr
-from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
+from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
 from dosimeter.risk.shown_groups import ShownAt, ShownGroups, foresee_groups
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
@@ -59,7 +59,7 @@ __all__ = [
     "Standing",
     "Verdict",
     "advantage",
-    "build_candidate",
+    "build_candidates",
     "compute_ex_post",
     "compute_rank_rdr",
     "compute_rdr",
@@ -80,6 +80,7 @@ __all__ = [
     "parse_preference",
     "posterior_odds",
     "summarise_rdr",
+    "summarise_rdrs",
     "summarise_sensitivities",
     "weighted_quantile",
     "write_notes",

@@ -25,18 +25,21 @@ def own_epsilon(
     mechanism: Mechanism,
     *,
     sensitivity: float,
-    scale: float,
-    epsilon: float,
+    scale: float | FloatArray,
+    epsilon: float | FloatArray,
     shares: FloatArray | None = None,
 ) -> FloatArray:
     """Return the guarantee that individuals with these PIS have for themselves (P1, per-instance DP).
 
-    ``shares``: where something is drawn by rank, the share of ε that bounds it, whatever the PIS (R12).
+    ``scale`` and ``epsilon``: of all, or of each. ``shares``: where something is drawn by rank, the share of ε that
+    bounds it, whatever the PIS (R12).
     """
     if shares is not None:
         return epsilon * shares
     own = np.zeros_like(values, dtype=np.float64)
     movers = values > 0.0
+    if isinstance(scale, np.ndarray) and isinstance(epsilon, np.ndarray):
+        scale, epsilon = scale[movers], epsilon[movers]
     own[movers] = mechanism.own_epsilon(values[movers], sensitivity=sensitivity, scale=scale, epsilon=epsilon)
     return own
 
@@ -137,15 +140,25 @@ def _split_clusters(rows: Contributions) -> list[IntArray]:
     owners = rows.entry_rows()
     joined = np.flatnonzero(np.diff(owners) == 0)
     if len(joined):
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
-        ends = (rows.cells[joined], rows.cells[joined + 1])
-        graph = coo_array((np.ones(len(joined)), ends), shape=(rows.k, rows.k))
-        labels = connected_components(graph, directed=False)[1].astype(np.int64)
+        pairs = np.unique(rows.cells[joined] * rows.k + rows.cells[joined + 1])
+        labels = _join_cells(labels, pairs // rows.k, pairs % rows.k)
     label = labels[rows.cells[rows.starts[filled]]]
     order = np.argsort(label, kind="stable")
     return [part for part in np.split(filled[order], np.flatnonzero(np.diff(label[order])) + 1) if len(part)]
+
+
+def _join_cells(labels: IntArray, one: IntArray, other: IntArray) -> IntArray:
+    """Return the smallest cell that each cell is connected to, directly or through others."""
+    while True:
+        before = labels
+        labels = labels.copy()
+        least = np.minimum(before[one], before[other])
+        for ends in (one, other):
+            np.minimum.at(labels, before[ends], least)
+            np.minimum.at(labels, ends, least)
+        labels = labels[labels]
+        if np.array_equal(labels, before):
+            return labels
 
 
 def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int) -> tuple[float, bool]:

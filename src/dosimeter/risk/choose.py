@@ -18,7 +18,7 @@ import numpy as np
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
-from dosimeter.risk.rdr import compute_rdr, summarise_rdr
+from dosimeter.risk.rdr import compute_rdr, summarise_rdrs
 from dosimeter.risk.values import AbsoluteRisk, Candidate, RDRs, Sensitivities
 
 if TYPE_CHECKING:
@@ -97,26 +97,29 @@ def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[f
     return Judged(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
 
 
-def build_candidate(
-    rdrs: RDRs,
+def build_candidates(
+    many: Sequence[RDRs],
     *,
-    noise_scale: float | None,
-    accuracy: tuple[Accuracy, ...],
-    verdict: Verdict | None = None,
-    absolute: AbsoluteRisk | None = None,
-    rank_errors: tuple[float | None, ...] = (),
-) -> Candidate:
-    """Return one line of the table that a controller sees; without a verdict where there is no preference."""
-    return Candidate(
-        epsilon=rdrs.epsilon,
-        noise_scale=noise_scale,
-        error_95=tuple(each.worst for each in accuracy),
-        accuracy=accuracy,
-        rdr=summarise_rdr(rdrs),
-        value=None if verdict is None else verdict.value,
-        satisfied=None if verdict is None else verdict.satisfied,
-        absolute=absolute,
-        rank_errors=rank_errors,
+    noise_scales: Sequence[float | None],
+    accuracies: Sequence[tuple[Accuracy, ...]],
+    verdicts: Sequence[Verdict] | None = None,
+    absolutes: Sequence[AbsoluteRisk] | None = None,
+    rank_errors: Sequence[tuple[float | None, ...]] | None = None,
+) -> tuple[Candidate, ...]:
+    """Return the lines of the table that a controller sees; without verdicts where there is no preference."""
+    return tuple(
+        Candidate(
+            epsilon=rdrs.epsilon,
+            noise_scale=noise_scales[at],
+            error_95=tuple(each.worst for each in accuracies[at]),
+            accuracy=accuracies[at],
+            rdr=spread,
+            value=None if verdicts is None else verdicts[at].value,
+            satisfied=None if verdicts is None else verdicts[at].satisfied,
+            absolute=None if absolutes is None else absolutes[at],
+            rank_errors=() if rank_errors is None else rank_errors[at],
+        )
+        for at, (rdrs, spread) in enumerate(zip(many, summarise_rdrs(many), strict=True))
     )
 
 

@@ -100,7 +100,7 @@ class Preference:
     def evaluate(self, rdrs: RDRs) -> Verdict:
         if self.function is not None:
             return evaluate_function(self.function, self.threshold, rdrs)
-        empty = any(evaluate_aggregate(a, rdrs) is None for a in self.aggregates if a.filter)
+        empty = bool(self.filters) and any(evaluate_aggregate(a, rdrs) is None for a in self.aggregates if a.filter)
         sides = [(evaluate_term(c.left, rdrs), c.operator, evaluate_term(c.right, rdrs)) for c in self.comparisons]
         parts = tuple(is_met(left, operator, right) for left, operator, right in sides)
         return Verdict(sides[0][0] if len(sides) == 1 else None, all(parts), empty, parts)

@@ -8,6 +8,7 @@ The labels (N1, R1–R9, P1–P3, C9) lead to the project's page of formulas.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
     from dosimeter.mechanisms import Mechanism
     from dosimeter.options import Indicator
+
+
+_MOST_AT_ONCE = 2**20
+"""RDRs that are summarised at once, at most: 8 MB."""
 
 
 def compute_rdr(
@@ -59,13 +64,35 @@ def compute_rdr(
 
 def summarise_rdr(rdrs: RDRs) -> Spread:
     """Return how RDRs are spread over people; the variance is that of the population."""
-    values, counts = _keep_inhabited(rdrs.values, rdrs.counts)
+    return summarise_rdrs([rdrs])[0]
+
+
+def summarise_rdrs(many: Sequence[RDRs]) -> list[Spread]:
+    """Return the same for RDRs of the same classes at several ε, in one pass where they are few enough."""
+    if not many:
+        return []
+    counts = many[0].counts
+    step = max(1, _MOST_AT_ONCE // max(len(counts), 1))
+    found: list[Spread] = []
+    for start in range(0, len(many), step):
+        values = np.array([rdrs.values for rdrs in many[start : start + step]])
+        found += _summarise(*_keep_inhabited(values, counts))
+    return found
+
+
+def _summarise(values: FloatArray, counts: IntArray) -> list[Spread]:
+    """Return the spread of each row of RDRs."""
     n = int(counts.sum())
-    low, high = float(values.min()), float(values.max())
-    above = values - low  # what matters to the variance, without the level and its rounding
-    mean_above = float((counts * above).sum()) / n
-    variance = float((counts * np.square(above - mean_above)).sum()) / n
-    return Spread(low, high, low + mean_above, weighted_quantile(values, counts, 0.5), variance)
+    low, high = values.min(axis=1), values.max(axis=1)
+    above = values - low[:, np.newaxis]  # what matters to the variance, without the level and its rounding
+    mean_above = (counts * above).sum(axis=1) / n
+    variance = (counts * np.square(above - mean_above[:, np.newaxis])).sum(axis=1) / n
+    if np.any(values[:, 1:] < values[:, :-1]):
+        medians = [weighted_quantile(row, counts, 0.5) for row in values]
+    else:
+        medians = _find_quantile(values, counts, 0.5).tolist()
+    columns = (low.tolist(), high.tolist(), (low + mean_above).tolist(), medians, variance.tolist())
+    return [Spread(*row) for row in zip(*columns, strict=True)]
 
 
 def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
@@ -79,17 +106,24 @@ def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
     if np.any(values[1:] < values[:-1]):  # an RDR grows with the PIS, so that they mostly come in order
         order = np.argsort(values, kind="stable")
         values, counts = values[order], counts[order]
+    return float(_find_quantile(values, counts, p))
+
+
+def _find_quantile(values: FloatArray, counts: IntArray, p: float) -> FloatArray:
+    """Return the quantile of ascending values; of each row where there are several."""
     ends = np.cumsum(counts)
     place = Fraction(str(float(p))) * (int(ends[-1]) - 1)
-    below, above = math.floor(place), math.ceil(place)
-    low, high = (float(values[np.searchsorted(ends, rank, side="right")]) for rank in (below, above))
-    return low + (high - low) * float(place - below)
+    below = math.floor(place)
+    low, high = (values[..., np.searchsorted(ends, rank, side="right")] for rank in (below, math.ceil(place)))
+    found: FloatArray = low + (high - low) * float(place - below)
+    return found
 
 
 def _keep_inhabited(values: FloatArray, counts: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return the last axis of the values, and the counts, without classes that nobody is in."""
     inhabited = counts > 0
     if inhabited.all() and len(counts):
         return values, counts
     if not inhabited.any():
         raise DataError("There are no individuals to summarise. Check that the table is not empty.")
-    return values[inhabited], counts[inhabited]
+    return values[..., inhabited], counts[inhabited]

@@ -85,7 +85,7 @@ def _measure(name: str, risk: Risk) -> Stimulus:
         raise DataError(
             f"Nobody in this sample matches query {name}, so there would be nothing to compare. Choose another --seed."
         )
-    candidates = [risk.candidate(epsilon) for epsilon in ORDER]
+    candidates = list(risk.list_candidates(ORDER))
     rdrs = [risk.rdr(epsilon) for epsilon in ORDER]
     return Stimulus(
         query=name,

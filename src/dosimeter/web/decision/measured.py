@@ -178,21 +178,20 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
-    lines: list[Candidate] = []
+    lines = risk.list_candidates()
     ratios: dict[float, float | None] = {}
     variances: dict[float, float | None] = {}
     for done, epsilon in enumerate(risk.candidates):
         if meter.stopped:
             raise Interrupted("Stopped.")
         rdrs = risk.rdr(epsilon)
-        lines.append(risk.candidate(epsilon))
         ratios[epsilon] = _RATIO.evaluate(rdrs).value
         variances[epsilon] = _VARIANCE.evaluate(rdrs).value
         if len(sensitivities.values) > MANY:
             meter(done + 1, len(risk.candidates))
     return MeasuredQuery(
         risk=risk,
-        candidates=tuple(lines),
+        candidates=lines,
         ratios=ratios,
         variances=variances,
         drawn=compress_classes(sensitivities),

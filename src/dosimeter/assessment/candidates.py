@@ -1,0 +1,169 @@
+"""Look at all candidates in one pass: RDRs, accuracy and absolute risks at each ε. Private.
+
+What does not depend on ε is computed once, and what does for all ε together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dosimeter.influence import JointProfile, Profile
+from dosimeter.postprocess import foresee_accuracy, needs_values, rank_errors
+from dosimeter.risk import (
+    AbsoluteRisk,
+    advantage,
+    build_candidates,
+    compute_rank_rdr,
+    compute_rdr,
+    lee_clifton,
+    own_epsilon,
+    posterior_odds,
+)
+
+if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
+    from dosimeter.assessment.risk import Risk
+    from dosimeter.options import Indicator
+    from dosimeter.postprocess import Accuracy
+    from dosimeter.risk import Candidate, RDRs, Sensitivities, Verdict
+
+
+_MOST_AT_ONCE = 2**22
+"""RDRs that are held at once, at most: 32 MB."""
+
+
+def split_epsilons(classes: Sensitivities, epsilons: Sequence[float]) -> Iterator[Sequence[float]]:
+    """Yield the ε whose RDRs are looked at together: all of them, unless there are very many classes."""
+    step = max(1, _MOST_AT_ONCE // max(len(classes.values), 1))
+    return (epsilons[start : start + step] for start in range(0, len(epsilons), step))
+
+
+def compute_rdrs(
+    risk: Risk, classes: Sensitivities, epsilons: Sequence[float], indicator: Indicator | None = None
+) -> list[RDRs]:
+    """Return the RDRs of these classes at each ε."""
+    mechanism, sensitivity = risk.mechanism, risk.sensitivity
+    grids, chosen = risk.plan.grids(mechanism.norm), risk.indicator if indicator is None else indicator
+    cells = risk.ranked() if risk.plan.ranks else None
+    found: list[RDRs] = []
+    for epsilon in epsilons:
+        scale = mechanism.scale(sensitivity, epsilon)
+        if cells is None:
+            rdrs = compute_rdr(
+                classes, mechanism,
+                sensitivity=sensitivity, scale=scale, epsilon=epsilon, indicator=chosen, grids=grids,
+            )  # fmt: skip
+        else:
+            rdrs = compute_rank_rdr(
+                classes, mechanism, cells=cells,
+                sensitivity=sensitivity, scale=scale, epsilon=epsilon, indicator=chosen, grids=grids,
+            )  # fmt: skip
+        found.append(rdrs)
+    return found
+
+
+def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | None = None) -> tuple[Candidate, ...]:
+    """Return a line for each ε: its accuracy, the spread of the RDRs and, with a preference, the verdict on it."""
+    epsilons = [rdrs.epsilon for rdrs in many]
+    all_ranks = len(risk.plan.ranks) == len(risk.plan.all_measures)
+    in_rows: list[tuple[float | None, ...]] = [()] * len(epsilons)
+    if risk.plan.ranks:
+        columns = [output.name for output in risk.plan.outputs if output.is_aggregate]
+        by_name = [rank_errors(risk.plan, epsilon) for epsilon in epsilons]
+        in_rows = [tuple(each.get(name) for name in columns) if each else () for each in by_name]
+    return build_candidates(
+        many,
+        noise_scales=[None if all_ranks else risk.noise_scale(epsilon) for epsilon in epsilons],
+        accuracies=foresee_each(risk, epsilons),
+        verdicts=verdicts,
+        absolutes=measure_absolutes(risk, epsilons),
+        rank_errors=in_rows,
+    )
+
+
+def foresee_each(
+    risk: Risk, epsilons: Sequence[float], *, clamp: bool = False, read: bool = False
+) -> list[tuple[Accuracy, ...]]:
+    """Return how accurate each number of the answer would be at each ε; what was foreseen before is remembered."""
+    held = risk.plan.additive and isinstance(risk.profile, (Profile, JointProfile))
+    known = held or needs_values(risk.plan) or (read and bool(risk.plan.digest))
+    foreseen = risk.foreseen
+    missing = [epsilon for epsilon in dict.fromkeys(epsilons) if (epsilon, clamp, known) not in foreseen]
+    if missing:
+        numbers = [(each.keys, each.values) for each in risk.measured().blocks] if known else None
+        scales = [risk.noise_scale(epsilon) for epsilon in missing]
+        found = foresee_accuracy(risk.plan, risk.mechanism, scales, numbers, clamp=clamp)
+        foreseen.update({(epsilon, clamp, known): each for epsilon, each in zip(missing, found, strict=True)})
+    return [foreseen[epsilon, clamp, known] for epsilon in epsilons]
+
+
+def measure_absolutes(
+    risk: Risk, epsilons: Sequence[float], *, prior: float = 0.01, charge: float | None = None
+) -> list[AbsoluteRisk]:
+    """Return the absolute risks of the most exposed at each ε (P1–P4)."""
+    ranked, pure, people = bool(risk.plan.ranks), risk.pure, risk.contributions.n
+    sensitivity = risk.sensitivity
+    difference, exact = risk.difference if pure and not ranked else (0.0, True)
+    value, share = _find_highest(risk)
+    own = np.minimum(list_own(risk, value, share, epsilons), epsilons).tolist()
+    tests = list_advantages(risk, value, share, epsilons, charge)
+    return [
+        AbsoluteRisk(
+            epsilon=epsilon,
+            own_epsilon=own[at],
+            identification=lee_clifton(people, epsilon, sensitivity, difference) if pure and not ranked else None,
+            identification_exact=exact,
+            prior=prior,
+            posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
+            advantage=tests[at],
+            people=people,
+        )
+        for at, epsilon in enumerate(epsilons)
+    ]
+
+
+def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
+    """Return the largest PIS, and the largest share of ε where something is drawn by rank (R12)."""
+    found = risk.sensitivities
+    return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
+
+
+def list_own(risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float]) -> FloatArray:
+    """Return the own guarantee of somebody with this PIS at each ε (P1)."""
+    scales = np.array([risk.noise_scale(epsilon) for epsilon in epsilons])
+    return own_epsilon(
+        np.repeat(value, len(epsilons)),
+        risk.mechanism,
+        sensitivity=risk.sensitivity,
+        scale=scales,
+        epsilon=np.array(epsilons, dtype=np.float64),
+        shares=None if share is None else np.repeat(share, len(epsilons)),
+    )
+
+
+def list_advantages(
+    risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float], charge: float | None
+) -> list[float]:
+    """Return the membership advantage of somebody with this PIS at each ε (P4)."""
+    threshold, grids, cells = risk.plan.threshold, risk.plan.grids(risk.mechanism.norm), risk.reach
+    sensitivity = risk.sensitivity
+    return [
+        float(
+            advantage(
+                value,
+                risk.mechanism,
+                sensitivity=sensitivity,
+                scale=risk.mechanism.scale(sensitivity, epsilon),
+                epsilon=epsilon,
+                grids=grids,
+                cells=cells,
+                epsilon_svt=0.0 if charge is None else max(charge - epsilon, 0.0),
+                shares=share,
+                group_delta=0.0 if threshold is None else threshold.delta,
+            )[0]
+        )
+        for epsilon in epsilons
+    ]
