@@ -20,7 +20,7 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     """Check everything that can be checked without data; every refusal here may be explained to anybody."""
     n = _require_reviewed(schema)
     if look.groups == "observed":
-        raise OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
+        raise _observed_groups()
     if look.sensitivity is not None:
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
@@ -28,6 +28,8 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     if look.method != "closed-form":
         raise OptionError("A release uses the closed form.", leave_out("method"))
     plan = plan_query(sql, schema, look.plan_options())
+    if plan.threshold is None and any(block.group_keys is None for block in plan.blocks):
+        raise _observed_groups()
     mechanism = look.build_mechanism(n)
     require_pure(plan, mechanism)
     require_noise(plan, look.indicator)
@@ -35,6 +37,10 @@ def prepare_release(schema: Schema, sql: str, look: Look, order: ReleaseOrder) -
     order.way.check(Subject(plan, look, n, mechanism, candidates))
     _rehearse(plan, mechanism, order, candidates)
     return Prepared(schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema))
+
+
+def _observed_groups() -> OptionError:
+    return OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
 
 
 def _require_reviewed(schema: Schema) -> int:
