@@ -7,8 +7,10 @@ keyword in Python and a key in TOML.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal, get_args
 
 from dosimeter.errors import OptionError
@@ -33,7 +35,7 @@ class Range:
 
 _POSITIVE = Range("must be a positive number", lambda value: 0.0 < value < math.inf)
 _SHARE = Range("must be a number strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
-_WHOLE = Range("must be at least 1", lambda value: value >= 1)
+_WHOLE = Range("must be a whole number, at least 1", lambda value: value >= 1)
 _CHARACTER = Range("must be one character", lambda value: len(value) == 1)
 
 
@@ -122,12 +124,18 @@ OPTIONS: Mapping[str, Declared] = {
 }  # fmt: skip
 
 
-def check_option(name: str, value: object) -> None:
-    """Refuse a value that the option does not take. None stands for an option that was left out."""
+_KINDS: Mapping[type, tuple[type, ...]] = {float: (numbers.Real, Decimal), int: (numbers.Integral,), str: (str,)}
+
+
+def check_option(name: str, value: object, *, optional: bool = False) -> None:
+    """Refuse a value that the option does not take. ``optional``: None stands for an option that was left out."""
     declared = OPTIONS[name]
-    if value is None:
+    if value is None and optional:
         return
     if declared.choices and value not in declared.choices:
         raise OptionError(Option(name), f" must be one of {', '.join(declared.choices)}.")
-    if declared.range is not None and not declared.range.holds(value):
+    if declared.range is None:
+        return
+    fits = isinstance(value, _KINDS[declared.kind]) and not isinstance(value, bool)
+    if not fits or not declared.range.holds(value):
         raise OptionError(Option(name), f" {declared.range.must}.")

@@ -76,10 +76,10 @@ def test_killed_at_every_step(target: str, tmp_path: Path, step: str, run_worker
 INCIDENT_STEPS = {
     "before the stop": ("reserved", False),
     "after insert denied": ("reserved", False),
-    "after inserting kind, request_digest, software": ("reserved", False),
+    "after inserting kind, request_digest, salt, software": ("reserved", False),
     "before commit 4": ("reserved", False),
     "after the stop": ("denied", True),
-    "after inserting by, reason": ("denied", True),
+    "after inserting by, reason, salt": ("denied", True),
     "before commit 5": ("denied", True),
     "after the end": ("denied", False),
 }

@@ -62,7 +62,7 @@ def test_what_is_not_given_is_not_written(target: str) -> None:
         stream = io.StringIO()
         ledger.export(stream)
     reserved, settled = (json.loads(line) for line in stream.getvalue().splitlines()[1:])
-    assert sorted(settled["payload"]) == ["answer", "error_95", "guarantee", "measured", "status"]
+    assert sorted(settled["payload"]) == ["answer", "error_95", "guarantee", "measured", "salt", "status"]
     assert (reserved["kind"], reserved["version"]) == ("reserve", 2)
     assert {"reason", "kept", "rho"}.isdisjoint(reserved["payload"])
 

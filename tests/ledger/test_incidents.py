@@ -81,6 +81,7 @@ def test_a_stop_and_its_end(target: str) -> None:
         again.export(stream)
         records = [json.loads(line) for line in stream.getvalue().splitlines()]
     stopped, ended = (next(r for r in records if r["kind"] == kind) for kind in ("stop", "clear"))
+    assert stopped["payload"].pop("salt") != ended["payload"].pop("salt")
     assert stopped["payload"] == {"kind": "measuring", "request_digest": "request-9", "software": "dosimeter 0"}
     assert ended["payload"] == {"by": "Carol", "reason": "the file was mended"}
 

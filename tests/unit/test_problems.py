@@ -254,8 +254,8 @@ def test_signatures_agree_with_the_table() -> None:
 @pytest.mark.parametrize(
     ("name", "good", "bad", "words"),
     [
-        ("min_rows", 1, 0, "--min-rows must be at least 1."),
-        ("top", 1, -1, "--top must be at least 1."),
+        ("min_rows", 1, 0, "--min-rows must be a whole number, at least 1."),
+        ("top", 1, -1, "--top must be a whole number, at least 1."),
         ("epsilon", 0.1, float("nan"), "--epsilon must be a positive number."),
         ("svt", 1e-9, 0.0, "--svt must be a positive number."),
         ("sensitivity", 1.0, float("inf"), "--sensitivity must be a positive number."),
@@ -266,8 +266,9 @@ def test_signatures_agree_with_the_table() -> None:
 )
 def test_values_out_of_range_are_refused(name: str, good: object, bad: object, words: str) -> None:
     check_option(name, good)
-    check_option(name, None)
-    with pytest.raises(OptionError) as refused:
-        check_option(name, bad)
-    assert refused.value.word(COMMAND_LINE) == words
-    assert str(refused.value) == words.replace(Option(name).flag, f"{name}=")
+    check_option(name, None, optional=True)
+    for wrong in (bad, None, b"1", [1], True):
+        with pytest.raises(OptionError) as refused:
+            check_option(name, wrong)
+        assert refused.value.word(COMMAND_LINE) == words
+        assert str(refused.value) == words.replace(Option(name).flag, f"{name}=")

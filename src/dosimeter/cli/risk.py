@@ -70,7 +70,7 @@ def risk(
         raise OptionError("Give --epsilon or --candidates, not both.")
     for value in epsilon or ():
         check_option("epsilon", value)
-    check_option("top", top)
+    check_option("top", top, optional=True)
     if method == "recompute" and (top is not None or by is not None):
         raise OptionError("--top and --by need the closed form. Leave --method recompute out.")
     looks.check_books(

@@ -155,7 +155,7 @@ def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
 def _csv_settings(options: ReadOptions) -> dict[str, str]:
     settings = {"header": "true", "nullstr": quote_text(options.null or ""), "strict_mode": "true"}
     settings |= {"quote": quote_text('"'), "escape": quote_text('"'), "dateformat": quote_text("%Y-%m-%d")}
-    check_option("delimiter", options.delimiter)
+    check_option("delimiter", options.delimiter, optional=True)
     if options.encoding is not None:
         settings["encoding"] = quote_text(_read_encoding(options.encoding))
     return settings

@@ -73,7 +73,7 @@ def read_parquet(session: SparkSession, files: Files) -> DataFrame:
 
 def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataFrame:
     """Read every cell as text. An empty cell is NULL here, quoted or not."""
-    check_option("delimiter", options.delimiter)
+    check_option("delimiter", options.delimiter, optional=True)
     paths = _spark_paths(session, files)
     settings: dict[str, bool | str] = {
         "header": True,

@@ -8,6 +8,7 @@ the first record works every state and checkpoint out again, and refuses one tha
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +36,9 @@ MOST_AT_ONCE = 3
 """How many records one call appends at most, besides a checkpoint."""
 FEW_FOLLOWING = 32
 """After how many records a checkpoint is due in a ledger of few datasets. It names all of them: with many, it waits."""
+
+SALT_BYTES = 16
+"""How much of a record nobody can guess."""
 
 
 class Link(NamedTuple):
@@ -193,7 +197,12 @@ class Writer:
         self._at = at
 
     def append(self, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
-        self._append(self._dataset, kind, payload, entry)
+        """Append a record, with a random salt.
+
+        Digests of records are published: the head beside an answer, and an entry's name, which is derived from one.
+        Without a salt, whoever guesses the data could make sure of the guess.
+        """
+        self._append(self._dataset, kind, {**payload, "salt": secrets.token_hex(SALT_BYTES)}, entry)
 
     def finish(self) -> None:
         """Append a checkpoint where one is due. It is committed with what was appended before it, or not at all."""

@@ -38,8 +38,9 @@ class Look:
     group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("mechanism", "calibration", "indicator", "groups", "method", "quantiles"):
+        for name in ("mechanism", "indicator", "groups", "method", "quantiles"):
             check_option(name, getattr(self, name))
+        check_option("calibration", self.calibration, optional=True)
 
     def plan_options(self) -> PlanOptions:
         return PlanOptions(

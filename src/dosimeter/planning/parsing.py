@@ -77,6 +77,8 @@ def list_parts(union: exp.Expression) -> list[exp.Select]:
 
 
 def _parse_query(sql: str) -> exp.Expression:
+    if not isinstance(sql, str):
+        raise QueryError("The SQL must be text. Ask for example: SELECT COUNT(*) FROM table.")
     if len(sql) > MAX_SQL:
         raise QueryError(f"The SQL is longer than {MAX_SQL:,} characters.")
     if not sql.strip():

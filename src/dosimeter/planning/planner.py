@@ -69,8 +69,10 @@ class PlanOptions:
     group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("groups", "min_rows", "sensitivity", "quantiles", "group_delta"):
+        for name in ("groups", "quantiles"):
             check_option(name, getattr(self, name))
+        for name in ("min_rows", "sensitivity", "group_delta"):
+            check_option(name, getattr(self, name), optional=True)
         check_thresholding(self.groups, self.group_delta, self.min_rows, self.sensitivity)
 
     @property

@@ -42,6 +42,7 @@ class Facts:
     most_rows: int | None
     bounded: tuple[Bounded, ...]
     grouped: bool
+    thresholded: bool
     totals: bool
     selected: int | None
     without_error: tuple[str, ...]
@@ -63,7 +64,8 @@ def list_facts(plan: QueryPlan, answer: Assembled, *, clamp: bool, errors: bool)
     return Facts(
         most_rows=None if schema.unit == "row" else schema.max_rows_per_unit,
         bounded=tuple(dict.fromkeys(each for each in found if "*" not in each.label)),
-        grouped=any(block.groups for block in blocks),
+        grouped=plan.threshold is None and any(block.groups for block in blocks),
+        thresholded=plan.threshold is not None,
         totals=any(block.sets for block in blocks),
         selected=count_selectable(plan) if errors and not answer.failed and chooses_rows(plan) else None,
         without_error=tuple(
@@ -100,6 +102,8 @@ def word_facts(facts: Facts) -> tuple[str, ...]:
             found.append(f"{each.label}: values are rounded to multiples of {_write(each.step)}.")
     if facts.grouped:
         found.append("Groups are the declared ones: rows of any other are in none of them.")
+    if facts.thresholded:
+        found.append("Groups are those of the data with enough people by a noisy count: smaller ones are left out.")
     if facts.totals:
         found.append(
             "Totals add up the noisy numbers of their groups: they agree with these, and their errors are larger. They "

@@ -27,7 +27,7 @@ def prepare_release(
     """
     n = _require_reviewed(schema)
     if look.groups == "observed":
-        raise OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
+        raise _observed_groups()
     if look.sensitivity is not None:
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
@@ -36,6 +36,8 @@ def prepare_release(
         raise OptionError("A release uses the closed form.", leave_out("method"))
     options = look.plan_options()
     plan = plan_query(sql, schema, options) if plan_with is None else plan_with(sql, options)
+    if plan.threshold is None and any(block.group_keys is None for block in plan.blocks):
+        raise _observed_groups()
     mechanism = look.build_mechanism(n)
     require_pure(plan, mechanism)
     require_noise(plan, look.indicator)
@@ -43,6 +45,10 @@ def prepare_release(
     order.way.check(Subject(plan, look, n, mechanism, candidates))
     _rehearse(plan, mechanism, order, candidates)
     return Prepared(schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema))
+
+
+def _observed_groups() -> OptionError:
+    return OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
 
 
 def _require_reviewed(schema: Schema) -> int:

@@ -148,7 +148,6 @@ def _write_checks(entry: Entry, verified: Verification) -> list[str]:
             [
                 ("Ledger", state),
                 ("Head", verified.head),
-                ("Digest of the request", entry.request.request_digest),
                 ("Digest of the schema", entry.request.schema_digest),
                 ("Software", entry.request.software),
             ]
@@ -166,6 +165,7 @@ def _write_private(entry: Entry, account: Account | None) -> list[str]:
         ("Policy of the account", "not on record" if account is None else str(account.policy)),
         ("Looked at before", "yes" if entry.viewed else "no"),
         ("Digest of the data", entry.request.source_digest),
+        ("Digest of the request, the data included", entry.request.request_digest),
     ]
     if entry.reason is not None:
         facts.append(("Reason of the denial", entry.reason))

@@ -331,6 +331,8 @@ def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
         raise SchemaError(f'{place} only category columns have values. Use type = "category", or remove them.')
     if not isinstance(values, (list, tuple)) or not values or not all(isinstance(value, str) for value in values):
         raise SchemaError(f'{place} values must be a list of texts: values = ["a", "b"].')
+    if any("\ud800" <= character <= "\udfff" for value in values for character in value):
+        raise SchemaError(f"{place} values hold characters that are not Unicode text.")
     if len(set(values)) != len(values):
         raise SchemaError(f"{place} values must not repeat.")
     if len(values) > MAX_VALUES:

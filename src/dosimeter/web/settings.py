@@ -51,7 +51,7 @@ class DatasetSettings:
     def __post_init__(self) -> None:
         for each in fields(self):
             if each.name in OPTIONS:
-                check_option(each.name, getattr(self, each.name))
+                check_option(each.name, getattr(self, each.name), optional=True)
         Policy.parse(self.policy)
 
 
