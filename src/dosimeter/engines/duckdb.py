@@ -403,6 +403,9 @@ def _connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET enable_progress_bar = true")
     connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(
+        "SET disabled_optimizers = 'compressed_materialization'"
+    )  # groups of small numbers are slower so
     return connection
 
 

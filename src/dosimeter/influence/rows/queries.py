@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dosimeter.influence.rows.products_last import multiply_last
+from dosimeter.influence.rows.raw_first import group_raw_first
 from dosimeter.influence.units.trees import find_common_where, is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
@@ -34,7 +35,8 @@ def profile_query(
     where = None if attributes is not None else find_common_where(blocks)
     apart = attributes is not None or len(blocks) > 1
     parts = [_Part(block, name_part(blocks, at), apart, where) for at, block in enumerate(blocks)]
-    query = multiply_last(_histogram(parts, relation, attributes or {}, where))
+    histogram = _histogram(parts, relation, attributes or {}, where)
+    query = multiply_last(group_raw_first(histogram, plan.schema))
     reduced: dict[str, exp.Expression] = {}
     declared: dict[str, exp.Expression] = {}
     for part in parts:
