@@ -152,6 +152,12 @@ class Laplace(Mechanism):
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
         return relative  # V5
 
+    def tested_values(self, relative: FloatArray) -> FloatArray:
+        return relative  # V5
+
+    def tested_slope(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
+        return self.level_width(k, sensitivity=sensitivity, epsilon=epsilon)  # V5
+
 
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
     """Return whether the exact ratio is below the bound's for somebody who moves one number by j steps (R7).
