@@ -111,14 +111,13 @@ class NoisyTest:
     """A problem as integers, ready for noise. ``levels`` are private; all else is public.
 
     Candidate j passes when ``levels[j] + shared − own[j] <= thresholds[j]``. ``own_epsilon`` is None without own noise:
-    then all levels are the same number, and ``thresholds`` are lowered by a margin (V7) of ``margin`` steps.
+    then all levels are the same number.
     """
 
     levels: tuple[int, ...]
     thresholds: tuple[int, ...]
     shared_epsilon: float
     own_epsilon: float | None
-    margin: int = 0
 
     @property
     def shared_scale(self) -> float:
@@ -202,10 +201,9 @@ def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
     check_option("selection", method)
     step = svt_sensitivity(problem.n) / STEPS
     if method == "sharp":
-        level = math.floor(_exact_variance(_tested_values(problem), problem.counts) / step)
-        thresholds, margin = _sharp_thresholds(problem)
+        thresholds = _sharp_thresholds(problem)
         shared = round_down(exact_number(problem.epsilon_svt))
-        return NoisyTest((level,) * len(thresholds), thresholds, shared, None, margin)
+        return NoisyTest((_sharp_level(problem),) * len(thresholds), thresholds, shared, None)
     refuse_promise(problem.violation)
     levels = []
     for epsilon in problem.candidates:
@@ -231,14 +229,13 @@ def find_margin(problem: SelectionProblem) -> int:
 
 def draw_number(problem: SelectionProblem) -> int:
     """Return the one noisy number of the sharp test, in steps. Costs ε_svt, and may be used again (V5, V6, V8)."""
-    level = prepare_test(problem, method="sharp").levels[0]
-    return level + draw_discrete_laplace(_certify_number(problem), 1)[0]
+    return _sharp_level(problem) + draw_discrete_laplace(_certify_number(problem), 1)[0]
 
 
 def read_number(problem: SelectionProblem, number: int) -> float | None:
     """Return the first candidate that a noisy number lets through, or None. Reads nothing of the data."""
-    thresholds, _ = _sharp_thresholds(problem)
-    passing = (epsilon for epsilon, most in zip(problem.candidates, thresholds, strict=True) if number <= most)
+    thresholds = zip(problem.candidates, _sharp_thresholds(problem), strict=True)
+    passing = (epsilon for epsilon, most in thresholds if number <= most)
     return next(passing, None)
 
 
@@ -432,11 +429,17 @@ def _slope(problem: SelectionProblem, epsilon: float) -> Fraction:
     return problem.mechanism.tested_slope(k, sensitivity=sensitivity, epsilon=epsilon)
 
 
-def _sharp_thresholds(problem: SelectionProblem) -> tuple[tuple[int, ...], int]:
-    """Return the largest noisy number that lets each candidate through, and the margin in it. Public."""
+def _sharp_level(problem: SelectionProblem) -> int:
+    """Return Var(t) in steps. Private."""
+    spread = _exact_variance(_tested_values(problem), problem.counts)
+    return math.floor(spread / (svt_sensitivity(problem.n) / STEPS))
+
+
+def _sharp_thresholds(problem: SelectionProblem) -> tuple[int, ...]:
+    """Return the largest noisy number that lets each candidate through (V5–V7). Public."""
     step, margin = svt_sensitivity(problem.n) / STEPS, find_margin(problem)
     limits = (Fraction(problem.threshold) / _slope(problem, epsilon) ** 2 for epsilon in problem.candidates)
-    return tuple(min(math.floor(limit / step), _HIGHEST_THRESHOLD) - margin for limit in limits), margin
+    return tuple(min(math.floor(limit / step), _HIGHEST_THRESHOLD) - margin for limit in limits)
 
 
 def _certify_number(problem: SelectionProblem) -> float:

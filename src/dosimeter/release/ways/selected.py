@@ -218,7 +218,13 @@ class Selected(Way):
             accuracy=accuracy(problem, method=self.method),
             kept=prepared.kept is not None,
             cost=Cost.of(books, None),
-            sees=describe_released(prepared.plan, epsilon="the ε that was found", epsilon_svt=self.svt, error_95="…"),
+            sees=describe_released(
+                prepared.plan,
+                epsilon="the ε that was found",
+                epsilon_svt=self.svt,
+                error_95="…",
+                violation=self.violation,
+            ),
         )
 
 
