@@ -116,7 +116,7 @@ def test_other_data_have_a_number_of_their_own(tmp_path: Path, stays: Dataset, l
 
 def test_a_denial_keeps_its_number_and_cannot_be_asked_away(stays: Dataset, ledger: Ledger) -> None:
     """Asked again, the same test gives the same denial: nobody draws until the noise is kind."""
-    denied = {"svt": 50.0, "variance": 1e-9}
+    denied: dict[str, Any] = {"svt": 50.0, "variance": 1e-9}
     for _ in range(3):
         assert ask(stays, ledger, **denied).describe() == {"status": "denied"}
     assert charges(ledger) == [50, None, None]
