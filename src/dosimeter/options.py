@@ -110,6 +110,10 @@ OPTIONS: Mapping[str, Declared] = {
     "selection": _declare(
         "With ", Option("svt"), ": one noisy number, or the paper's sparse vector.", choices=get_args(Selection)
     ),
+    "violation": _declare(
+        "With ", Option("svt"), ": release an ε above the threshold with at most this chance, whatever the data.",
+        metavar="BETA", kind=float, range=_SHARE,
+    ),
     # The terms of a new account.
     "policy": _declare("How a new account may be spent.", metavar="paper|budget:E"),
     "delta_total": _declare("A new account's δ in all; default min(100/n², 1/n).", metavar="D", kind=float),

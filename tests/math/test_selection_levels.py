@@ -1,24 +1,29 @@
-"""What is compared when ε is found privately (V2, V5): bounds by enumeration, formulas in high precision."""
+"""What is compared when ε is found privately (V2, V5, V6): bounds by enumeration, formulas in high precision."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from statistics import median
+from typing import Any
 
 import mpmath
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dosimeter import Dataset
 from dosimeter.mechanisms.base import Mechanism
-from dosimeter.options import Selection
+from dosimeter.options import MechanismName, Selection
 from dosimeter.release.selection import (
     SelectionProblem,
+    is_two_valued,
     normalised_variance,
     prepare_test,
     svt_sensitivity,
@@ -35,6 +40,7 @@ from tests.math.selection_problems import (
     varied_problem,
 )
 
+MECHANISMS: tuple[MechanismName, ...] = ("laplace", "gaussian")
 QUARTERS = tuple(Fraction(i, 4) for i in range(5))
 
 
@@ -196,27 +202,114 @@ def test_normalised_variance_from_the_definition(mechanism: Mechanism, k: int) -
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP, CLASSIC], ids=["laplace", "zcdp", "classic"])
 @pytest.mark.parametrize("k", [1, 7, 190])
-def test_sharp_levels_and_thresholds_are_the_definition_divided_by_the_interval(mechanism: Mechanism, k: int) -> None:
-    """V5: normalised RDRs fill an interval of length w, so q_svt/w² is the variance of values in [0, 1]."""
+def test_sharp_levels_and_thresholds_from_the_definition(mechanism: Mechanism, k: int) -> None:
+    """V5: Laplace's normalised RDRs fill an interval of length w, so q_svt/w² is the variance of values in [0, 1].
+
+    V6: Gaussian ones are a function of t = (PIS/Δ)² which is steepest at 0. Its slope there, by differences.
+    """
     problem = varied_problem(mechanism, k)
     test = prepare_test(problem, method="sharp")
     paper = prepare_test(problem, method="paper")
+    ends = replace(problem, n=2, values=np.array([0.0, problem.sensitivity]), counts=np.array([1, 1]))
+    counts, power = problem.counts.tolist(), 1 if mechanism.name == "laplace" else 2
     with mpmath.workdps(60):
         step = mpmath.mpf(problem.n - 1) / problem.n**2 / 2**30
+        tested = [(mpmath.mpf(float(pis)) / mpmath.mpf(problem.sensitivity)) ** power for pis in problem.values]
         for j, epsilon in enumerate(problem.candidates):
-            normalised = precise_normalised(problem, epsilon)
-            low, high = min(normalised), max(normalised)  # of PIS = 0 and PIS = Δ, both present
+            spread = precise_variance(precise_normalised(problem, epsilon), counts)
+            low, high = precise_normalised(ends, epsilon)
             assert high == 1
+            slope = high - low
             if mechanism.name == "gaussian":
-                sigma = mpmath.mpf(mechanism.scale(problem.sensitivity, epsilon))
-                root = mpmath.sqrt(mpmath.mpf(problem.sensitivity) ** 2 + k * sigma**2)
-                assert abs(low - mpmath.sqrt(k) * sigma / root) < mpmath.mpf(10) ** -50
-            spread = precise_variance(normalised, problem.counts.tolist())
-            weight = (high - low) ** 2
-            assert abs(test.levels[j] * step - spread / weight) < 2**-30 + step
-            assert test.thresholds[j] * step == pytest.approx(problem.threshold / float(weight), rel=1e-9)
+                noise = k * (mpmath.mpf(mechanism.scale(problem.sensitivity, epsilon)) / problem.sensitivity) ** 2
+                near = mpmath.mpf(10) ** -30
+                slope = (mpmath.sqrt(near + noise) - mpmath.sqrt(noise)) / mpmath.sqrt(1 + noise) / near
+            assert abs(test.levels[j] * step - precise_variance(tested, counts)) < 2**-30 + step
+            assert test.thresholds[j] * step == pytest.approx(problem.threshold / float(slope) ** 2, rel=1e-9)
             assert abs(paper.levels[j] * step - spread) < 2**-30 + step
             assert paper.thresholds[j] * step == pytest.approx(problem.threshold, rel=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 9])
+def test_a_gaussian_number_is_never_lenient(k: int) -> None:
+    """V6, over all tables of up to 5 slots: without noise no candidate passes that violates the threshold.
+
+    Where everybody has PIS 0 or Δ, and this is known, every candidate that meets it passes as well. Thresholds stay
+    1e-4 away from where they decide: with so few people a step is coarse.
+    """
+    stricter = 0
+    for n in (2, 3, 5):
+        for slots in combinations_with_replacement((0.0, 0.1, 0.5, 1.0), n):
+            problem = make_problem(slots, ZCDP, k=k, candidates=(30.0, 5.0, 1.0, 0.1))
+            two_valued = {*slots} <= {0.0, 1.0}
+            with mpmath.workdps(40):
+                counts = problem.counts.tolist()
+                spreads = [precise_variance(precise_normalised(problem, e), counts) for e in problem.candidates]
+            for scale, at in product((1 - 1e-4, 1 + 1e-4, 3.0), range(4)):
+                threshold = float(spreads[at]) * scale
+                if threshold < 1e-30:  # all alike
+                    continue
+                for known in {False, two_valued}:
+                    stated = replace(problem, threshold=threshold, two_valued=known)
+                    test = prepare_test(stated, method="sharp")
+                    passing = [level <= most for level, most in zip(test.levels, test.thresholds, strict=True)]
+                    meeting = [bool(spread <= threshold) for spread in spreads]
+                    assert all(met for passed, met in zip(passing, meeting, strict=True) if passed)
+                    stricter += passing != meeting
+                    assert not known or passing == meeting
+    assert stricter > 100  # what the bound costs where values lie between
+
+
+def test_who_moves_nothing_or_everything() -> None:
+    """V6's public fact, against everybody's PIS in all tables of two rows: in both norms, whatever the table."""
+    schema: dict[str, Any] = {
+        "table": "t",
+        "individuals": 2,
+        "columns": {
+            "g": {"type": "category", "values": ["a", "b", "c"]},
+            "v": {"type": "integer", "bounds": [0, 2]},
+            "w": {"type": "integer", "bounds": [0, 1]},
+        },
+    }
+    two_valued = ["SELECT COUNT(*) FROM t", "SELECT g, COUNT(*) FROM t WHERE v > 0 GROUP BY g", "SELECT SUM(w) FROM t"]
+    others = ["SELECT SUM(v) FROM t", "SELECT AVG(v) FROM t", "SELECT COUNT(*), SUM(w) FROM t"]
+    rows = [("a", 0, 0), ("b", 1, 1), ("x", 1, 0), ("c", 2, 0)]
+    between: Counter[str] = Counter()
+    for pair in combinations_with_replacement(rows, 2):
+        table = pa.table({name: [row[at] for row in pair] for at, name in enumerate("gvw")})
+        with Dataset.open(table, table="t", schema=schema) as dataset:
+            for sql, mechanism in product((*two_valued, *others), MECHANISMS):
+                risk = dataset.risk(sql, mechanism=mechanism)
+                assert is_two_valued(risk.plan) is (sql in two_valued)
+                relative = risk.sensitivities.values / risk.sensitivity
+                between[sql] += int(((relative > 0.0) & (relative < 1.0)).sum())
+    assert {sql for sql, count in between.items() if count} == {*others}
+
+
+def test_with_several_rows_each_only_the_number_of_individuals_moves_by_one() -> None:
+    schema: dict[str, Any] = {
+        "table": "t",
+        "individuals": 3,
+        "unit": "p",
+        "row_key": "i",
+        "max_rows_per_unit": 2,
+        "columns": {
+            "p": {"type": "integer", "bounds": [1, 3]},
+            "i": {"type": "integer", "bounds": [1, 9]},
+            "g": {"type": "category", "values": ["a", "b"]},
+        },
+    }
+    table = pa.table({"p": [1, 1, 2], "i": [1, 2, 3], "g": ["a", "b", "a"]})
+    with Dataset.open(table, table="t", schema=schema) as dataset:
+        for sql, known in (
+            ("SELECT COUNT(DISTINCT p) FROM t", True),
+            ("SELECT g, COUNT(DISTINCT p) FROM t GROUP BY g", False),
+            ("SELECT COUNT(*) FROM t", False),
+        ):
+            risk = dataset.risk(sql, mechanism="gaussian")
+            assert is_two_valued(risk.plan) is known
+            relative = risk.sensitivities.values / risk.sensitivity
+            assert bool(((relative > 0.0) & (relative < 1.0)).any()) is not known
 
 
 def test_exact_variance_equals_fractions() -> None:

@@ -1,11 +1,11 @@
-"""What comes out when ε is found privately (V3, V4): its distribution and accuracy, by integration."""
+"""What comes out when ε is found privately (V3, V4, V7): its distribution, accuracy and promise, by other roads."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import combinations_with_replacement, pairwise, product
 
 import mpmath
 import numpy as np
@@ -14,12 +14,17 @@ import pytest
 from dosimeter.mechanisms.base import Mechanism
 from dosimeter.options import Selection
 from dosimeter.release import selection
+from dosimeter.release.noise import certified_scale
 from dosimeter.release.selection import (
     SelectionProblem,
     accuracy,
     difference_tail,
+    find_margin,
+    known_outcome,
     normalised_variance,
     outcome_distribution,
+    prepare_test,
+    read_number,
     violation_probability,
     violation_share,
 )
@@ -37,7 +42,7 @@ from tests.math.selection_problems import (
 # ---------------------------------------------------------------- V3: the outcome's distribution
 
 
-def precise_outcome(problem: SelectionProblem, method: Selection) -> list[mpmath.mpf]:
+def precise_outcome(problem: SelectionProblem) -> list[mpmath.mpf]:
     """V3's integral in mpmath, from the definitions; the last entry is the denial."""
     n = problem.n
     unit = mpmath.mpf(n - 1) / n**2
@@ -46,12 +51,8 @@ def precise_outcome(problem: SelectionProblem, method: Selection) -> list[mpmath
     second = 2 * unit * (1 + ratio) / ratio / mpmath.mpf(problem.epsilon_svt)
     gaps = []
     for epsilon in problem.candidates:
-        normalised = precise_normalised(problem, epsilon)
-        q, tau = precise_variance(normalised, problem.counts.tolist()), mpmath.mpf(problem.threshold)
-        if method == "sharp":
-            edges = precise_normalised(replace_values(problem), epsilon)
-            q, tau = q / (edges[1] - edges[0]) ** 2, tau / (edges[1] - edges[0]) ** 2
-        gaps.append(q - tau)
+        q = precise_variance(precise_normalised(problem, epsilon), problem.counts.tolist())
+        gaps.append(q - mpmath.mpf(problem.threshold))
 
     def above(x: mpmath.mpf) -> mpmath.mpf:
         return mpmath.exp(-x / second) / 2 if x >= 0 else 1 - mpmath.exp(x / second) / 2
@@ -68,17 +69,11 @@ def precise_outcome(problem: SelectionProblem, method: Selection) -> list[mpmath
     return [mpmath.quad(lambda r, j=j: integrand(j, r), marks) for j in range(len(gaps) + 1)]
 
 
-def replace_values(problem: SelectionProblem) -> SelectionProblem:
-    """The same query with one slot at PIS 0 and one at Δ: the ends of the interval of normalised RDRs."""
-    return replace(problem, n=2, values=np.array([0.0, problem.sensitivity]), counts=np.array([1, 1]))
-
-
 @pytest.mark.parametrize(
-    ("mechanism", "method", "threshold", "epsilon_svt"),
-    [(LAPLACE, "paper", 0.03, 1.0), (ZCDP, "paper", 0.03, 1.0), (ZCDP, "sharp", 0.003, 0.1)],
+    ("mechanism", "threshold", "epsilon_svt"), [(LAPLACE, 0.03, 1.0), (ZCDP, 0.03, 1.0), (ZCDP, 0.003, 0.1)]
 )
 def test_outcome_of_the_sparse_vector_in_high_precision(
-    mechanism: Mechanism, method: Selection, threshold: float, epsilon_svt: float
+    mechanism: Mechanism, threshold: float, epsilon_svt: float
 ) -> None:
     problem = make_problem(
         [0.0] * 150 + [0.5] * 20 + [1.0] * 30,
@@ -87,26 +82,106 @@ def test_outcome_of_the_sparse_vector_in_high_precision(
         threshold=threshold,
         epsilon_svt=epsilon_svt,
     )
-    outcome = outcome_distribution(problem, method=method)
+    outcome = outcome_distribution(problem, method="paper")
     with mpmath.workdps(25):
-        expected = [float(chance) for chance in precise_outcome(problem, method)]
+        expected = [float(chance) for chance in precise_outcome(problem)]
     assert [*outcome.probabilities, outcome.denial] == pytest.approx(expected, abs=1e-8)
     assert max(expected) < 0.98
 
 
-def test_outcome_of_one_number_is_the_laplace_distribution() -> None:
-    problem = make_problem([0.0] * 150 + [1.0] * 50, candidates=(6.0, 2.0, 0.7, 0.2), threshold=0.03, epsilon_svt=0.1)
+@pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
+@pytest.mark.parametrize("violation", [None, 0.05])
+def test_outcome_of_one_number_is_the_integer_laplace_distribution(
+    mechanism: Mechanism, violation: float | None
+) -> None:
+    """From the definition, masses added up in closed form; V7's margin as in its own formula."""
+    threshold = 0.03 if mechanism is LAPLACE else 0.0004
+    problem = make_problem(
+        [0.0] * 150 + [1.0] * 50, mechanism, candidates=(6.0, 2.0, 0.7, 0.2), threshold=threshold, epsilon_svt=0.1,
+        two_valued=True, violation=violation,
+    )  # fmt: skip
     outcome = outcome_distribution(problem, method="sharp")
     with mpmath.workdps(40):
-        scale = mpmath.mpf(199) / 200**2 / mpmath.mpf(0.1)
-        level = mpmath.mpf(150 * 50) / 200**2
+        step = mpmath.mpf(199) / 200**2 / 2**30
+        q = mpmath.exp(-mpmath.mpf(0.1) / 2**30)
+        margin = 0 if violation is None else mpmath.ceil(mpmath.log(violation * (1 + q)) / mpmath.log(q))
+        level = mpmath.floor(mpmath.mpf(150 * 50) / 200**2 / step)
         below = [mpmath.mpf(0)]
         for epsilon in problem.candidates:
-            x = (problem.threshold * (1 + 1 / mpmath.mpf(epsilon)) ** 2 - level) / scale
-            below.append(mpmath.exp(x) / 2 if x < 0 else 1 - mpmath.exp(-x) / 2)
+            low, high = precise_normalised(make_problem([0.0, 1.0], mechanism), epsilon)
+            gap = mpmath.floor(mpmath.mpf(problem.threshold) / (high - low) ** 2 / step) - margin - level
+            below.append(q**-gap / (1 + q) if gap < 0 else 1 - q ** (gap + 1) / (1 + q))
         expected = [float(b - a) for a, b in pairwise(below)]
-    assert list(outcome.probabilities) == pytest.approx(expected, abs=1e-8)
-    assert outcome.denial == pytest.approx(float(1 - below[-1]), rel=1e-6)
+    assert list(outcome.probabilities) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert outcome.denial == pytest.approx(float(1 - below[-1]), rel=1e-9)
+    assert sum(chance > 1e-3 for chance in (*expected, outcome.denial)) >= 3
+
+
+# ---------------------------------------------------------------- V7: a promise on violations
+
+
+@pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
+@pytest.mark.parametrize("beta", [0.3, 0.05, 1e-4])
+def test_the_promise_holds_for_every_table(mechanism: Mechanism, beta: float) -> None:
+    """All tables of up to 5 slots, each with thresholds just below what it has at a candidate: the worst case.
+
+    Chances as sums of the integer noise's masses, from the real variance: another road than the levels.
+    """
+    worst = 0.0
+    for n in (2, 3, 5):
+        step = mpmath.mpf(n - 1) / n**2 / 2**30
+        for slots in combinations_with_replacement((0.0, 1 / 3, 1.0), n):
+            two_valued = {*slots} <= {0.0, 1.0}
+            problem = make_problem(slots, mechanism, epsilon_svt=0.2, violation=beta, two_valued=two_valued)
+            spreads = [normalised_variance(problem, epsilon) for epsilon in problem.candidates]
+            for spread in spreads:
+                if spread == 0.0:
+                    continue
+                stated = replace(problem, threshold=spread * (1 - 1e-11))
+                test = prepare_test(stated, method="sharp")
+                violating = [q > stated.threshold * (1 + 1e-12) for q in spreads]
+                power = 1 if mechanism is LAPLACE else 2
+                with mpmath.workdps(40):
+                    real = precise_variance(
+                        [mpmath.mpf(float(v)) ** power for v in stated.values], stated.counts.tolist()
+                    )
+                    level = mpmath.floor(real / step)
+                    loosest = max(most for most, bad in zip(test.thresholds, violating, strict=True) if bad)
+                    below = level - loosest  # the noise must be at most −below
+                    q = mpmath.exp(-mpmath.mpf(0.2) / 2**30)
+                    chance = q**below / (1 + q) if below >= 0 else 1
+                assert chance <= beta
+                assert violation_probability(stated, outcome_distribution(stated, method="sharp")) <= beta
+                worst = max(worst, float(chance))
+    assert worst > 0.999 * beta
+
+
+@pytest.mark.parametrize("beta", [0.9, 0.5, 0.05, 1e-9])
+def test_the_margin_is_the_least(beta: float) -> None:
+    problem = make_problem([0.0, 1.0], two_valued=True, violation=beta, epsilon_svt=0.1)
+    margin = find_margin(problem)
+    with mpmath.workdps(40):
+        q = mpmath.exp(-1 / mpmath.mpf(certified_scale(2**30, 0.1)))
+        assert q**margin / (1 + q) <= beta
+        assert margin == 0 or q ** (margin - 1) / (1 + q) > beta
+    rounded = find_margin(replace(problem, two_valued=False))
+    assert rounded == margin + 3  # two people: a step is 2⁻³², and rounding moves the variance by 2⁻³¹ and a little
+    assert find_margin(replace(problem, violation=None)) == 0
+
+
+def test_a_number_is_read_as_the_test_reads_it() -> None:
+    """V8: with the same noise, the number that is kept lets the same candidate through."""
+    problem = make_problem([0.0] * 40 + [0.5] * 5 + [1.0] * 15, candidates=paper_candidates(), violation=0.1)
+    test = prepare_test(problem, method="sharp")
+    found = set()
+    for shared in range(-12 * 2**30, 3 * 2**30, 2**28 + 1):
+        index = test.first_passing(shared)
+        epsilon = None if index is None else problem.candidates[index]
+        assert read_number(problem, test.levels[0] + shared) == epsilon
+        outcome = known_outcome(problem, test.levels[0] + shared)
+        assert [*outcome.probabilities, outcome.denial].count(1.0) == 1
+        found.add(epsilon)
+    assert len(found) > 5
 
 
 CORNERS = [(1e-7, 0.01), (1e-7, 50.0), (1e-3, 1.0), (0.3, 0.01), (0.3, 50.0)]  # the corners and the middle
@@ -216,9 +291,11 @@ def test_accuracy_of_the_sharp_method() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "violation"), [("sharp", None), ("sharp", 0.01), ("paper", None)])
 @pytest.mark.parametrize("matching", [1, 20, 60, 100])
-def test_accuracy_holds_in_the_exact_distribution(mechanism: Mechanism, method: Selection, matching: int) -> None:
+def test_accuracy_holds_in_the_exact_distribution(
+    mechanism: Mechanism, method: Selection, violation: float | None, matching: int
+) -> None:
     """V4's two promises, checked with V3's probabilities."""
     beta = 0.1
     for threshold in (1e-4, 0.01, 0.05):
@@ -228,6 +305,8 @@ def test_accuracy_holds_in_the_exact_distribution(mechanism: Mechanism, method: 
             candidates=paper_candidates(),
             threshold=threshold,
             epsilon_svt=0.7,
+            two_valued=True,
+            violation=violation,
         )
         alphas = accuracy(problem, beta, method=method).by_candidate
         outcome = outcome_distribution(problem, method=method)

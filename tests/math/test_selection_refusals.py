@@ -92,6 +92,8 @@ def test_only_additive_queries_pass(kind: type[Measure]) -> None:
         {"candidates": (1.0, -1.0)},
         {"k": 0},
         {"sensitivity": 0.0},
+        {"violation": 0.0},
+        {"violation": 1.0},
     ],
     ids=str,
 )

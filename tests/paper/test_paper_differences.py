@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dosimeter.mechanisms import Gaussian
 from dosimeter.research.paper import demonstrations as d
 from dosimeter.research.paper.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
 from dosimeter.research.paper.differences import DIFFERENCES, Difference
@@ -105,7 +106,11 @@ def test_shares_of_violations_by_a_second_quadrature() -> None:
     exact = 0.5 * math.exp(-(variance - limit) * n**2 / (n - 1))
     assert shown["sharp_laplace"] == pytest.approx(exact, rel=1e-4)
     assert shown["sharp_laplace"] == pytest.approx(0.00035, abs=5e-6)
-    assert shown["sharp_gaussian"] == pytest.approx(0.165, abs=5e-4)
+    # Sharp, Gaussian: the same number, and ε = 4, the next above 3.
+    s = Gaussian(1 / n**2).scale(1.0, 4.0)
+    limit = 1e-5 / (1 - s / math.sqrt(1 + s**2)) ** 2
+    assert shown["sharp_gaussian"] == pytest.approx(0.5 * math.exp(-(variance - limit) * n**2 / (n - 1)), rel=1e-4)
+    assert shown["sharp_gaussian"] == pytest.approx(0.00125, abs=5e-6)
 
 
 def test_q1_matches_so_many(opened: Adult) -> None:

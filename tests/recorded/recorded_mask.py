@@ -62,6 +62,8 @@ class Mask:
             return "<time>"
         if key in ("id", "entry", "release") and ENTRY.fullmatch(text):
             return str(self._number(self._entries, "entry", text))
+        if key == "number":  # that a noisy test drew, as the ledger keeps it
+            return "<noisy number>"
         if key == "password":
             return "<password>"
         if key == "software":

@@ -91,7 +91,7 @@ def run_integers(problem: SelectionProblem, method: Selection, runs: int) -> lis
 
 
 def simulate_floats(problem: SelectionProblem, method: Selection, runs: int, seed: int) -> list[int]:
-    """V1 and V5 as written, on n slots one by one, with NumPy's Laplace noise: another road than the integers."""
+    """V1, V5 and V6 as written, on n slots one by one, with NumPy's Laplace noise: another road than the integers."""
     generator = np.random.default_rng(seed)
     slots = np.repeat(problem.values, problem.counts)
     n, k, top = problem.n, problem.k, problem.sensitivity
@@ -107,15 +107,20 @@ def simulate_floats(problem: SelectionProblem, method: Selection, runs: int, see
             q.append(np.var(np.sqrt(slots**2 + k * scale**2) / ceiling))
             w.append(1.0 - math.sqrt(k) * scale / ceiling)
     variances, weights = np.array(q), np.array(w)
-    if method == "sharp" and problem.mechanism.name == "laplace":
-        noisy = np.var(slots / top) + generator.laplace(scale=unit / problem.epsilon_svt, size=runs)
-        passing = noisy[:, None] * weights**2 <= problem.threshold
+    if method == "sharp":
+        gaussian = problem.mechanism.name == "gaussian"
+        tested = np.square(slots / top) if gaussian else slots / top
+        ratios = np.array(
+            [math.sqrt(k) * problem.mechanism.scale(top, epsilon) / top for epsilon in problem.candidates]
+        )
+        slopes = 1.0 / (2.0 * ratios * np.sqrt(1.0 + ratios**2)) if gaussian else weights  # V6, V5
+        noisy = np.var(tested) + generator.laplace(scale=unit / problem.epsilon_svt, size=runs)
+        passing = noisy[:, None] * slopes**2 <= problem.threshold
     else:
         first = problem.epsilon_svt / (1 + 2 ** (2 / 3))
         rho = generator.laplace(scale=unit / first, size=(runs, 1))
         nu = generator.laplace(scale=2 * unit / (problem.epsilon_svt - first), size=(runs, len(weights)))
-        divisor = weights**2 if method == "sharp" else np.ones_like(weights)
-        passing = -variances / divisor + nu >= -problem.threshold / divisor + rho
+        passing = -variances + nu >= -problem.threshold + rho
     index = np.where(passing.any(axis=1), passing.argmax(axis=1), len(weights))
     return [int(count) for count in np.bincount(index, minlength=len(weights) + 1)]
 
@@ -189,6 +194,7 @@ def adult() -> SelectionProblem:
         candidates=paper_candidates(),
         threshold=1e-5,
         epsilon_svt=1.0,
+        two_valued=True,
     )
 
 

@@ -122,12 +122,26 @@ def exact(number: Decimal | float) -> Fraction:
     return Fraction(str(number))
 
 
-def check_entry(entry: Entry, terms: Terms, before: Fraction, spent_delta: Fraction, request: dict[str, Any]) -> None:
-    """One new entry, against the reading before it."""
+def name_number(request: dict[str, Any]) -> tuple[Any, ...]:
+    """What a noisy number is of (V8): with one COUNT it serves both mechanisms."""
+    alike = "COUNT(*)" in request["sql"] and "SUM" not in request["sql"]
+    return request["sql"], request["svt"], None if alike else request.get("mechanism")
+
+
+def check_entry(
+    entry: Entry, terms: Terms, before: Fraction, spent_delta: Fraction, request: dict[str, Any], paid: set[Any]
+) -> None:
+    """One new entry, against the reading before it. ``paid``: the noisy numbers that earlier entries paid for."""
     svt = exact(request.get("svt", 0))
+    keeps = request.get("selection") == "sharp"
+    if keeps and not request["again"] and name_number(request) in paid:
+        svt = Fraction(0)
     delta = exact(request.get("delta", 0))
     left = [e for e in paper_candidates() if terms.admits(before, spent_delta, exact(e), svt, delta)]
     assert exact(entry.reading) == before + exact(entry.charge)
+    if keeps and left:
+        paid.add(name_number(request))
+    assert (entry.kept is not None) == bool(keeps and left)
     if entry.status == "released":
         assert entry.epsilon is not None
         assert float(entry.epsilon) in left  # larger than the reading, or within the budget; under the cap; δ fits
@@ -150,6 +164,7 @@ def replay(dataset: Dataset, algorithm: str, terms: Terms, requests: list[dict[s
     with fresh_ledger() as ledger:
         reading, spent_delta, entries = Fraction(0), Fraction(0), 0
         answered: dict[str, dict[str, Any]] = {}
+        paid: set[Any] = set()
         for request in requests:
             options = {name: value for name, value in request.items() if name != "sql"}
             answer = dataset.release(request["sql"], ledger=ledger, **options, **terms.options)
@@ -163,7 +178,7 @@ def replay(dataset: Dataset, algorithm: str, terms: Terms, requests: list[dict[s
             else:
                 assert request["again"] or identity not in answered
                 assert len(account.entries) == entries + 1
-                check_entry(account.entries[-1], terms, reading, spent_delta, request)
+                check_entry(account.entries[-1], terms, reading, spent_delta, request, paid)
                 if answer.status == "released":
                     answered[identity] = answer.describe()
             entries = len(account.entries)

@@ -72,7 +72,7 @@ def test_a_dry_run_tells_the_exact_probabilities(
         n=40, k=1, sensitivity=1.0,
         mechanism=Laplace() if mechanism == "laplace" else Gaussian(1 / 1600),
         values=np.array([0.0, 1.0]), counts=np.array([40 - urgent, urgent]),
-        candidates=candidates, threshold=0.01, epsilon_svt=1.0,
+        candidates=candidates, threshold=0.01, epsilon_svt=1.0, two_valued=True,
     )  # fmt: skip
     outcome = outcome_distribution(problem, method=selection)
     assert [line["probability"] for line in document["candidates"]] == list(outcome.probabilities)

@@ -467,6 +467,7 @@ def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, m
         ('candidates = "abc"', "'abc' is not a positive number"),
         ("variance = -1.0", "variance must be a positive number"),
         ("svt = 500.0", "svt"),
+        ("violation = 1.0", "violation must be a number strictly between 0 and 1"),
         ("min_rows = 0", "min_rows"),
         ("max_epsilon = -1.0", "max_epsilon must be"),
         ("delta_total = 2.0", "delta_total must not be larger than 1"),

@@ -131,3 +131,20 @@ def test_the_previewed_promise_is_the_one_that_comes(start_site: Callable[..., S
         measure(carol, looked_at)
         assert not answer_blindly(bob, "bob")
         assert answer_blindly(anna, "anna")
+
+
+def test_a_promise_on_violations_is_told_to_everybody(start_site: Callable[..., Site]) -> None:
+    """V7, from the settings: on the controller's pages before anything is looked at, and in the analyst's answer."""
+    dataset = clinic_settings(
+        algorithm="find-and-release", policy="budget:5", svt=0.1, variance=0.01, violation=0.05, candidates="0.5,0.1"
+    )
+    site = start_site(datasets={"clinic": dataset})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        for page in (f"/decide/{query_id}", f"/decide/{query_id}/confirm"):
+            assert "finds one above that with a chance of at most 0.05" in unescape(carol.get(page).text)
+        carol.approve(query_id, "0.5", confirmed="test")
+    with site.api("anna") as api:
+        answer = api.get(f"/queries/{query_id}").json()["answer"]
+    assert answer["violation"] == 0.05
+    assert "with a chance of at most 0.05, in all its uses together" in answer["guarantee"]

@@ -264,11 +264,17 @@ def _print_outcomes(console: Console, found: Outcomes) -> None:
     hidden = len(found.candidates) - len(shown)
     if hidden:
         console.print(Text(f"({hidden} candidates below 0.05 % are not shown)", style="dim"))
-    console.print(f"Denied with probability {format_percent(found.denial)}; a denial costs the test all the same.")
+    if found.kept:
+        console.print("An earlier request paid for the noisy number: the outcome is certain, and finding ε is free.")
+    else:
+        price = f"a denial costs the test all the same, {found.way.svt:g}"
+        console.print(f"Denied with probability {format_percent(found.denial)}; {price}.")
     console.print(
         f"The released ε violates the preference with probability {format_percent(found.violation)} "
         f"({found.way.method} selection)."
     )
+    if found.way.violation is not None:
+        console.print(f"Promised, whatever the data: at most {format_percent(found.way.violation)}.")
     alpha = found.accuracy
     console.print(
         f"With a chance of {format_percent(1.0 - alpha.beta)} every comparison of the test is right within "

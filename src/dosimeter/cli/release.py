@@ -30,6 +30,7 @@ def release(
     svt: Annotated[float | None, o.declare("svt")] = None,
     variance: Annotated[float | None, o.declare("variance")] = None,
     selection: Annotated[Selection, o.declare("selection")] = "sharp",
+    violation: Annotated[float | None, o.declare("violation")] = None,
     policy: Annotated[str | None, o.declare("policy")] = None,
     delta_total: Annotated[float | None, o.declare("delta_total")] = None,
     max_epsilon: Annotated[float | None, o.declare("max_epsilon")] = None,
@@ -79,7 +80,9 @@ def release(
         groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     order = ReleaseOrder(
-        read_way(epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection),
+        read_way(
+            epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection, violation=violation
+        ),
         terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
         again=again, continued=continued, other_people=other_people, clamp=clamp,
     )  # fmt: skip

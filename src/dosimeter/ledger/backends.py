@@ -49,6 +49,7 @@ KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "request": ("reserve", IS_RESERVED, ('"request_digest":"',)),
     "query": ("reserve", IS_RESERVED, ('"plan_digest":"', '"source_digest":"')),
     "reference": ("reserve", '"reference":"', ('"reference":"',)),
+    "kept": ("reserve", '"kept":', ('"of":"',)),
     "view": ("view", 'digest":"', ('digest":"',)),
 }
 """What records are found by: their kind, what their payload must contain, and after which marks the key's texts stand.

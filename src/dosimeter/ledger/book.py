@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.accounting import ZERO, Charge, admits_charge
-from dosimeter.ledger.entries import Details, Entry, Request, tabulate_answer, write_charge, write_measured
+from dosimeter.ledger.entries import Details, Entry, KeptNumber, Request, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
     find_answer,
     find_earlier,
     find_entry,
+    find_kept,
     find_open,
     find_reference,
     is_near,
@@ -171,6 +172,14 @@ class Ledger:
         """Return the name of the latest entry that answered a query on the same data, whatever its settings were."""
         with self._using() as transaction:
             return find_earlier(transaction, dataset, plan_digest, source_digest)
+
+    def find_kept(self, dataset: str, of: str) -> KeptNumber | None:
+        """Return the latest noisy number of this that was paid for, once the chain from it was followed (V8).
+
+        For the controller's programs: what an analyst gets of it is the ε that it lets through.
+        """
+        with self._using() as transaction:
+            return find_kept(transaction, dataset, of)
 
     def find_reference(self, dataset: str, reference: str) -> Entry | None:
         """Return the latest entry whose request has this reference, once the chain from it to the end was followed."""

@@ -246,6 +246,12 @@ class Entry:
         return self.spent.epsilon_svt or None
 
     @property
+    def finding_epsilon(self) -> Decimal | None:
+        """Return what the noisy number by which ε was found cost: now, or when an earlier entry paid for it (V8)."""
+        asked = self.request.settings.get("svt")
+        return self.epsilon_svt if asked is None else exact_decimal(str(asked))
+
+    @property
     def delta(self) -> Decimal:
         return self.spent.delta
 
@@ -300,7 +306,7 @@ class Entry:
             query=self.query,
             rows=self.answer or [],
             epsilon=None if hidden or self.epsilon is None else float(self.epsilon),
-            epsilon_svt=None if hidden or self.epsilon_svt is None else float(self.epsilon_svt),
+            epsilon_svt=None if hidden or self.finding_epsilon is None else float(self.finding_epsilon),
             error_95=None if hidden else self.error_95,
             errors=None if hidden else self.errors,
             about=self.about or (),

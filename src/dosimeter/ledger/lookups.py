@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dosimeter.ledger.entries import Entry
+from dosimeter.ledger.entries import Entry, KeptNumber
 from dosimeter.ledger.pages import MOST_FOLLOWING, Pages
 from dosimeter.ledger.records import Record, read_alone, read_payload, refusing_bad_records
 from dosimeter.ledger.replay import DatasetReplay
@@ -68,6 +68,16 @@ def find_reference(transaction: Transaction, dataset: str, reference: str) -> En
         entry = _follow_to(transaction, record)
         if entry is not None and entry.request.settings.get("reference") == reference:
             return entry
+    Pages.read(transaction)
+    return None
+
+
+def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | None:
+    """Return the noisy number that was paid for and is of this (V8), once the chain from it to the end was followed."""
+    for record in _find(transaction, "kept", dataset, of):
+        entry = _follow_to(transaction, record)
+        if entry is not None and entry.kept is not None and entry.kept.of == of:
+            return entry.kept
     Pages.read(transaction)
     return None
 

@@ -223,7 +223,7 @@ class Mechanism(ABC):
         ``spread``: the standard deviation of the normalised RDRs without noise.
         """
 
-    # ------------------------------------------------------------ finding ε privately (V5)
+    # ------------------------------------------------------------ finding ε privately (V5, V6)
 
     @abstractmethod
     def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
@@ -232,6 +232,14 @@ class Mechanism(ABC):
     @abstractmethod
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
         """Return u, the position of each normalised RDR in that interval, for PIS/Δ between 0 and 1."""
+
+    @abstractmethod
+    def tested_values(self, relative: FloatArray) -> FloatArray:
+        """Return t in [0, 1] for PIS/Δ between 0 and 1: it does not depend on ε, and w·u differs by slope·t at most."""
+
+    @abstractmethod
+    def tested_slope(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
+        """Return the slope: by how much normalised RDRs differ at most, per difference of t."""
 
 
 # ---------------------------------------------------------------- guards

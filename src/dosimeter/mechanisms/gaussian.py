@@ -193,6 +193,13 @@ class _AnyGaussian(Mechanism):
         risks = squares * (top / (np.sqrt(squares + ratio * ratio) + ratio))
         return np.minimum(risks, 1.0)
 
+    def tested_values(self, relative: FloatArray) -> FloatArray:
+        return relative * relative  # V6
+
+    def tested_slope(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
+        ratio = self._noise_ratio(k, sensitivity, epsilon)
+        return Fraction(1.0 / (2.0 * ratio * math.hypot(1.0, ratio)))  # V6: w·L_s = 1/(2s·√(1 + s²))
+
     def _noise_ratio(self, k: int, sensitivity: float, epsilon: float) -> float:
         """Return s = √k·σ/Δ."""
         return math.sqrt(k) * self.scale(sensitivity, epsilon) / sensitivity

@@ -153,6 +153,12 @@ class Laplace(Mechanism):
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
         return relative  # V5
 
+    def tested_values(self, relative: FloatArray) -> FloatArray:
+        return relative  # V5
+
+    def tested_slope(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
+        return self.level_width(k, sensitivity=sensitivity, epsilon=epsilon)  # V5
+
 
 @lru_cache(maxsize=256)
 def _find_sum_error(terms: int, probability: float) -> float:

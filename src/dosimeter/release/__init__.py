@@ -17,6 +17,7 @@ from dosimeter.release.record_page import write_record
 from dosimeter.release.run import hand_out, release
 from dosimeter.release.selection import (
     SelectionProblem,
+    is_two_valued,
     outcome_distribution,
     select_epsilon,
     split_budget,
@@ -51,6 +52,7 @@ __all__ = [
     "draw_discrete_laplace",
     "ex_post_risk",
     "hand_out",
+    "is_two_valued",
     "open_books",
     "outcome_distribution",
     "prepare_release",

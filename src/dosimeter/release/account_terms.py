@@ -16,6 +16,7 @@ from dosimeter.ledger import (
     Books,
     Continuation,
     Identification,
+    KeptNumber,
     Ledger,
     Policy,
     Reading,
@@ -131,6 +132,20 @@ def open_books(terms: Standing | AccountOpening, prepared: Prepared) -> Books:
         epsilon_svt=prepared.epsilon_svt,
         delta=prepared.delta,
     )
+
+
+def recall_number(ledger: Ledger, prepared: Prepared, source: str) -> Prepared:
+    """Return the release with the noisy number that the ledger keeps for it, where one was paid for (V8)."""
+    of = prepared.order.way.name_number(prepared, source)
+    if of is None or prepared.order.again:
+        return prepared
+    return replace(prepared, kept=ledger.find_kept(prepared.dataset, of))
+
+
+def keep_number(prepared: Prepared, source: str, number: int | None) -> KeptNumber | None:
+    """Return the noisy number as the ledger keeps it, with what it is of."""
+    of = prepared.order.way.name_number(prepared, source)
+    return None if of is None or number is None else KeptNumber(of, str(number))
 
 
 def write_request(prepared: Prepared, source: str) -> Request:

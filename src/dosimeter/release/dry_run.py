@@ -15,7 +15,7 @@ from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Algorithm, Books, Entry, Incident, Ledger
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Command, Problem, Surface
-from dosimeter.release.account_terms import digest_request, enter_books, open_books
+from dosimeter.release.account_terms import digest_request, enter_books, open_books, recall_number
 from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import STOPPED, Cost, Preview
@@ -94,6 +94,7 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     earlier = None
     if account is not None and not order.again:
         earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
+        prepared = prepared if earlier else recall_number(ledger, prepared, source)
     books = open_books(agreement.terms, prepared)
     shown = None
     if earlier:

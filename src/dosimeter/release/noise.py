@@ -75,6 +75,7 @@ def certified_epsilon(scale: float, sensitivity: int) -> float:
     return _map_loss(_LAPLACE, scale, _round_up_sensitivity(_LAPLACE, sensitivity))
 
 
+@lru_cache(maxsize=64)
 def certified_scale(sensitivity: int, epsilon: float) -> float:
     """Return the scale of integer Laplace noise that OpenDP's own map certifies at ε. Both in grid steps."""
     return _enlarge_until(lambda scale: certified_epsilon(scale, sensitivity) <= epsilon, sensitivity / epsilon)

@@ -28,6 +28,8 @@ class ReleaseOptions(TypedDict, total=False):
     """The threshold of the noisy test: the variance of the normalised RDRs."""
     selection: Selection
     """Which noisy test: sharp (the default), or as in the paper."""
+    violation: float | None
+    """The chance with which an ε above the threshold may be released, whatever the data: a public promise."""
     policy: str | None
     """How the account may be spent: ``"paper"`` or ``"budget:2.0"``. Needed for the first release from a dataset."""
     delta_total: float | str | None
@@ -70,7 +72,7 @@ class ReleaseOptions(TypedDict, total=False):
     """Put noisy numbers back into their bounds."""
 
 
-_WAY = ("epsilon", "prefer", "svt", "variance", "selection")
+_WAY = ("epsilon", "prefer", "svt", "variance", "selection", "violation")
 _TERMS = ("policy", "delta_total", "max_epsilon")
 _LOOK = (
     "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonRow
-from dosimeter.ledger import Errors, exact_decimal
+from dosimeter.ledger import ZERO, Errors, KeptNumber, exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import Look, QueryPlan
 from dosimeter.release.ways.base import Way
@@ -60,10 +60,11 @@ class Answer:
     about: tuple[str, ...] = ()  # public facts that a reader of the numbers needs
     guarantee: str | None = None
     entry: str | None = None
+    violation: float | None = None  # the chance that is promised for an ε that violates the threshold (V7)
     repeated: bool = False
     earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
     rank_errors: Mapping[str, float | None] | None = None  # of each column that was drawn by rank, in rows (E3)
-    notes: tuple[str, ...] = ()  # what the controller should know about an opened account; not for the analyst
+    notes: tuple[str, ...] = ()  # what the controller should know of the account; not for the analyst
 
     def describe(self) -> JsonObject:
         """Return what the analyst may see, and only that, as ``dosimeter release --json`` prints it."""
@@ -76,6 +77,7 @@ class Answer:
             "epsilon_svt": self.epsilon_svt,
             "error_95": None if self.error_95 is None else list(self.error_95),
             "errors": None if self.errors is None else [dict(row) for row in self.errors],
+            **({} if self.violation is None else {"violation": self.violation}),
             **({} if self.rank_errors is None else {"rank_errors": dict(self.rank_errors)}),
             "about": list(self.about),
             "guarantee": self.guarantee,
@@ -125,7 +127,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A release as far as SQL and schema alone decide it: it holds nothing of the data."""
+    """A release as far as SQL and schema alone decide it: it holds nothing of the data.
+
+    ``kept``: the noisy number, which an earlier entry paid for, by which ε is found at no further cost (V8).
+    """
 
     dataset: str
     plan: QueryPlan
@@ -135,6 +140,7 @@ class Prepared:
     order: ReleaseOrder
     look: Look
     schema_digest: str
+    kept: KeptNumber | None = None
 
     @property
     def delta(self) -> Decimal:
@@ -148,4 +154,5 @@ class Prepared:
 
     @property
     def epsilon_svt(self) -> Decimal:
-        return self.order.way.epsilon_svt
+        """Return what finding ε will be charged."""
+        return self.order.way.epsilon_svt if self.kept is None else ZERO

@@ -106,6 +106,7 @@ def describe_released(
     epsilon: JsonValue = None,
     epsilon_svt: float | None = None,
     error_95: JsonValue = None,
+    violation: float | None = None,
     rank_errors: JsonValue = None,
     about: list[JsonValue] | None = None,
 ) -> JsonObject:
@@ -117,6 +118,7 @@ def describe_released(
         "epsilon_svt": epsilon_svt,
         "error_95": error_95,
         "errors": None if error_95 is None else "…",
+        **({} if violation is None else {"violation": violation}),
         **({} if rank_errors is None else {"rank_errors": rank_errors}),
         "about": about or "…",
         "guarantee": "…",

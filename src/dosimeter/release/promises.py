@@ -29,6 +29,17 @@ def promise_found(
     )
 
 
+def promise_violation(violation: float | None, variance: float, n: int) -> str:
+    """Return the further sentence where the noisy test promises how often it errs (V7); otherwise nothing."""
+    if violation is None:
+        return ""
+    return (
+        f" Whatever the data, the noisy number by which ε was found lets an ε through at which the variance of the "
+        f"normalised RDR, over the {n:,} declared individuals, is above its threshold ({variance:g} here) with a "
+        f"chance of at most {violation:g}, in all its uses together."
+    )
+
+
 def promise_chosen() -> str:
     """Return the sentence for an ε that was found from a preference (G2)."""
     return (

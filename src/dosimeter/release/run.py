@@ -35,7 +35,9 @@ from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
     enter_books,
+    keep_number,
     open_books,
+    recall_number,
     require_running,
     write_request,
 )
@@ -67,6 +69,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
             if entered.identification is not None:
                 ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
+        prepared = recall_number(ledger, prepared, source)
     measured, grant = _measure_or_stop(dataset, prepared, request, ledger, identities)
     if not dataset.engine.is_still(source):
         raise _changed(prepared)
@@ -82,6 +85,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
             charge=granted.charge,
             status=granted.status,
             reason=granted.reason,
+            kept=keep_number(prepared, source, granted.number),
             opening=opening,
             continuation=agreement.continuation,
             identification=agreement.identification,
@@ -90,7 +94,8 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     entry = ledger.reserve(prepared.dataset, decide)
     denied = entry.status == "denied"
     answer = Answer("denied", entry=entry.id) if denied else _draw_and_settle(prepared, measured, entry, ledger)
-    answer = replace(answer, notes=(*_note_opening(entered), *_note_owner(dataset, entered)))
+    notes = (*_note_opening(entered), *_note_owner(dataset, entered), *_note_number(prepared))
+    answer = replace(answer, notes=notes)
     return answer if denied else replace(answer, earlier=other)
 
 
@@ -98,6 +103,12 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
     """Return what the controller should know when an account is opened."""
     warning = None if entered.opening is None else warn_of_delta(entered.opening.delta_total)
     return () if warning is None else (warning,)
+
+
+def _note_number(prepared: Prepared) -> tuple[str, ...]:
+    """Return what the controller should know where a noisy number was used again (V8)."""
+    used = "finding ε cost nothing: the noisy number that an earlier request paid for was used again."
+    return () if prepared.kept is None else (used,)
 
 
 def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
@@ -237,11 +248,18 @@ def hand_out(entry: Entry) -> Answer:
         status="released",
         answer=entry.answer,
         epsilon=None if hidden or entry.epsilon is None else float(entry.epsilon),
-        epsilon_svt=None if hidden or entry.epsilon_svt is None else float(entry.epsilon_svt),
+        epsilon_svt=None if hidden or entry.finding_epsilon is None else float(entry.finding_epsilon),
         error_95=None if hidden else entry.error_95,
         errors=None if hidden else entry.errors,
         about=entry.about or (),
         guarantee=entry.guarantee,
+        violation=_read_promise(entry),
         entry=entry.id,
         rank_errors=None if hidden or entry.rank_errors is None else dict(entry.rank_errors),
     )
+
+
+def _read_promise(entry: Entry) -> float | None:
+    """Return the chance that was promised for an ε that violates the threshold (V7)."""
+    promised = entry.request.settings.get("violation")
+    return float(promised) if isinstance(promised, (int, float)) else None

@@ -1,4 +1,4 @@
-"""Find ε privately. Takes a SelectionProblem; gives an ε or a denial, and for the controller what to expect (V1–V5).
+"""Find ε privately. Takes a SelectionProblem; gives an ε or a denial, and for the controller what to expect (V1–V8).
 
 Every test has one shape. With r = PIS/Δ, a slot's normalised RDR (R9) is ``low + w·u``: its *unit risk* u lies in
 [0, 1] and w is public, so that q_svt(ε) = w²·Var(u) over the n slots. For Laplace u = r whatever ε is, and
@@ -6,14 +6,18 @@ w = ε/(ε + k); for Gaussian, with s = √k·σ/Δ,
 
     u = r²·(√(1 + s²) + s)/(√(r² + s²) + s),      w = 1 − s/√(1 + s²).
 
-A unit risk is a function of the slot's own rows, so Var(u) moves by at most Δ_svt = (n − 1)/n² when an individual's
-rows are removed (V2), for Gaussian as for Laplace. Candidates are tried in descending order; the first is taken with
+Candidates are tried in descending order; the first is taken with
 
     level + shared noise − own noise ≤ threshold.
 
-    paper              w²·Var(u)  against τ        shared ~ Lap(Δ_svt/ε₁), own ~ Lap(2Δ_svt/ε₂), ε₁ + ε₂ = ε_svt
-    sharp, Gaussian    Var(u)     against τ/w²     the same
-    sharp, Laplace     Var(u)     against τ/w²     shared ~ Lap(Δ_svt/ε_svt), no own noise: one noisy number, then F2
+    paper    w²·Var(u)  against τ              shared ~ Lap(Δ_svt/ε₁), own ~ Lap(2Δ_svt/ε₂), ε₁ + ε₂ = ε_svt
+    sharp    Var(t)     against τ/slope²       shared ~ Lap(Δ_svt/ε_svt), no own noise: one noisy number for all of them
+
+The sharp test's t does not depend on ε, and q_svt(ε) ≤ slope²·Var(t). Laplace: t = r, slope = w, with equality (V5).
+Gaussian: t = r². Where everybody moves the answer by nothing or by Δ, u = t whatever ε is, slope = w, with equality;
+otherwise u is a concave function of t, and slope = w times its steepest slope (V6). Both u and t lie in [0, 1] and are
+functions of the slot's own rows, so their variances move by at most Δ_svt = (n − 1)/n² when an individual's rows are
+removed (V2). A promise on violations lowers the sharp thresholds by a public number of steps (V7).
 
 **Integers.** One step is Δ_svt/2³⁰. Unit risks are rounded to multiples of 2⁻³⁰, each from its own slot's PIS by
 operations that IEEE 754 rounds correctly; their variance is then an exact fraction. So the floats' error moves a slot's
@@ -26,7 +30,7 @@ Thresholds, weights, scales and the number of draws are public.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -36,31 +40,37 @@ import numpy as np
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError, QueryError
 from dosimeter.measures import Dependence
-from dosimeter.mechanisms import Mechanism
+from dosimeter.mechanisms import Laplace, Mechanism
 from dosimeter.options import Selection, check_option
 from dosimeter.planning import QueryPlan
-from dosimeter.problems import Hint, Option, for_controller
+from dosimeter.problems import Hint, Option, for_controller, leave_out
 from dosimeter.release.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
 
 _STEP_BITS = 30  # Δ_svt is 2³⁰ steps
 _RISK_BITS = 30  # unit risks are multiples of 2⁻³⁰
 _HALF_BITS = _RISK_BITS // 2
-_STEPS = 1 << _STEP_BITS
+STEPS = 1 << _STEP_BITS
 _MOST_SLOTS = 1 << 32  # sums of 2³⁰ over the slots stay below 2⁶³
 _EPSILON_SVT_RANGE = (1e-6, 100.0)  # below: noise near OpenDP's ±2⁶³; above: steps too coarse against the noise
 _HIGHEST_THRESHOLD = 1 << 100  # no noise reaches it; keeps floats finite for tiny candidates
 _ROUNDING = 1e-9  # how far above Δ rounding may bring a PIS, relatively
 _MET = 1e-12  # F1
+_OFF = Fraction(1, 2 << _RISK_BITS) + Fraction(
+    1, 1 << 40
+)  # how far rounding, and floats before it, move a slot's value
 _SPLIT = 2.0 ** (2.0 / 3.0)  # V1: ε₂/ε₁
 _REACH = 45.0  # scales on each side of 0 that quadrature covers; e⁻⁴⁵ < 3e-20 is beyond
 _NODES = 16
+_LAPLACE = Laplace()
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SelectionProblem:
     """The input of find-and-release. ``values`` and ``counts`` are private: the PIS of all slots (N2).
 
-    There are n slots as declared, or one for each person where more people are in the table (N4).
+    There are n slots as declared, or one for each person where more people are in the table (N4). ``two_valued``:
+    whether everybody moves the answer by nothing or by Δ whatever the data, which is public (V6). ``violation``: the
+    chance that is promised for an ε that is released and violates the threshold; None without a promise (V7).
     """
 
     n: int
@@ -72,6 +82,8 @@ class SelectionProblem:
     candidates: tuple[float, ...]
     threshold: float
     epsilon_svt: float
+    two_valued: bool = False
+    violation: float | None = None
 
     def __post_init__(self) -> None:
         _check_options(self)
@@ -98,7 +110,8 @@ class SelectionProblem:
 class NoisyTest:
     """A problem as integers, ready for noise. ``levels`` are private; all else is public.
 
-    Candidate j passes when ``levels[j] + shared − own[j] <= thresholds[j]``. ``own_epsilon`` is None without own noise.
+    Candidate j passes when ``levels[j] + shared − own[j] <= thresholds[j]``. ``own_epsilon`` is None without own noise:
+    then all levels are the same number.
     """
 
     levels: tuple[int, ...]
@@ -108,11 +121,11 @@ class NoisyTest:
 
     @property
     def shared_scale(self) -> float:
-        return _STEPS / self.shared_epsilon
+        return STEPS / self.shared_epsilon
 
     @property
     def own_scale(self) -> float | None:
-        return None if self.own_epsilon is None else 2 * _STEPS / self.own_epsilon
+        return None if self.own_epsilon is None else 2 * STEPS / self.own_epsilon
 
     def first_passing(self, shared: int, own: Sequence[int] | None = None) -> int | None:
         """Return the index of the first candidate that passes with these draws, or None."""
@@ -144,7 +157,8 @@ class Outcome:
 class Accuracy:
     """How far off the noisy test can be (V4).
 
-    With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
+    With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over;
+    where V6 has a bound in place of q_svt, none whose bound is below τ − α.
     ``by_candidate``: an α for each ε, since the sharp method's noise shrinks with w²; ``exact_alpha`` is the largest.
     ``warning``: τ is below it, so that the noise alone may let an ε through. All of it is public.
     """
@@ -174,37 +188,6 @@ def split_budget(epsilon_svt: float) -> tuple[float, float]:
     return first, second
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
-    """What a noisy test compares for one candidate, where w² times the spread of its RDRs is tested against τ.
-
-    ``level``: what gets noise, from w² and the spread. ``limit``: what it is compared with, from τ and w².
-    ``noise_share``: how often its noise counts in q_svt, from w. ``is_one_number``: whether all candidates have one
-    level, which then gets noise once.
-    """
-
-    level: Callable[[Fraction, Fraction], Fraction]
-    limit: Callable[[Fraction, Fraction], Fraction]
-    noise_share: Callable[[Fraction], float]
-    is_one_number: Callable[[Mechanism], bool]
-
-
-_METHODS: Mapping[Selection, _Test] = {
-    "sharp": _Test(  # V5
-        level=lambda square, spread: spread,
-        limit=lambda threshold, square: threshold / square,
-        noise_share=lambda weight: float(weight) ** 2,
-        is_one_number=lambda mechanism: mechanism.shifts_alike,
-    ),
-    "paper": _Test(  # V1
-        level=lambda square, spread: square * spread,
-        limit=lambda threshold, square: threshold,
-        noise_share=lambda weight: 1.0,
-        is_one_number=lambda mechanism: False,
-    ),
-}
-
-
 def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
     """Return q_svt(ε): the variance of RDR_i/RDR* over the slots (V1, R9), from the true data."""
     risks = _unit_risks(problem, epsilon)
@@ -216,22 +199,44 @@ def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
 def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
     """Return the problem as integers: levels rounded down to steps of Δ_svt/2³⁰, thresholds likewise."""
     check_option("selection", method)
-    step = svt_sensitivity(problem.n) / _STEPS
-    weights = [_weight(problem, epsilon) ** 2 for epsilon in problem.candidates]
-    spreads = _exact_spreads(problem)
-    threshold = Fraction(problem.threshold)
-    levels = [_METHODS[method].level(weight, spread) for weight, spread in zip(weights, spreads, strict=True)]
-    thresholds = [_METHODS[method].limit(threshold, weight) for weight in weights]
-    if _METHODS[method].is_one_number(problem.mechanism):
-        shared, own = round_down(exact_number(problem.epsilon_svt)), None
-    else:
-        shared, own = split_budget(problem.epsilon_svt)
-    return NoisyTest(
-        tuple(math.floor(level / step) for level in levels),
-        tuple(min(math.floor(limit / step), _HIGHEST_THRESHOLD) for limit in thresholds),
-        shared,
-        own,
-    )
+    step = svt_sensitivity(problem.n) / STEPS
+    if method == "sharp":
+        thresholds = _sharp_thresholds(problem)
+        shared = round_down(exact_number(problem.epsilon_svt))
+        return NoisyTest((_sharp_level(problem),) * len(thresholds), thresholds, shared, None)
+    refuse_promise(problem.violation)
+    levels = []
+    for epsilon in problem.candidates:
+        spread = _exact_variance(_unit_risks(problem, epsilon), problem.counts)
+        levels.append(math.floor(_weight(problem, epsilon) ** 2 * spread / step))  # V1
+    threshold = min(math.floor(Fraction(problem.threshold) / step), _HIGHEST_THRESHOLD)
+    return NoisyTest(tuple(levels), (threshold,) * len(levels), *split_budget(problem.epsilon_svt))
+
+
+def find_margin(problem: SelectionProblem) -> int:
+    """Return by how many steps the promise on violations lowers the thresholds; 0 without one (V7). Public.
+
+    Where values between 0 and Δ occur, their rounding to 2⁻³⁰ may bring the variance down by ``_OFF + _OFF²`` at most.
+    """
+    if problem.violation is None:
+        return 0
+    scale = _certify_number(problem)
+    noise = _LAPLACE.find_excess(scale, exact_number(problem.violation))
+    if problem.two_valued:
+        return noise
+    return noise + math.ceil((_OFF + _OFF**2) / (svt_sensitivity(problem.n) / STEPS))
+
+
+def draw_number(problem: SelectionProblem) -> int:
+    """Return the one noisy number of the sharp test, in steps. Costs ε_svt, and may be used again (V5, V6, V8)."""
+    return _sharp_level(problem) + draw_discrete_laplace(_certify_number(problem), 1)[0]
+
+
+def read_number(problem: SelectionProblem, number: int) -> float | None:
+    """Return the first candidate that a noisy number lets through, or None. Reads nothing of the data."""
+    thresholds = zip(problem.candidates, _sharp_thresholds(problem), strict=True)
+    passing = (epsilon for epsilon, most in thresholds if number <= most)
+    return next(passing, None)
 
 
 def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | None:
@@ -239,26 +244,35 @@ def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | N
 
     All noise is drawn before anything is compared: neither how many draws there are nor their time depends on the data.
     """
+    check_option("selection", method)
+    if method == "sharp":
+        return read_number(problem, draw_number(problem))
     test = prepare_test(problem, method=method)
-    shared = draw_discrete_laplace(certified_scale(_STEPS, test.shared_epsilon), 1)[0]
-    own = None
-    if test.own_epsilon is not None:
-        own = draw_discrete_laplace(certified_scale(2 * _STEPS, test.own_epsilon), len(problem.candidates))
+    assert test.own_epsilon is not None, "the sparse vector has noise of its own for every candidate"
+    shared = draw_discrete_laplace(certified_scale(STEPS, test.shared_epsilon), 1)[0]
+    own = draw_discrete_laplace(certified_scale(2 * STEPS, test.own_epsilon), len(problem.candidates))
     index = test.first_passing(shared, own)
     return None if index is None else problem.candidates[index]
 
 
 def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Outcome:
-    """Return the probability of every outcome (V3), from the same integers, with continuous in place of integer noise.
+    """Return the probability of every outcome (V3), from the same integers.
 
-    One step moves a comparison's chance by at most its density, ε_svt/2³⁰; over all candidates it stays below
-    |E|·ε_svt/2³⁰: 4e-8 for 37 candidates at ε_svt = 1.
+    Of one noisy number exactly. For the sparse vector with continuous in place of integer noise: one step moves a
+    comparison's chance by at most its density, ε_svt/2³⁰; over all candidates it stays below |E|·ε_svt/2³⁰: 4e-8 for 37
+    candidates at ε_svt = 1.
     """
     test = prepare_test(problem, method=method)
     gaps = np.array([float(threshold - level) for threshold, level in zip(test.thresholds, test.levels, strict=True)])
     if test.own_scale is None:
-        return _one_number_outcome(gaps / test.shared_scale)
+        return _one_number_outcome(gaps, test.shared_scale)
     return _sparse_vector_outcome(gaps / test.shared_scale, test.own_scale / test.shared_scale)
+
+
+def known_outcome(problem: SelectionProblem, number: int) -> Outcome:
+    """Return what a noisy number that was drawn already makes certain (V8)."""
+    found = read_number(problem, number)
+    return Outcome(tuple(float(epsilon == found) for epsilon in problem.candidates), float(found is None))
 
 
 def violation_probability(problem: SelectionProblem, outcome: Outcome) -> float:
@@ -277,7 +291,8 @@ def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
 def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection = "sharp") -> Accuracy:
     """Return the paper's α (for its split 1/3 : 2/3), and the exact tail of the noise in use (V4).
 
-    Public: it reads no PIS. Noise on Var(u) counts w² times in q_svt, so the sharp α of a candidate carries its w².
+    Public: it reads no PIS. Noise on Var(t) counts slope² times in q_svt, so the sharp α of a candidate carries that;
+    and the margin of a promise (V7), by which good candidates are passed over.
     """
     check_option("selection", method)
     if not 0.0 < beta < 1.0:
@@ -285,14 +300,25 @@ def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection
     unit = float(svt_sensitivity(problem.n))
     tests = len(problem.candidates)
     paper = 6.0 / (problem.n * problem.epsilon_svt) * math.log(2.0 * tests / beta)
-    if _METHODS[method].is_one_number(problem.mechanism):
-        reach = unit / problem.epsilon_svt * math.log(1.0 / beta)
+    if method == "sharp":
+        reach = unit / problem.epsilon_svt * math.log(1.0 / beta) + unit * find_margin(problem) / STEPS
+        alphas = tuple(reach * float(_slope(problem, epsilon)) ** 2 for epsilon in problem.candidates)
     else:
         first, second = split_budget(problem.epsilon_svt)
-        reach = unit * _tail_quantile(1.0 / first, 2.0 / second, beta / tests)
-    weights = [_weight(problem, epsilon) for epsilon in problem.candidates]
-    alphas = tuple(reach * _METHODS[method].noise_share(weight) for weight in weights)
+        alphas = (unit * _tail_quantile(1.0 / first, 2.0 / second, beta / tests),) * tests
     return Accuracy(beta, paper, max(alphas), alphas, problem.threshold < max(alphas))
+
+
+def is_two_valued(plan: QueryPlan) -> bool:
+    """Return whether everybody moves the answer by nothing or by Δ, whatever the data (V6).
+
+    So it is where one number per group is measured, in whole units, and nobody moves all groups together by more than
+    one unit: a COUNT with one row each, in any groups; the number of individuals.
+    """
+    if len(plan.all_measures) != 1 or plan.hand_sensitivity is not None:
+        return False
+    measure = plan.all_measures[0]
+    return measure.additive and measure.grid == measure.unit and measure.sensitivity(1) == measure.unit
 
 
 def difference_tail(distance: float, first: float, second: float) -> float:
@@ -344,6 +370,16 @@ _REFUSALS: Mapping[Dependence, tuple[str, Hint]] = {
 }
 
 
+def refuse_promise(violation: float | None) -> None:
+    """Refuse a promise on violations (V7) with the paper's test."""
+    if violation is not None:
+        raise OptionError(
+            "The paper's test cannot promise how often a released ε violates the threshold: each candidate has noise "
+            "of its own.",
+            leave_out("selection"),
+        )
+
+
 def _check_options(problem: SelectionProblem) -> None:
     lowest, highest = _EPSILON_SVT_RANGE
     candidates = problem.candidates
@@ -361,6 +397,7 @@ def _check_options(problem: SelectionProblem) -> None:
         raise OptionError(
             "The budget for finding ε (", Option("svt"), f") must lie between {lowest:g} and {highest:g}."
         )
+    check_option("violation", problem.violation)
     if not candidates or not all(math.isfinite(epsilon) and epsilon > 0.0 for epsilon in candidates):
         raise OptionError("Candidates for ε must be positive numbers, at least one.")
     if any(higher <= lower for higher, lower in pairwise(candidates)):
@@ -378,11 +415,36 @@ def _unit_risks(problem: SelectionProblem, epsilon: float) -> FloatArray:
     return problem.mechanism.unit_risks(relative, problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
-def _exact_spreads(problem: SelectionProblem) -> list[Fraction]:
-    """Return Var(u) for every candidate, exact for the rounded unit risks. One number where u does not depend on ε."""
-    if problem.mechanism.shifts_alike:
-        return [_exact_variance(_unit_risks(problem, 1.0), problem.counts)] * len(problem.candidates)
-    return [_exact_variance(_unit_risks(problem, epsilon), problem.counts) for epsilon in problem.candidates]
+def _tested_values(problem: SelectionProblem) -> FloatArray:
+    """Return t per class: what the one noisy number is the variance of (V5, V6)."""
+    relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
+    return problem.mechanism.tested_values(relative)
+
+
+def _slope(problem: SelectionProblem, epsilon: float) -> Fraction:
+    """Return by how much normalised RDRs differ at most, per difference of t."""
+    k, sensitivity = problem.k, problem.sensitivity
+    if problem.two_valued:
+        return _weight(problem, epsilon)
+    return problem.mechanism.tested_slope(k, sensitivity=sensitivity, epsilon=epsilon)
+
+
+def _sharp_level(problem: SelectionProblem) -> int:
+    """Return Var(t) in steps. Private."""
+    spread = _exact_variance(_tested_values(problem), problem.counts)
+    return math.floor(spread / (svt_sensitivity(problem.n) / STEPS))
+
+
+def _sharp_thresholds(problem: SelectionProblem) -> tuple[int, ...]:
+    """Return the largest noisy number that lets each candidate through (V5–V7). Public."""
+    step, margin = svt_sensitivity(problem.n) / STEPS, find_margin(problem)
+    limits = (Fraction(problem.threshold) / _slope(problem, epsilon) ** 2 for epsilon in problem.candidates)
+    return tuple(min(math.floor(limit / step), _HIGHEST_THRESHOLD) - margin for limit in limits)
+
+
+def _certify_number(problem: SelectionProblem) -> float:
+    """Return the scale of the noise of one number, in steps."""
+    return certified_scale(STEPS, round_down(exact_number(problem.epsilon_svt)))
 
 
 def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
@@ -400,12 +462,12 @@ def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
     return Fraction(n * squares - total * total, n * n << (2 * _RISK_BITS))
 
 
-def _one_number_outcome(gaps: FloatArray) -> Outcome:
-    """Return the outcome of one noisy number.
+def _one_number_outcome(gaps: FloatArray, scale: float) -> Outcome:
+    """Return the outcome of one noisy number, exactly: its noise is integer noise of this scale.
 
     Thresholds rise as ε falls, so candidate j is taken when the noise lies between its gap and the one before.
     """
-    below, above = _laplace_below(gaps), _laplace_below(-gaps)
+    below, above = _LAPLACE.exceed(scale, -gaps), _LAPLACE.exceed(scale, gaps + 1.0)
     steps = np.where(gaps[1:] < 0.0, below[1:] - below[:-1], above[:-1] - above[1:])  # subtract the small ones
     return Outcome((float(below[0]), *(float(step) for step in steps)), float(above[-1]))
 

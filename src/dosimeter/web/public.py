@@ -105,6 +105,7 @@ class PublicAnswer(Public):
     epsilon: float | None
     epsilon_svt: float | None
     error_95: list[float | None] | None
+    violation: float | None = None
     rank_errors: dict[str, float | None] | None = None
     errors: list[dict[str, float | None]] | None = None
     about: list[str] = []
@@ -235,6 +236,7 @@ def show_answer(entry: Entry) -> PublicAnswer | None:
         epsilon=answer.epsilon,
         epsilon_svt=answer.epsilon_svt,
         error_95=None if answer.error_95 is None else list(answer.error_95),
+        violation=answer.violation,
         rank_errors=None if answer.rank_errors is None else dict(answer.rank_errors),
         errors=None if answer.errors is None else [dict(row) for row in answer.errors],
         about=list(answer.about),

@@ -41,6 +41,7 @@ class DatasetSettings:
     quantiles: Quantiles = "ranks"
     svt: float = 1.0
     variance: float = 1e-5
+    violation: float | None = None
     table: str | None = None
     engine: str | None = None
     delimiter: str | None = None

@@ -31,6 +31,7 @@ from dosimeter.release import (
     Prepared,
     ReleaseOrder,
     Terms,
+    Way,
     agree_on_terms,
     open_books,
     prepare_release,
@@ -109,6 +110,12 @@ class ServedDataset:
         prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
         agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
 
+    @property
+    def find_and_release(self) -> Way:
+        """Return the noisy test as the settings have it."""
+        given = self.settings
+        return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
+
     def _any_order(self) -> ReleaseOrder:
         match self.settings.algorithm:
             case "fixed":
@@ -116,7 +123,7 @@ class ServedDataset:
             case "find":
                 return ReleaseOrder(read_way(prefer="ratio:0.95"))
             case "find-and-release":
-                return ReleaseOrder(read_way(svt=self.settings.svt, variance=self.settings.variance))
+                return ReleaseOrder(self.find_and_release)
 
 
 class ServerState:

@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The account's decision: a charge, and for a denial its reason, which the controller sees."""
+    """The account's decision: a charge, and for a denial its reason, which the controller sees.
+
+    ``number``: the noisy number by which ε was found, where it may be used again (V8).
+    """
 
     charge: Charge
     reason: DenialReason | None = None
+    number: int | None = None
 
     @property
     def status(self) -> Literal["reserved", "denied"]:
@@ -92,6 +96,10 @@ class Way(ABC):
     @abstractmethod
     def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
         """Return what of this way makes two requests different. A change here makes every ledger charge again."""
+
+    def name_number(self, prepared: Prepared, source: str) -> str | None:
+        """Return what a noisy number of this way would be of; None where none may be used again (V8)."""
+        return None
 
     @abstractmethod
     def record(self) -> Recorded:

@@ -24,6 +24,7 @@ def read_way(
     svt: float | None = None,
     variance: float | None = None,
     selection: Selection = "sharp",
+    violation: float | None = None,
     chosen: float | None = None,
 ) -> Way:
     """Return the one way that these options ask for.
@@ -34,6 +35,7 @@ def read_way(
         svt: what the noisy test may spend on finding ε; goes with ``variance``.
         variance: the threshold of the noisy test.
         selection: which noisy test: sharp, or as in the paper.
+        violation: the chance that is promised for an ε that is released and violates the threshold.
         chosen: the controller's own pick, not above the ε that the preference finds.
 
     Raises:
@@ -48,6 +50,8 @@ def read_way(
         )  # fmt: skip
     if chosen is not None and prefer is None:
         raise OptionError("A chosen ε goes with a preference: it may not lie above the ε that the preference finds.")
+    if violation is not None and svt is None:
+        raise OptionError(Option("violation"), " goes with ", Option("svt"), ": it is a promise of the noisy test.")
     if epsilon is not None:
         return Fixed(epsilon)
     if prefer is not None:
@@ -56,4 +60,4 @@ def read_way(
         raise OptionError(
             Option("svt"), " and ", Option("variance"), " go together: the budget of the noisy test, and its threshold."
         )
-    return Selected(svt, variance, selection)
+    return Selected(svt, variance, selection, violation)

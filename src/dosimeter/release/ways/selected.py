@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
@@ -13,13 +15,19 @@ from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
 from dosimeter.problems import Option, Problem, for_controller, leave_out
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
-from dosimeter.release.promises import promise_found
+from dosimeter.release.promises import promise_found, promise_violation
 from dosimeter.release.selection import (
+    STEPS,
     Accuracy,
     SelectionProblem,
     accuracy,
+    draw_number,
+    is_two_valued,
+    known_outcome,
     normalised_variance,
     outcome_distribution,
+    read_number,
+    refuse_promise,
     require_additive,
     select_epsilon,
     violation_probability,
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
-    from dosimeter.ledger import Books
+    from dosimeter.ledger import Books, DenialReason
     from dosimeter.planning import Look
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
@@ -50,18 +58,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selected(Way):
-    """Spend ``svt`` on finding the first candidate whose variance a noisy test takes for at most ``variance``."""
+    """Spend ``svt`` on finding the first candidate whose variance a noisy test takes for at most ``variance``.
+
+    ``violation``: the chance with which one above may be found all the same, whatever the data; None without such a
+    promise (V7).
+    """
 
     algorithm: ClassVar[Algorithm] = "find-and-release"
 
     svt: float
     variance: float
     method: Selection = "sharp"
+    violation: float | None = None
 
     def __post_init__(self) -> None:
         check_option("svt", self.svt)
         check_option("variance", self.variance)
         check_option("selection", self.method)
+        check_option("violation", self.violation)
+        if self.method == "paper":
+            refuse_promise(self.violation)
 
     @property
     def epsilon_svt(self) -> Decimal:
@@ -88,6 +104,7 @@ class Selected(Way):
             candidates=subject.candidates,
             threshold=self.variance,
             epsilon_svt=self.svt,
+            violation=self.violation,
         )
 
     def rehearsed(self, candidates: Collection[float]) -> set[float]:
@@ -102,10 +119,32 @@ class Selected(Way):
             "selection": self.method,
             "indicator": None,
             "candidates": write_numbers(candidates),
+        } | ({} if self.violation is None else {"violation": write_number(self.violation)})
+
+    def name_number(self, prepared: Prepared, source: str) -> str | None:
+        """Return what the one noisy number is of (V8): the query, the data as they are, its price and its promise.
+
+        Neither the threshold nor the candidates count: it is read against them afterwards. The mechanism counts where
+        it decides what the number is the variance of. The paper's test has no such number.
+        """
+        if self.method == "paper":
+            return None
+        plan, two_valued = prepared.plan, is_two_valued(prepared.plan)
+        content = {
+            "plan": plan.digest,
+            "schema": prepared.schema_digest,
+            "source": source,
+            "n": prepared.n,
+            "of": "counted or not" if two_valued else prepared.mechanism.name,
+            "steps": STEPS,
+            "svt": write_decimal(self.epsilon_svt),
+            "violation": write_number(self.violation),
         }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def record(self) -> Recorded:
-        return Recorded(tau=exact_decimal(self.variance), selection=self.method)
+        settings = {"svt": self.svt} | ({} if self.violation is None else {"violation": self.violation})
+        return Recorded(tau=exact_decimal(self.variance), selection=self.method, settings=settings)
 
     def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
@@ -115,11 +154,15 @@ class Selected(Way):
             obstacle = books.find_obstacle(prepared.candidates)
             if obstacle is not None:
                 return deny(obstacle.rule)  # O2: no test, no charge
-            remaining = books.remaining(prepared.candidates)
-            epsilon = select_epsilon(replace(problem, candidates=remaining), method=self.method)
-            if epsilon is None:
-                return Granted(books.charge(None), "noisy test")  # O1: the test is charged even for a denial
-            return Granted(books.charge(epsilon))
+            left = replace(problem, candidates=books.remaining(prepared.candidates))
+            number = None
+            if self.method == "paper":
+                epsilon = select_epsilon(left, method=self.method)
+            else:
+                number = draw_number(left) if prepared.kept is None else int(prepared.kept.number)  # V8
+                epsilon = read_number(left, number)
+            reason: DenialReason | None = "noisy test" if epsilon is None else None
+            return Granted(books.charge(epsilon), reason, number)  # O1: the test is charged even for a denial
 
         return risk.measured(), grant
 
@@ -142,11 +185,14 @@ class Selected(Way):
             candidates=prepared.candidates,
             threshold=self.variance,
             epsilon_svt=self.svt,
+            two_valued=is_two_valued(prepared.plan),
+            violation=self.violation,
         )
 
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
         largest = exact_decimal(max(prepared.candidates))
-        return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed)
+        kept = promise_violation(self.violation, self.variance, prepared.n)
+        return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed) + kept
 
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
         obstacle = books.find_obstacle(prepared.candidates)
@@ -154,7 +200,10 @@ class Selected(Way):
             return NoOutcome(reason=Problem(word_obstacle(obstacle)), sees=DENIED)
         remaining = books.remaining(prepared.candidates)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
-        outcome = outcome_distribution(problem, method=self.method)
+        if prepared.kept is None:
+            outcome = outcome_distribution(problem, method=self.method)
+        else:
+            outcome = known_outcome(problem, int(prepared.kept.number))
         lines = []
         for epsilon, probability in zip(remaining, outcome.probabilities, strict=True):
             variance = normalised_variance(problem, epsilon)
@@ -167,8 +216,15 @@ class Selected(Way):
             violation=violation_probability(problem, outcome),
             violation_share=violation_share(problem, outcome),
             accuracy=accuracy(problem, method=self.method),
+            kept=prepared.kept is not None,
             cost=Cost.of(books, None),
-            sees=describe_released(prepared.plan, epsilon="the ε that was found", epsilon_svt=self.svt, error_95="…"),
+            sees=describe_released(
+                prepared.plan,
+                epsilon="the ε that was found",
+                epsilon_svt=self.svt,
+                error_95="…",
+                violation=self.violation,
+            ),
         )
 
 
@@ -205,7 +261,10 @@ class NoOutcome(Preview):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcomes(Preview):
-    """Everything the noisy test may do, with exact probabilities (V3). ``cost`` is that of a denial."""
+    """Everything the noisy test may do, with exact probabilities (V3). ``cost`` is that of a denial.
+
+    ``kept``: the noisy number was paid for before, so that the outcome is certain, and finding ε costs nothing (V8).
+    """
 
     way: Selected
     candidates: tuple[PossibleEpsilon, ...]
@@ -213,12 +272,15 @@ class Outcomes(Preview):
     violation: float
     violation_share: float
     accuracy: Accuracy
+    kept: bool
 
     def describe_way(self) -> JsonObject:
         return {
             "selection": self.way.method,
             "threshold": self.way.variance,
             "epsilon_svt": self.way.svt,
+            "promised": self.way.violation,
+            "kept": self.kept,
             "candidates": [line.describe() for line in self.candidates],
             "denial": self.denial,
             "violation": self.violation,

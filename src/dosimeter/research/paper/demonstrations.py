@@ -55,6 +55,7 @@ def _count_problem(
         candidates=paper_candidates() if candidates is None else tuple(candidates),
         threshold=threshold,
         epsilon_svt=1.0,
+        two_valued=True,  # a COUNT with one row each
     )
 
 
@@ -278,7 +279,7 @@ def show_violations() -> Demonstration:
         shares,
         f"Q1, ε_svt = 1, τ = 10⁻⁵, exact shares of released ε's that violate the preference. Laplace: "
         f"{shares['paper_laplace']:.2%} by the paper's test, {shares['sharp_laplace']:.3%} by the sharp one. Gaussian: "
-        f"{shares['paper_gaussian']:.2%} and {shares['sharp_gaussian']:.1%}.",
+        f"{shares['paper_gaussian']:.2%} and {shares['sharp_gaussian']:.2%}.",
     )
 
 

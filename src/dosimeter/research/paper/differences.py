@@ -153,8 +153,8 @@ DIFFERENCES = (
     Difference(
         "violations", "5.1", "Most released ε's violate the preference",
         "The noisy test is run at thresholds far below the reach of its noise.",
-        "--selection sharp publishes one noisy number (Laplace), or rescales the test (Gaussian), at the same cost "
-        "(V5).",
+        "--selection sharp draws one noisy number for all candidates, at the same cost (V5, V6); --violation promises "
+        "how often it errs (V7).",
         d.show_violations,
     ),
     Difference(

@@ -1,7 +1,7 @@
-"""ε found by find-and-release-ε-from-RDR for four variances (section 6.3.2): runs, exact probabilities, and V5.
+"""ε found by find-and-release-ε-from-RDR for four variances (section 6.3.2): runs, exact probabilities, V5 and V6.
 
 For each mechanism, query and threshold three columns: runs of the sparse vector as printed (V1), the exact probability
-of every outcome of that same test (V3), and what this package does by default (V5, ``--selection sharp``, its own
+of every outcome of that same test (V3), and what this package does by default (V5, V6, ``--selection sharp``, its own
 conventions). The first two follow the authors' conventions. There, Q4 is an average with a Δ given by hand: it is
 not additive, V2 does not bound its noise, and its RDRs exceed RDR*. It is run for comparison and never released.
 """
@@ -21,6 +21,7 @@ from dosimeter.json_values import JsonObject
 from dosimeter.release import (
     SelectionProblem,
     draw_discrete_laplace,
+    is_two_valued,
     outcome_distribution,
     split_budget,
     violation_share,
@@ -266,14 +267,16 @@ def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
 
 
 def expect_sharp(risk: Risk, threshold: float) -> Outcomes:
-    """Return the outcomes of V5 under this package's own defaults."""
+    """Return the outcomes of V5 and V6 under this package's own defaults."""
     problem = state_problem(risk, threshold)
     outcome = outcome_distribution(problem, method="sharp")
     met = risk.find(f"variance:{threshold!r}").epsilon
     return Outcomes(outcome.probabilities, outcome.denial, violation_share(problem, outcome), met)
 
 
-def state_problem(risk: Risk, threshold: float, epsilon_svt: float = EPSILON_SVT) -> SelectionProblem:
+def state_problem(
+    risk: Risk, threshold: float, epsilon_svt: float = EPSILON_SVT, violation: float | None = None
+) -> SelectionProblem:
     """Return the problem that find-and-release solves for one query and threshold."""
     return SelectionProblem(
         n=risk.n,
@@ -285,4 +288,6 @@ def state_problem(risk: Risk, threshold: float, epsilon_svt: float = EPSILON_SVT
         candidates=risk.candidates,
         threshold=threshold,
         epsilon_svt=epsilon_svt,
+        two_valued=is_two_valued(risk.plan),
+        violation=violation,
     )

@@ -86,7 +86,7 @@ def _choose_way(served: ServedDataset, approval: Approval) -> Way:
         case "find":
             return read_way(prefer=approval.preference, chosen=approval.epsilon)
         case "find-and-release":
-            return read_way(svt=served.settings.svt, variance=served.settings.variance)
+            return served.find_and_release
 
 
 def claim_query(

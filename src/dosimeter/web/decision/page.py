@@ -59,6 +59,7 @@ class PageHead:
     policy: str
     svt: float
     variance: float
+    violation: float | None
     account: str
     form: DecisionForm
     refusal: str
@@ -199,6 +200,7 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
         policy=describe_policy(settings.policy),
         svt=settings.svt,
         variance=settings.variance,
+        violation=settings.violation,
         account=describe_account(offer.books),
         form=form,
         refusal=refusal,

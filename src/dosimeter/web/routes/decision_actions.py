@@ -96,6 +96,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         preference=preference or "", wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
         cost=count_cost(offer, at), other_data=_is_other_data(state, case), blind=needs_consent(case),
         svt=case.served.settings.svt, variance=case.served.settings.variance,
+        violation=case.served.settings.violation,
         back=f"/decide/{query_id}?{write_query(form, epsilon)}",
     )  # fmt: skip
 
