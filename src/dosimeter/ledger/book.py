@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
-from dosimeter.ledger.accounting import ZERO, Charge, admits_charge
+from dosimeter.ledger.accounting import admits_charge
 from dosimeter.ledger.entries import Details, Entry, Request, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
@@ -563,8 +563,10 @@ def _check_reservation(dataset: str, account: Standing | None, reservation: Rese
     account.check_terms(algorithm=request.algorithm)
     if not account.is_of(request.schema_digest, request.source_digest):
         raise account.refuse_change(request.schema_digest, request.source_digest)
-    charged = reservation.charge != Charge(ZERO)
-    if charged and not admits_charge(
-        account.policy, account.reading, reservation.charge, max_epsilon=account.max_epsilon
-    ):
+    charge = reservation.charge
+    if charge.is_nothing:
+        return
+    if account.policy.in_zcdp != (charge.rho is not None):
+        raise LedgerError(f"A charge has a ρ if the policy of its account counts ρ; that of {dataset!r} differs.")
+    if not admits_charge(account.policy, account.reading, charge, max_epsilon=account.max_epsilon):
         raise LedgerError(f"The account of {dataset!r} does not admit this charge under its policy {account.policy}.")

@@ -76,6 +76,10 @@ class Mechanism(ABC):
             raise OptionError(f"epsilon {epsilon:g} is too small: the noise would have no finite scale.")
         return scale
 
+    def rho(self, epsilon: float) -> float:
+        """Return what an answer at this ε costs in zCDP, by the formula (O4): ε²/2 of a pure ε, otherwise Δ²/2σ²."""
+        return 0.5 * epsilon * epsilon if self.pure else 0.5 / self.scale(1.0, epsilon) ** 2
+
     @abstractmethod
     def _scale(self, sensitivity: float, epsilon: float) -> float:
         """Return the scale for a finite ε; ∞ where none is large enough."""

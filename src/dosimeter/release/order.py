@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -135,6 +135,7 @@ class Prepared:
     order: ReleaseOrder
     look: Look
     schema_digest: str
+    find_rho: Callable[[Decimal], Decimal] = field(compare=False, repr=False)  # of the noise at an ε (O4)
 
     @property
     def delta(self) -> Decimal:

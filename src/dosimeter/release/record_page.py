@@ -87,7 +87,7 @@ def _write_promise(entry: Entry, hidden: bool) -> list[str]:
         facts.append(("ε", format_epsilon(float(entry.epsilon))))
         if entry.epsilon_svt is not None:
             facts.append(("ε for finding it", format_epsilon(float(entry.epsilon_svt))))
-        facts.append(("δ", f"{float(entry.delta):g}"))
+        facts.append(("δ", f"{float(request.delta):g}"))
     if request.preference is not None:
         facts.append(("Preference", request.preference))
     if request.tau is not None:
