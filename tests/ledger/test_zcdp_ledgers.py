@@ -166,7 +166,7 @@ def test_as_many_answers_follow_as_are_said_to_be_left(
     left = ledger.standing("t")
     assert left is not None
     assert left.remaining.describe()["answers"] is not None
-    assert (left.remaining.gaussian if mechanism == "gaussian" else left.remaining.answers)[Decimal("0.1")] == 0
+    assert (left.remaining.gaussian if mechanism == "gaussian" else left.remaining.answers)[0.1] == 0
 
 
 def _spend(account: Standing, times: int) -> Any:

@@ -139,7 +139,7 @@ def test_a_budget_of_ten_gives_thousands_of_gaussian_answers() -> None:
     policy, charge = Policy.parse(POLICY), gaussian_charge("0.1")
     start = policy.start(Decimal(0))
     books = Books(policy, None, start, Decimal(0), DELTA, find_rho=lambda _: charge.rho or Decimal(0))
-    found = count_answers(books, Decimal("0.1"))
+    found = count_answers(books, 0.1)
     assert 7_000 < found < 8_000
     assert start.after(charge, found).epsilon <= 10 < start.after(charge, found + 1).epsilon
 

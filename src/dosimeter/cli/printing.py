@@ -373,13 +373,13 @@ def _print_remaining(console: Console, account: Standing, reading: str) -> None:
     left = account.remaining
     if left.epsilon is not None:
         console.print(f"{reading} of {account.policy.budget:f} spent, {_show_exact(account, left.epsilon)} left")
-    for epsilon in (each for each in left.answers if each in (Decimal(1), Decimal("0.1"), Decimal("0.01"))):
-        console.print(f"{count_more(left, epsilon)} at ε = {epsilon:f}")
+    for epsilon in (1.0, 0.1, 0.01):
+        console.print(f"{count_more(left, epsilon)} at ε = {format_epsilon(epsilon)}")
     if account.reading.rho is not None:
         console.print(Text(f"ρ = {float(account.reading.rho):.4g}, in zCDP", style="dim"))
 
 
-def count_more(left: Remaining, epsilon: Decimal) -> str:
+def count_more(left: Remaining, epsilon: float) -> str:
     """Return how many more answers there are at an ε: 17 more answers (Gaussian noise: 420)."""
     count, gaussian = left.answers[epsilon], left.gaussian.get(epsilon, left.answers[epsilon])
     words = "1 more answer" if count == 1 else f"{count:,} more answers"

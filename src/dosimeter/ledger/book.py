@@ -42,6 +42,7 @@ from dosimeter.ledger.records import (
     follow_chain,
     refusing_bad_records,
 )
+from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.replay import DatasetReplay, name_view
 from dosimeter.ledger.values import (
     Account,
@@ -127,6 +128,15 @@ class Ledger:
         """Return an account as it is now, without its entries: follows the chain from the last checkpoint."""
         with self._using() as transaction:
             return Pages.read(transaction).of(dataset).standing
+
+    def remaining(self, dataset: str) -> Remaining | None:
+        """Return what is left of an account: of its budget, and how many more answers; None without an account.
+
+        Args:
+            dataset: the account's name.
+        """
+        standing = self.standing(dataset)
+        return None if standing is None else standing.remaining
 
     def standings(self) -> tuple[Standing, ...]:
         """Return every account as it is now, in the order in which their datasets first appear."""

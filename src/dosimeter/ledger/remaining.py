@@ -10,7 +10,7 @@ from fractions import Fraction
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.accounting import ZERO, Books, Policy, Reading, admits_charge, exact_decimal
 
-EXAMPLES = (Decimal(1), Decimal("0.5"), Decimal("0.1"), Decimal("0.05"), Decimal("0.01"))
+EXAMPLES = (1.0, 0.5, 0.1, 0.05, 0.01)
 """The ε's for which is said how many more answers there are."""
 
 CURVE = tuple(Decimal(1).scaleb(-exponent) for exponent in (3, 4, 5, 6, 7, 8, 9, 10, 12))
@@ -32,14 +32,14 @@ class Remaining:
     """
 
     epsilon: Decimal | None
-    answers: Mapping[Decimal, int]
-    gaussian: Mapping[Decimal, int]
+    answers: Mapping[float, int]
+    gaussian: Mapping[float, int]
 
     def describe(self) -> JsonObject:
         return {
             "epsilon": None if self.epsilon is None else float(self.epsilon),
-            "answers": {str(epsilon): count for epsilon, count in self.answers.items()},
-            "gaussian": {str(epsilon): count for epsilon, count in self.gaussian.items()},
+            "answers": {f"{epsilon:g}": count for epsilon, count in self.answers.items()},
+            "gaussian": {f"{epsilon:g}": count for epsilon, count in self.gaussian.items()},
         }
 
 
@@ -55,7 +55,7 @@ def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None
     )
 
 
-def count_answers(books: Books, epsilon: Decimal) -> int:
+def count_answers(books: Books, epsilon: float) -> int:
     """Return how many answers at this ε may still follow, one after the other.
 
     What is admitted after more answers is admitted after fewer, so the number is found by halving.
@@ -75,11 +75,11 @@ def count_answers(books: Books, epsilon: Decimal) -> int:
     return min(low, MOST)
 
 
-def _count_gaussian(pure: Books, epsilon: Decimal, individuals: int) -> int:
+def _count_gaussian(pure: Books, epsilon: float, individuals: int) -> int:
     from dosimeter.mechanisms import default_delta, round_rho, zcdp_rho  # imported late: they load arrays
 
     delta = default_delta(individuals)
-    rho = round_rho(Fraction(zcdp_rho(float(epsilon), delta)) * _CERTIFIED)
+    rho = round_rho(Fraction(zcdp_rho(epsilon, delta)) * _CERTIFIED)
     return count_answers(
         Books(pure.policy, pure.max_epsilon, pure.reading, ZERO, exact_decimal(delta), find_rho=lambda _: rho), epsilon
     )

@@ -29,11 +29,9 @@ class ReleaseOptions(TypedDict, total=False):
     selection: Selection
     """Which noisy test: sharp (the default), or as in the paper."""
     policy: str | None
-    """How the account may be spent: ``"paper"``, ``"budget:2.0"`` or ``"budget:2.0@1e-06"``. Needed for the first
-    release from a dataset."""
+    """How the account may be spent: ``"paper"``, ``"budget:2"`` or ``"budget:2@1e-06"``. Needed at first."""
     delta_total: float | str | None
-    """The δ that all answers of the account may have together; with ``budget:E@D``, the part of D that is set aside
-    for groups that nobody declared."""
+    """The δ that all answers of the account may have together; with ``budget:E@D`` that of undeclared groups alone."""
     max_epsilon: float | str | None
     """The largest ε of a single answer of the account."""
     mechanism: MechanismName
