@@ -374,16 +374,16 @@ def _print_remaining(console: Console, account: Standing, reading: str) -> None:
     if left.epsilon is not None:
         console.print(f"{reading} of {account.policy.budget:f} spent, {_show_exact(account, left.epsilon)} left")
     for epsilon in (1.0, 0.1, 0.01):
-        console.print(f"{count_more(left, epsilon)} at ε = {format_epsilon(epsilon)}")
+        console.print(_count_more(left, epsilon))
     if account.reading.rho is not None:
         console.print(Text(f"ρ = {float(account.reading.rho):.4g}, in zCDP", style="dim"))
 
 
-def count_more(left: Remaining, epsilon: float) -> str:
-    """Return how many more answers there are at an ε: 17 more answers (Gaussian noise: 420)."""
+def _count_more(left: Remaining, epsilon: float) -> str:
+    """Return how many more answers there are: 17 more answers at ε = 0.1 (420 with Gaussian noise)."""
     count, gaussian = left.answers[epsilon], left.gaussian.get(epsilon, left.answers[epsilon])
-    words = "1 more answer" if count == 1 else f"{count:,} more answers"
-    return words if gaussian == count else f"{words} (Gaussian noise: {gaussian:,})"
+    words = f"{count:,} more {'answer' if count == 1 else 'answers'} at ε = {format_epsilon(epsilon)}"
+    return words if gaussian == count else f"{words} ({gaussian:,} with Gaussian noise)"
 
 
 def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry], bool]]) -> None:
