@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from dosimeter.ledger import REASON_WORDS
 from dosimeter.show import format_epsilon, format_measured
 
 if TYPE_CHECKING:
@@ -167,8 +168,10 @@ def _write_private(entry: Entry, account: Account | None) -> list[str]:
         ("Looked at before", "yes" if entry.viewed else "no"),
         ("Digest of the data", entry.request.source_digest),
     ]
+    if entry.rho is not None:
+        facts.append(("ρ", f"{entry.rho:f}"))
     if entry.reason is not None:
-        facts.append(("Reason of the denial", entry.reason))
+        facts.append(("Reason of the denial", REASON_WORDS[entry.reason]))
     return ['<div class="private"><h2>For the controller only</h2>', _list_facts(facts), "</div>"]
 
 
