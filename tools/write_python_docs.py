@@ -57,7 +57,7 @@ MEMBERS = {
     "Explanation": ("describe",),
     "Schema": ("load", "save", "account_name"),
     "SchemaCheck": ("agrees",),
-    "Ledger": ("open", "describe", "verify", "export", "clear", "close"),
+    "Ledger": ("open", "describe", "remaining", "verify", "export", "clear", "close"),
     "Client": ("datasets", "check", "submit", "query", "queries", "close"),
 }
 SECTION = re.compile(r"^(Args|Returns|Raises):$", flags=re.MULTILINE)

@@ -115,8 +115,13 @@ OPTIONS: Mapping[str, Declared] = {
         metavar="BETA", kind=float, range=_SHARE,
     ),
     # The terms of a new account.
-    "policy": _declare("How a new account may be spent.", metavar="paper|budget:E"),
-    "delta_total": _declare("A new account's δ in all; default min(100/n², 1/n).", metavar="D", kind=float),
+    "policy": _declare("How a new account may be spent.", metavar="paper|budget:E|budget:E@D"),
+    "delta_total": _declare(
+        "A new account's δ in all; default min(100/n², 1/n). Under budget:E@D the part of D for undeclared groups; "
+        "default 0.",
+        metavar="D",
+        kind=float,
+    ),
     "max_epsilon": _declare("A new account's cap on the ε of one query.", metavar="E", kind=float),
     # What else is said about a release.
     "analyst": _declare("Who asks, for the record.", metavar="NAME"),

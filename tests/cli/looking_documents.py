@@ -35,7 +35,7 @@ NONE = type(None)
 ABSOLUTE = {"own_epsilon": float, "advantage": float, "picked_out": (float, NONE), "posterior": (dict, NONE)}
 FOUND = {
     "preference": str, "preset": (str, NONE), "epsilon": (float, NONE), "decides": bool, "limit": (float, NONE),
-    "limit_cell": (float, NONE), "epsilon_cell": (float, NONE), "conflict": (list, NONE),
+    "limit_cell": (float, NONE), "epsilon_cell": (float, NONE), "cost": (dict, NONE), "conflict": (list, NONE),
 }  # fmt: skip
 RDR = dict.fromkeys(("min", "max", "mean", "median", "variance", "ratio"), float)
 

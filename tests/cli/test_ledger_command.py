@@ -18,18 +18,22 @@ def test_the_json_of_the_ledger_to_the_letter(shop: Shop) -> None:
     assert status == 0
     (account,) = json.loads(out)["datasets"]
     assert list(json.loads(out)) == ["datasets"]
+    left = account.pop("remaining")
+    assert left["epsilon"] == 0.05
+    assert left["answers"] == left["gaussian"] == {"1": 0, "0.5": 0, "0.1": 0, "0.05": 1, "0.01": 5}
     first, second = account.pop("entries")
     assert account == {
-        "dataset": "shop", "epsilon": 0.3, "delta": 0.0, "policy": "budget:0.35", "algorithm": "fixed", "notes": [],
-        "stopped": None, "overlaps": [], "continuations": [],
+        "dataset": "shop", "epsilon": 0.3, "delta": 0.0, "policy": "budget:0.35", "algorithm": "mixed", "notes": [],
+        "rho": None, "curve": None, "stopped": None, "overlaps": [], "continuations": [],
     }  # fmt: skip
-    names = ["id", "at", "status", "epsilon", "epsilon_svt", "delta", "charge", "reading", "query", "answer"]
-    assert list(first) == list(second) == [*names, "analyst", "purpose", "reason"]
+    names = ["id", "at", "status", "epsilon", "epsilon_svt", "delta", "charge", "reading", "rho", "algorithm"]
+    assert list(first) == list(second) == [*names, "query", "answer", "analyst", "purpose", "reason"]
     assert len(first.pop("id")) == 16
     assert first.pop("at").endswith("Z")
     assert first == {
         "status": "released", "epsilon": 0.3, "epsilon_svt": None, "delta": 0.0, "charge": 0.3, "reading": 0.3,
-        "query": COUNT, "answer": json.loads(released)["answer"], "analyst": None, "purpose": None,
+        "rho": None, "algorithm": "fixed", "query": COUNT, "answer": json.loads(released)["answer"],
+        "analyst": None, "purpose": None,
         "reason": None,
     }  # fmt: skip
     assert (second["status"], second["charge"], second["reading"], second["answer"]) == ("denied", 0.0, 0.3, None)
@@ -41,7 +45,8 @@ def test_the_ledger_for_people(shop: Shop) -> None:
     status, out, _ = shop.run("ledger", str(shop.ledger))
     assert status == 0
     assert "shop: reading ε = 0.3" in out
-    assert "policy budget:2, algorithm fixed, at most 1 per query" in out
+    assert "policy budget:2, algorithm mixed, at most 1 per query" in out
+    assert "17 more answers at ε = 0.1" in out
     assert COUNT in out
 
 

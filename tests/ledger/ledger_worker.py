@@ -1,6 +1,6 @@
 """What tests do to a ledger, in this process or in one that is killed. Not a test.
 
-ledger_worker.py crash TARGET STEP OUTBOX     one request, killed with SIGKILL at STEP
+ledger_worker.py crash TARGET STEP OUTBOX [POLICY]   one request, killed with SIGKILL at STEP
 ledger_worker.py incident TARGET STEP         a stop, then its end, killed with SIGKILL at STEP
 ledger_worker.py loop TARGET OUTBOX           one request after the other, until killed from outside
 ledger_worker.py crowd TARGET PROCESSES EACH EPSILON   many processes at once; prints one line of JSON
@@ -18,19 +18,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import AccountOpening, Algorithm, Ledger, Request, Reservation, Standing
+from dosimeter.ledger import AccountAlgorithm, AccountOpening, Algorithm, Ledger, Request, Reservation, Standing
 from dosimeter.ledger.accounting import Charge, Policy, admits_charge
+from dosimeter.mechanisms.zcdp import pure_rho
 
 SCHEMA, SOURCE = "schema-1", "source-1"
 NOBODY = 65534
 BUSY_TIMEOUT = 600.0  # far more than 32 processes need on a slow machine
 
 
-def make_opening(policy: str = "budget:1", algorithm: Algorithm = "fixed", **changes: object) -> AccountOpening:
+def make_opening(policy: str = "budget:1", algorithm: AccountAlgorithm = "fixed", **changes: object) -> AccountOpening:
     terms: dict[str, object] = {
         "policy": Policy.parse(policy),
         "algorithm": algorithm,
@@ -66,9 +68,13 @@ def decide_on(
 
     def decide(account: Standing | None) -> Reservation:
         wanted = Charge(Decimal(epsilon), **{part: Decimal(amount) for part, amount in charge.items()})
+        if (account.policy if account else Policy.parse(policy)).in_zcdp:
+            wanted = replace(wanted, rho=pure_rho(wanted.epsilon))
         asked = request or make_request()
         if account is None:
-            return Reservation(request=asked, charge=wanted, opening=make_opening(policy, asked.algorithm))
+            total = Policy.parse(policy).agree_on_delta(None, 10_000)  # 1e-6, where charges are added up
+            opening = make_opening(policy, asked.algorithm, delta_total=total)
+            return Reservation(request=asked, charge=wanted, opening=opening)
         if not admits_charge(account.policy, account.reading, wanted, max_epsilon=account.max_epsilon):
             raise ValueError("the policy does not admit it")
         return Reservation(request=asked, charge=wanted)
@@ -76,12 +82,14 @@ def decide_on(
     return decide
 
 
-def release_one(ledger: Ledger, outbox: Path, number: int, reached: Callable[[str], None]) -> None:
+def release_one(
+    ledger: Ledger, outbox: Path, number: int, reached: Callable[[str], None], policy: str = "budget:1000"
+) -> None:
     """Reserve, answer, settle, as a controller does. The outbox is what the analyst gets to see."""
 
     def decide(account: Standing | None) -> Reservation:
         reached("inside the decision")
-        return decide_on("0.001", "budget:1000")(account)
+        return decide_on("0.001", policy)(account)
 
     reached("before the reservation")
     entry = ledger.reserve("clinic", decide)
@@ -223,10 +231,10 @@ def try_call(target: str, verb: str) -> None:
 
 def main(arguments: list[str]) -> None:
     match arguments:
-        case ["crash", target, step, outbox]:
+        case ["crash", target, step, outbox, *policy]:
             reached = kill_at(step)
             with Ledger.open(target) as ledger:
-                release_one(ledger, Path(outbox), 1, reached)
+                release_one(ledger, Path(outbox), 1, reached, *policy)
         case ["incident", target, step]:
             reached = kill_at(step)
             with Ledger.open(target) as ledger:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.ledger import Ledger, Verification
+from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from tests.ledger.ledger_worker import NOBODY, decide_on
 from tests.waiting import wait_until
 
@@ -52,9 +53,12 @@ def check_books(target: str, outbox: Path) -> list[str]:
         assert ledger.verify().intact
         account = ledger.account("clinic")
     entries = () if account is None else account.entries
-    assert answered <= {entry.id for entry in entries if entry.charge == CHARGE}
+    assert answered <= {entry.id for entry in entries if entry.spent.total == CHARGE}
     assert {entry.id for entry in entries if entry.status == "released"} <= answered
-    if account is not None:
+    if account is not None and account.reading.rho is not None:
+        assert account.reading.rho == CHARGE**2 / 2 * len(entries)
+        assert account.reading.epsilon == exact_zcdp_epsilon(account.reading.rho, Decimal("0.001"))
+    elif account is not None:
         assert account.reading.epsilon == CHARGE * len(entries)  # what was only reserved counts in full
     return [entry.status for entry in entries]
 
@@ -69,6 +73,18 @@ def test_killed_at_every_step(target: str, tmp_path: Path, step: str, run_worker
     with Ledger.open(target) as ledger:  # and the next one is not held up
         entry = ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
         assert entry.reading == (CHARGE if expected is None else 2 * CHARGE)
+
+
+@pytest.mark.parametrize("step", ["after insert reserved", "after the reservation", "before commit 4"])
+def test_an_account_in_zcdp_is_killed_as_well(target: str, tmp_path: Path, step: str, run_worker: Worker) -> None:
+    outbox, policy = tmp_path / "outbox", "budget:1000@0.001"
+    killed = run_worker("crash", target, step, str(outbox), policy)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    expected = STEPS[step]
+    assert check_books(target, outbox) == ([] if expected is None else [expected])
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.001", policy))
+        assert entry.after.rho == CHARGE**2 / 2 * (1 if expected is None else 2)
 
 
 # step at which the process dies → the entry's status and whether the dataset is stopped. A failed entry is settled and

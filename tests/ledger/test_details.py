@@ -28,7 +28,6 @@ DETAILS = Details(
     rank_errors={"m": 12},
     about=["at most 10 rows of each individual count", "charges above 5,000 count as 5,000"],
     kept=KeptNumber("variance of plan 1", "37/1048576"),
-    rho=Fraction(1, 3),
 )
 
 
@@ -48,7 +47,7 @@ def test_everything_that_is_written_is_given_back(target: str) -> None:
     assert settled.errors == ({"n": 1.5, "m": None},)
     assert settled.rank_errors == {"m": 12}
     assert settled.about == tuple(DETAILS.about or ())
-    assert (settled.kept, settled.rho) == (DETAILS.kept, Fraction(1, 3))
+    assert settled.kept == DETAILS.kept
     assert "variance of plan 1" not in shown  # not for a screen
     record = json.loads(stream.getvalue().splitlines()[-1])
     assert (record["kind"], record["version"]) == ("settle", 3)
@@ -71,16 +70,15 @@ def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str)
     kept = KeptNumber("variance of plan 1", "0.25")
     denial = Reservation(
         request=make_request(algorithm="find-and-release"),
-        charge=Charge(Decimal(0), Decimal(1)),
+        charge=Charge(Decimal(0), Decimal(1), rho=Decimal("0.5")),
         status="denied",
-        opening=make_opening("paper", "find-and-release"),
+        opening=make_opening("budget:9@1e-05", "mixed"),
         reason="noisy test",
         kept=kept,
-        rho=Fraction(1, 2),
     )
     with Ledger.open(target) as ledger:
         entry = ledger.reserve("clinic", lambda _: denial)
-        assert (entry.reason, entry.kept, entry.rho) == ("noisy test", kept, Fraction(1, 2))
+        assert (entry.reason, entry.kept, entry.rho) == ("noisy test", kept, Decimal("0.5"))
         assert describe_datasets(ledger)[0]["entries"][0]["reason"] == "noisy test"
         assert hand_out(entry).describe() == {"status": "denied"}
         assert "noisy" not in repr(entry) + repr(hand_out(entry))
@@ -100,8 +98,6 @@ def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str)
         {"kept": {"of": "x", "number": "1/0"}},
         {"kept": {"of": "", "number": "1"}},
         {"kept": {"number": "1"}},
-        {"rho": "-1/2"},
-        {"rho": 0.5},
         {"reason": "somebody's cell"},
         {"measured": [["1"]]},
         {"error_95": ["1.0"]},

@@ -16,6 +16,7 @@ from dosimeter.ledger.accounting import (
     Charge,
     Policy,
     Reading,
+    Sum,
     admits_charge,
     default_delta_total,
     exact_decimal,
@@ -39,7 +40,9 @@ charges = st.builds(
 
 
 def read_odometer(spent: list[Charge], delta_total: float | str | Decimal) -> Reading:
-    return functools.reduce(Reading.after, spent, Reading(delta_total=exact_decimal(delta_total)))
+    return functools.reduce(
+        lambda reading, charge: reading.after(charge), spent, PAPER.start(exact_decimal(delta_total))
+    )
 
 
 def left_after(policy: Policy, reading: Reading, **changes: object) -> tuple[float, ...]:
@@ -250,7 +253,7 @@ def test_an_obstacle_is_what_would_have_to_go(
     policy: str, cap: str | None, spent: str, delta: str, svt: str, asked: list[float]
 ) -> None:
     """By the rules one at a time: the rule that is named is broken by every ε that no rule before it has ruled out."""
-    reading = Reading(Decimal(spent), delta_total=Decimal("1e-3"))
+    reading = Sum(Decimal(spent), delta_total=Decimal("1e-3"))
     limit = None if cap is None else Decimal(cap)
     books = Books(Policy.parse(policy), limit, reading, Decimal(svt), Decimal(delta))
     obstacle = books.find_obstacle(asked)

@@ -17,7 +17,7 @@ from typer.main import get_command
 import dosimeter
 from dosimeter import Dataset, LedgerError, OptionError, QueryError
 from dosimeter.cli import build_app
-from dosimeter.ledger import Account, Policy, Reading
+from dosimeter.ledger import Account, Policy
 from dosimeter.mechanisms import MECHANISMS
 from dosimeter.options import OPTIONS, check_option
 from dosimeter.planning import Look, plan_query
@@ -160,7 +160,7 @@ def test_the_terms_of_an_account_are_worded_for_each_surface() -> None:
     account = Account(
         dataset="clinic", opened_at="", policy=Policy.parse("budget:2"), algorithm="fixed",
         delta_total=Decimal("0.001"), max_epsilon=None, individuals=9, schema_digest="", source_digest="", entries=(),
-        reading=Reading(delta_total=Decimal("0.001")),
+        reading=Policy.parse("budget:2").start(Decimal("0.001")),
     )  # fmt: skip
     with pytest.raises(LedgerError) as refused:
         account.check_terms(algorithm="fixed", policy=Policy.parse("paper"))

@@ -110,6 +110,7 @@ def _print_whole(console: Console, explanation: Explanation) -> None:
         f"{format_number(delta['gaussian'])} for Gaussian noise{several}."
     )
     console.print("± is the 95 % error of Laplace noise. What is computed from several numbers depends on these, too.")
+    _print_costs(console, explanation)
     if explanation.additive:
         console.print(
             "It can be released at a fixed ε, at one found from a preference, or at one found by a noisy test."
@@ -119,6 +120,18 @@ def _print_whole(console: Console, explanation: Explanation) -> None:
         private = "how many groups the data have is private."
         depends = "one person's rows decide what another person's removal would change."
         console.print(depends if explanation.group_delta is None else private)
+
+
+def _print_costs(console: Console, explanation: Explanation) -> None:
+    """Print what an answer costs, by the policy of the account."""
+    for cost in (cost for cost in explanation.costs if cost.epsilon == 1.0):
+        laplace, gaussian = cost.rho["laplace"], cost.rho["gaussian"]
+        assert laplace is not None
+        with_gaussian = "" if gaussian is None else f", {format_number(gaussian)} with Gaussian noise"
+        console.print(
+            f"An answer at ε = 1 costs 1 under the policies paper and budget:E; under budget:E@D it costs "
+            f"ρ = {format_number(laplace)}{with_gaussian}."
+        )
 
 
 # ---------------------------------------------------------------- less noise

@@ -13,6 +13,7 @@ from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.json_values import JsonObject
     from dosimeter.ledger import Standing
     from dosimeter.risk import Choice
 
@@ -83,6 +84,7 @@ def find(
                 "limit": choice.limit,
                 "limit_cell": choice.limit_cell,
                 "epsilon_cell": choice.epsilon_cell,
+                "cost": None if choice.epsilon is None else _describe_cost(assessed, choice.epsilon),
                 "conflict": [part.describe() for part in choice.conflict] or None,
                 "notes": list(choice.notes),
             }
@@ -94,3 +96,8 @@ def find(
             print_choice(assessed, choice, show_all=show_all, reading=reading)
             o.confirm_written(plot)
     return 0 if choice.epsilon is not None else 1
+
+
+def _describe_cost(assessed: Risk, epsilon: float) -> JsonObject:
+    """Return what an answer at this ε costs: ε where charges are added up, ρ under a policy budget:E@D."""
+    return {"epsilon": epsilon, "rho": assessed.mechanism.rho(epsilon)}

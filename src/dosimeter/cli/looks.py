@@ -62,16 +62,18 @@ def leave_remaining(account: Standing | None, risk: Risk) -> Callable[[Sequence[
     """Return a function that keeps the candidates the account still admits (O2); all of them without an account."""
     if account is None:
         return lambda candidates: candidates
-    from dosimeter.ledger import exact_decimal, remaining_candidates
+    from dosimeter.ledger import ZERO, Books, exact_decimal
+    from dosimeter.release import group_delta, price_plan
 
-    def remaining(candidates: Sequence[float]) -> Sequence[float]:
-        delta = exact_decimal(risk.mechanism.delta)
-        return remaining_candidates(
-            account.policy, account.reading, candidates,
-            epsilon_svt=0, delta=delta, max_epsilon=account.max_epsilon,
-        )  # fmt: skip
-
-    return remaining
+    return Books(
+        policy=account.policy,
+        max_epsilon=account.max_epsilon,
+        reading=account.reading,
+        epsilon_svt=ZERO,
+        delta=exact_decimal(risk.mechanism.delta),
+        group_delta=group_delta(risk.plan),
+        find_rho=price_plan(risk.plan, risk.mechanism),
+    ).remaining
 
 
 def describe_reading(account: Standing | None, risk: Risk) -> JsonObject:

@@ -9,12 +9,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dosimeter.ledger import REASON_WORDS
 from dosimeter.show import (
     advise,
     format_epsilon,
@@ -37,7 +39,7 @@ from dosimeter.show.terminal import (
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Entry, Incident, ReleasedAnswer, Standing
+    from dosimeter.ledger import Entry, Incident, ReleasedAnswer, Remaining, Standing
     from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
@@ -130,6 +132,10 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     console.print(say(sentence))
     if choice.conflict and headline is None:
         console.print(say(word_conflict(choice.conflict)))
+    if choice.epsilon is not None:
+        rho = format_number(found.mechanism.rho(choice.epsilon), 4)
+        cost = f"under the policies paper and budget:E, ρ = {rho} under budget:E@D"
+        console.print(Text(f"An answer at it costs {format_epsilon(choice.epsilon)} {cost}.", style="dim"))
     if choice.advice is not None and headline is None:
         for line in word_advice(choice.advice):
             console.print(say(line))
@@ -287,7 +293,12 @@ def _print_outcomes(console: Console, found: Outcomes) -> None:
 def _print_cost(console: Console, cost: Cost | None) -> None:
     if cost is not None:
         before, after = _show_reading(cost.reading), _show_reading(cost.reading_after)
-        console.print(f"Cost: {cost.charge:g}. The reading would go from {before} to {after}.")
+        charge = "∞" if cost.charge is None else f"{cost.charge:g}"
+        console.print(f"Cost: {charge}. The reading would go from {before} to {after}.")
+        if cost.epsilon:
+            console.print(
+                Text(f"By policy: {cost.epsilon:g} under paper and budget:E, ρ = {cost.rho:.4g} under budget:E@D.")
+            )
 
 
 def _show_reading(reading: float | None) -> str:
@@ -354,18 +365,43 @@ def print_stops(incidents: Sequence[Incident]) -> None:
         console.print(Text(f"No release is answered until a controller clears it: {clear}"))
 
 
+def _show_exact(account: Standing, epsilon: Decimal) -> str:
+    """Write a sum of charges to the last digit, and what was computed from ρ rounded up to four."""
+    if epsilon.is_infinite():
+        return "∞"
+    if account.policy.in_zcdp:
+        return f"{Context(prec=4, rounding=ROUND_CEILING).plus(epsilon).normalize():f}"
+    return f"{epsilon:f}"
+
+
+def _print_remaining(console: Console, account: Standing, reading: str) -> None:
+    """Print what is left of an account, as how many more answers it allows."""
+    left = account.remaining
+    if left.epsilon is not None:
+        console.print(f"{reading} of {account.policy.budget:f} spent, {_show_exact(account, left.epsilon)} left")
+    for epsilon in (1.0, 0.1, 0.01):
+        console.print(_count_more(left, epsilon))
+    if account.reading.rho is not None:
+        console.print(Text(f"ρ = {float(account.reading.rho):.4g}, in zCDP", style="dim"))
+
+
+def _count_more(left: Remaining, epsilon: float) -> str:
+    """Return how many more answers there are: 17 more answers at ε = 0.1 (420 with Gaussian noise)."""
+    count, gaussian = left.answers[epsilon], left.gaussian.get(epsilon, left.answers[epsilon])
+    words = f"{count:,} more {'answer' if count == 1 else 'answers'} at ε = {format_epsilon(epsilon)}"
+    return words if gaussian == count else f"{words} ({gaussian:,} with Gaussian noise)"
+
+
 def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry], bool]]) -> None:
     """Print accounts, each with some of its entries, the oldest first, and whether there are earlier ones."""
     console = make_console()
     if not accounts:
         console.print("The ledger has no account yet.")
     for account, entries, earlier in accounts:
-        reading = "∞" if account.reading.infinite else f"{account.reading.epsilon:f}"
-        console.print(
-            Text(f"{account.dataset}: reading ε = {reading}, δ = {float(account.reading.delta):.3g}", style="bold")
-        )
-        if account.policy.budget is not None:
-            console.print(f"{reading} of {account.policy.budget:f} spent, {account.remaining:f} left")
+        reading = _show_exact(account, account.reading.epsilon)
+        own = account.reading.delta if account.policy.delta is None else account.policy.delta
+        console.print(Text(f"{account.dataset}: reading ε = {reading}, δ = {float(own):.3g}", style="bold"))
+        _print_remaining(console, account, reading)
         cap = "" if account.max_epsilon is None else f", at most {account.max_epsilon:f} per query"
         console.print(Text(f"policy {account.policy}, algorithm {account.algorithm}{cap}", style="dim"))
         for note in account.notes:
@@ -382,14 +418,14 @@ def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry], bool]]) -> 
         ):
             table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
         noted = [name for name in ("analyst", "purpose") if any(getattr(e.request, name) for e in entries)]
-        for name in (*noted, "query"):
+        denied = ["reason"] if any(entry.reason is not None for entry in entries) else []
+        for name in (*denied, *noted, "query"):
             table.add_column(name, overflow="fold")
         for entry in entries:
-            after = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
-            texts = [Text(getattr(entry.request, name) or "") for name in noted]
-            table.add_row(
-                entry.at, entry.id, entry.status, f"{entry.charge:f}", after, *texts, Text(entry.query.strip())
-            )
+            texts = [Text("" if entry.reason is None else REASON_WORDS[entry.reason]) for _ in denied]
+            texts += [Text(getattr(entry.request, name) or "") for name in noted]
+            charge, after = _show_exact(account, entry.charge), _show_exact(account, entry.reading)
+            table.add_row(entry.at, entry.id, entry.status, charge, after, *texts, Text(entry.query.strip()))
         console.print(table)
         if earlier:
             console.print(

@@ -5,6 +5,7 @@
     pages.py     follow the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → Standing, Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
+    remaining.py how many more answers there are
     entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out
     records.py   one record: kinds, canonical JSON, digest
@@ -21,6 +22,7 @@ from dosimeter.ledger.accounting import (
     Obstacle,
     PaperRule,
     Policy,
+    Price,
     Reading,
     default_delta_total,
     exact_decimal,
@@ -30,6 +32,8 @@ from dosimeter.ledger.accounting import (
 )
 from dosimeter.ledger.book import Ledger, check_apart
 from dosimeter.ledger.entries import (
+    REASON_WORDS,
+    AccountAlgorithm,
     Algorithm,
     DenialReason,
     Details,
@@ -42,6 +46,7 @@ from dosimeter.ledger.entries import (
 )
 from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
+from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.values import (
     Account,
     AccountOpening,
@@ -50,13 +55,16 @@ from dosimeter.ledger.values import (
     Reservation,
     Standing,
     Verification,
+    choose_algorithm,
 )
 
 __all__ = [
     "GENESIS",
     "INCIDENT_WORDS",
+    "REASON_WORDS",
     "ZERO",
     "Account",
+    "AccountAlgorithm",
     "AccountOpening",
     "Algorithm",
     "Books",
@@ -75,14 +83,17 @@ __all__ = [
     "Obstacle",
     "PaperRule",
     "Policy",
+    "Price",
     "Reading",
     "Record",
     "ReleasedAnswer",
+    "Remaining",
     "Request",
     "Reservation",
     "Standing",
     "Verification",
     "check_apart",
+    "choose_algorithm",
     "default_delta_total",
     "exact_decimal",
     "refuse_stopped",

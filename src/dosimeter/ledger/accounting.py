@@ -1,4 +1,4 @@
-"""Account for privacy loss. Takes charges and a policy; gives the reading and which candidates remain (O1-O3).
+"""Account for privacy loss. Takes charges and a policy; gives the reading and which candidates remain (O1-O4).
 
 Pure and exact: every number is a ``decimal.Decimal``, floats enter through ``exact_decimal`` as the decimal they
 print as (0.3 is 0.3), and sums never round. Never opens a ledger.
@@ -7,12 +7,12 @@ print as (0.3 is 0.3), and sums never round. Never opens a ledger.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 from typing import ClassVar, Literal
 
-from dosimeter.errors import OptionError
+from dosimeter.errors import LedgerError, OptionError
 from dosimeter.json_values import JsonObject, JsonValue, read_object, read_text
 from dosimeter.problems import Option
 
@@ -99,14 +99,18 @@ Rule = Literal["delta", "cap", "reading", "budget"]
 class Policy(ABC):
     """How an account may be spent (O2).
 
-    ``rule``: the obstacle that it puts in the way of a charge. ``budget``: what may be spent in all; None without a
-    budget.
+    ``rule``: the obstacle that it puts in the way of a charge. ``mixes``: an account may hold answers at a fixed ε and
+    at one that the noisy test found (O3). ``in_zcdp``: it counts ρ (O4). ``budget``: what may be spent in all; None
+    without a budget. ``delta``: the δ at which a budget is read; None where charges are added up.
     """
 
     __slots__ = ()
 
     rule: ClassVar[Rule]
+    mixes: ClassVar[bool]
+    in_zcdp: ClassVar[bool] = False
     budget: Decimal | None
+    delta: Decimal | None
 
     @staticmethod
     def parse(text: str) -> Policy:
@@ -115,7 +119,10 @@ class Policy(ABC):
             found = kind.read(text.strip())
             if found is not None:
                 return found
-        raise OptionError(f"Unknown policy {text!r}. Use paper, or budget:E with E the epsilon to spend in all.")
+        raise OptionError(
+            f"Unknown policy {text!r}. Use paper, budget:E with E the epsilon to spend in all, or budget:E@D with D "
+            "the delta at which it is read."
+        )
 
     @classmethod
     @abstractmethod
@@ -136,19 +143,27 @@ class Policy(ABC):
             return None
         return ZERO if reading.infinite else max(self.budget - reading.epsilon, ZERO)
 
+    def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
+        """Return the δ that charges may add up to, for a new account: what is asked for, or the default (O5)."""
+        return default_delta_total(individuals) if asked is None else asked
+
+    def charge(self, price: Price) -> Charge:
+        """Return what an entry of this price is charged."""
+        return Charge(price.epsilon, price.epsilon_svt, price.delta)
+
     def start(self, delta_total: Decimal) -> Reading:
         """Return the reading of an account that has spent nothing."""
-        return Reading(delta_total=delta_total)
+        return Sum(delta_total=delta_total)
 
     def write_reading(self, reading: Reading) -> JsonObject:
         """Return the reading as a checkpoint keeps it: exact, and one text per number."""
-        return {"epsilon": write_reading(reading.epsilon), "delta": write_decimal(reading.delta)}
+        return {"epsilon": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
         """Return the reading that ``write_reading`` wrote."""
         kept = read_object(payload)
         delta = exact_decimal(read_text(kept["delta"]))
-        return Reading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
+        return Sum(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +171,9 @@ class PaperRule(Policy):
     """The paper's rule: each ε must be larger than the reading."""
 
     rule: ClassVar[Rule] = "reading"
+    mixes: ClassVar[bool] = False
     budget: ClassVar[None] = None  # type: ignore[misc]
+    delta: ClassVar[None] = None  # type: ignore[misc]
 
     @classmethod
     def read(cls, text: str) -> PaperRule | None:
@@ -176,6 +193,8 @@ class Budget(Policy):
     """A budget for the sum of all charges."""
 
     rule: ClassVar[Rule] = "budget"
+    mixes: ClassVar[bool] = True
+    delta: ClassVar[None] = None  # type: ignore[misc]
     budget: Decimal
 
     def __post_init__(self) -> None:
@@ -187,8 +206,8 @@ class Budget(Policy):
     @classmethod
     def read(cls, text: str) -> Budget | None:
         """Return the budget of ``budget:E``."""
-        name, mark, amount = text.partition(":")
-        return cls(exact_decimal(amount, name="the budget")) if (name, mark) == ("budget", ":") else None
+        amount = _read_budget(text)
+        return None if amount is None or "@" in amount else cls(exact_decimal(amount, name="the budget"))
 
     def __str__(self) -> str:
         return f"budget:{write_decimal(self.budget)}"
@@ -198,46 +217,231 @@ class Budget(Policy):
         return reading.after(charge).epsilon <= self.budget
 
 
-POLICIES: tuple[type[Policy], ...] = (PaperRule, Budget)
+@dataclass(frozen=True, slots=True)
+class ZcdpBudget(Policy):
+    """A budget for what all answers amount to in zCDP: ε = E at δ = D (O4).
+
+    An account's δ_g is set aside from D when it is opened, for groups that nobody declared (H1); ρ is converted at the
+    rest. By default nothing is.
+    """
+
+    rule: ClassVar[Rule] = "budget"
+    mixes: ClassVar[bool] = True
+    in_zcdp: ClassVar[bool] = True
+    budget: Decimal
+    delta: Decimal
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", exact_decimal(self.budget, name="the budget"))
+        object.__setattr__(self, "delta", exact_decimal(self.delta, name="the delta of the budget"))
+        if self.budget == 0 or not _SMALLEST_DELTA <= self.delta < 1:
+            raise OptionError("A budget:E@D needs an E larger than 0 and a D below 1, as in budget:2@1e-06.")
+
+    @classmethod
+    def read(cls, text: str) -> ZcdpBudget | None:
+        """Return the budget of ``budget:E@D``."""
+        amount, mark, delta = (_read_budget(text) or "").partition("@")
+        if not mark:
+            return None
+        return cls(exact_decimal(amount, name="the budget"), exact_decimal(delta, name="the delta of the budget"))
+
+    def __str__(self) -> str:
+        short = repr(float(self.delta))  # 4e-06, as people write it
+        delta = short if Decimal(short) == self.delta else write_decimal(self.delta)
+        return f"budget:{write_decimal(self.budget)}@{delta}"
+
+    def admits(self, charge: Charge, reading: Reading) -> bool:
+        """Return whether the reading stays within the budget."""
+        return reading.after(charge).epsilon <= self.budget
+
+    def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
+        """Return the part of D that is set aside for groups: what is asked for, and otherwise nothing."""
+        if asked is not None and asked >= self.delta:
+            raise OptionError(
+                Option("delta_total"), f" is the part of δ = {write_decimal(self.delta)} that is set aside for groups "
+                "which nobody declared: it must be smaller than that.",
+            )  # fmt: skip
+        return ZERO if asked is None else asked
+
+    def charge(self, price: Price) -> Charge:
+        """Return the charge in zCDP: the δ of the noise is part of the conversion, that of groups is charged."""
+        return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
+
+    def start(self, delta_total: Decimal) -> Reading:
+        """Return the reading of an account that has spent nothing."""
+        return Zcdp(delta_total=delta_total, delta_of_noise=_exact_context().subtract(self.delta, delta_total))
+
+    def write_reading(self, reading: Reading) -> JsonObject:
+        """Return ρ: its ε is computed from it."""
+        return {"rho": reading.write(), "delta": write_decimal(reading.delta)}
+
+    def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
+        """Return the reading that ``write_reading`` wrote."""
+        kept = read_object(payload)
+        spent = Charge(ZERO, delta=exact_decimal(read_text(kept["delta"])), rho=exact_decimal(read_text(kept["rho"])))
+        return self.start(delta_total).after(spent)
+
+
+_SMALLEST_DELTA = Decimal("1e-300")
+
+
+def _read_budget(text: str) -> str | None:
+    """Return what follows ``budget:``; None where the text is another policy."""
+    name, mark, amount = text.partition(":")
+    return amount if (name, mark) == ("budget", ":") else None
+
+
+POLICIES: tuple[type[Policy], ...] = (PaperRule, Budget, ZcdpBudget)
 """Every policy that an account can be opened with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What an entry costs, before its account's policy is known.
+
+    ``epsilon``: of the answer, 0 for a denial. ``delta``: of its noise and its groups; ``group_delta``: of its groups
+    alone (H1). ``rho``: the whole entry in zCDP; None where nobody asks for it.
+    """
+
+    epsilon: Decimal
+    epsilon_svt: Decimal
+    delta: Decimal
+    group_delta: Decimal
+    rho: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The cost of one entry: ε for an answer, ε_svt where ε was found privately, and δ (O1)."""
+    """The cost of one entry: ε for an answer, ε_svt where ε was found privately, and δ (O1).
+
+    ``rho``: the same in zCDP, where the account counts so (O4); δ is then that of groups alone. Otherwise None.
+    """
 
     epsilon: Decimal
     epsilon_svt: Decimal = ZERO
     delta: Decimal = ZERO
+    rho: Decimal | None = None
 
     def __post_init__(self) -> None:
         for part in ("epsilon", "epsilon_svt", "delta"):
             object.__setattr__(self, part, exact_decimal(getattr(self, part), name=part))
+        if self.rho is not None:
+            object.__setattr__(self, "rho", exact_decimal(self.rho, name="rho"))
 
     @property
     def total(self) -> Decimal:
         return _exact_context().add(self.epsilon, self.epsilon_svt)
 
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.epsilon or self.epsilon_svt or self.delta or self.rho)
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The state of the odometer: the sum of all charges, and infinity once Σδ > δ_g (O1)."""
 
-    epsilon: Decimal = ZERO
-    delta: Decimal = ZERO
-    delta_total: Decimal = field(kw_only=True)
+class Reading(ABC):
+    """The state of the odometer. ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``."""
+
+    __slots__ = ()
+
+    delta: Decimal
+    delta_total: Decimal
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> Decimal:
+        """Return what all charges amount to; infinity once the charged δ's exceed δ_g."""
 
     @property
     def infinite(self) -> bool:
         return self.epsilon.is_infinite()
 
-    def after(self, charge: Charge) -> Reading:
-        """Return the reading once this charge is added: what an approval would cost."""
+    @property
+    def rho(self) -> Decimal | None:
+        """Return what all charges amount to in zCDP; None where the account does not count so."""
+        return None
+
+    @abstractmethod
+    def after(self, charge: Charge, times: int = 1) -> Reading:
+        """Return the reading once this charge is added, so many times: what an approval would cost."""
+
+    @abstractmethod
+    def added(self, charge: Charge) -> Decimal:
+        """Return by how much this charge, the last one, raised ε; infinity where it made the reading infinite."""
+
+    @abstractmethod
+    def write(self) -> str:
+        """Return the exact sum as one text per number."""
+
+    def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
+        """Return ε at each of these δ's; None where the reading is of no such curve (O4)."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(Reading):
+    """The sum of all charges, and infinity once Σδ > δ_g (O1)."""
+
+    epsilon: Decimal = ZERO
+    delta: Decimal = ZERO
+    delta_total: Decimal = field(kw_only=True)
+
+    def after(self, charge: Charge, times: int = 1) -> Sum:
         context = _exact_context()
-        delta = context.add(self.delta, charge.delta)
+        delta = context.add(self.delta, context.multiply(charge.delta, Decimal(times)))
         overspent = self.infinite or delta > self.delta_total
-        epsilon = INFINITY if overspent else context.add(self.epsilon, charge.total)  # O1
-        return Reading(epsilon, delta, delta_total=self.delta_total)
+        epsilon = INFINITY if overspent else context.add(self.epsilon, context.multiply(charge.total, Decimal(times)))
+        return Sum(epsilon, delta, delta_total=self.delta_total)  # O1
+
+    def added(self, charge: Charge) -> Decimal:
+        return charge.total
+
+    def write(self) -> str:
+        return write_reading(self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Zcdp(Reading):
+    """The sum of all ρ, read as ε at ``delta_of_noise``, which is D less what was set aside for groups (O4)."""
+
+    rho: Decimal = ZERO
+    delta: Decimal = ZERO
+    delta_total: Decimal = field(kw_only=True)
+    delta_of_noise: Decimal = field(kw_only=True)
+
+    @property
+    def epsilon(self) -> Decimal:
+        from dosimeter.mechanisms import exact_zcdp_epsilon  # imported late: it loads arrays
+
+        return INFINITY if self.infinite else exact_zcdp_epsilon(self.rho, self.delta_of_noise)
+
+    @property
+    def infinite(self) -> bool:
+        return self.delta > self.delta_total
+
+    def after(self, charge: Charge, times: int = 1) -> Zcdp:
+        if charge.rho is None and not charge.is_nothing:
+            raise LedgerError("A charge of an account with a policy budget:E@D has its ρ.")
+        context, many = _exact_context(), Decimal(times)
+        rho = context.add(self.rho, context.multiply(charge.rho or ZERO, many))
+        delta = context.add(self.delta, context.multiply(charge.delta, many))
+        return replace(self, rho=rho, delta=delta)
+
+    def added(self, charge: Charge) -> Decimal:
+        """Return the difference of ε: what the same charge adds depends on what was spent before it."""
+        if self.infinite:
+            return INFINITY
+        before = replace(self, rho=_exact_context().subtract(self.rho, charge.rho or ZERO))
+        return _exact_context().subtract(self.epsilon, before.epsilon)
+
+    def write(self) -> str:
+        return write_decimal(self.rho)
+
+    def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...]:
+        """Return ε at each δ of all answers together; infinity where what is set aside for groups leaves none."""
+        context = _exact_context()
+        shown = [(delta, context.subtract(delta, self.delta_total)) for delta in deltas]
+        return tuple(
+            (delta, replace(self, delta_of_noise=rest).epsilon if rest > 0 else INFINITY) for delta, rest in shown
+        )
 
 
 def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> Rule | None:
@@ -270,16 +474,20 @@ def remaining_candidates(
 
     Where there are none, a request is denied without a test and without a charge.
     """
-    svt = exact_decimal(epsilon_svt, name="epsilon_svt")
-    each_delta = exact_decimal(delta, name="delta")
-    remaining = []
-    for candidate in candidates:
-        epsilon = exact_decimal(candidate, name="a candidate")
-        if epsilon == 0:
-            raise OptionError("A candidate epsilon must be larger than 0.")
-        if admits_charge(policy, reading, Charge(epsilon, svt, each_delta), max_epsilon=max_epsilon):
-            remaining.append(candidate)
-    return tuple(remaining)
+    books = Books(
+        policy=policy,
+        max_epsilon=None if max_epsilon is None else exact_decimal(max_epsilon, name=Option("max_epsilon")),
+        reading=reading,
+        epsilon_svt=exact_decimal(epsilon_svt, name="epsilon_svt"),
+        delta=exact_decimal(delta, name="delta"),
+    )
+    return books.remaining(candidates)
+
+
+def _pure_rho(epsilon: Decimal) -> Decimal:
+    from dosimeter.mechanisms import pure_rho  # imported late: it loads arrays
+
+    return pure_rho(epsilon) if epsilon else ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,31 +506,64 @@ class Obstacle:
     @property
     def left(self) -> Decimal:
         """Return what the budget still allows; nothing where there is none."""
-        return ZERO if self.policy.budget is None else max(self.policy.budget - self.reading.epsilon, ZERO)
+        return self.policy.left(self.reading) or ZERO
+
+    @property
+    def after(self) -> Reading:
+        """Return what the reading would be after that charge."""
+        return self.reading.after(self.charge)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Books:
-    """An account as one request finds it: its terms and reading, and what an answer costs besides its own ε."""
+    """An account as one request finds it: its terms and reading, and what an answer costs besides its own ε.
+
+    ``find_rho``: ρ of the noise of an answer at an ε; by default that of a pure ε.
+    """
 
     policy: Policy
     max_epsilon: Decimal | None
     reading: Reading
     epsilon_svt: Decimal
     delta: Decimal
+    group_delta: Decimal = ZERO
+    find_rho: Callable[[Decimal], Decimal] | None = None
 
     def remaining(self, candidates: Sequence[float], reading: Reading | None = None) -> tuple[float, ...]:
         """Return the candidates that may still be granted, now or at another reading."""
-        return remaining_candidates(
-            self.policy, reading or self.reading, candidates,
-            epsilon_svt=self.epsilon_svt, delta=self.delta, max_epsilon=self.max_epsilon,
-        )  # fmt: skip
+        return tuple(
+            candidate
+            for candidate in candidates
+            if admits_charge(self.policy, reading or self.reading, self.charge(candidate), max_epsilon=self.max_epsilon)
+        )
 
-    def charge(self, epsilon: float | None) -> Charge:
+    def price(self, epsilon: float | Decimal | None, *, in_zcdp: bool = True) -> Price:
+        """Return what an answer at this ε costs by every way of counting; without ε, a denial after the test (O1).
+
+        ``in_zcdp``: whether ρ is needed, which takes a while for Gaussian noise.
+        """
+        answer = ZERO if epsilon is None else exact_decimal(epsilon, name="a candidate")
+        if epsilon is not None and answer == 0:
+            raise OptionError("A candidate epsilon must be larger than 0.")
+        return Price(
+            epsilon=answer,
+            epsilon_svt=self.epsilon_svt,
+            delta=self.delta if answer else ZERO,
+            group_delta=self.group_delta if answer else ZERO,
+            rho=_exact_context().add(self._find_rho(answer), _pure_rho(self.epsilon_svt)) if in_zcdp else None,
+        )
+
+    def _find_rho(self, epsilon: Decimal) -> Decimal:
+        return _pure_rho(epsilon) if self.find_rho is None or epsilon == 0 else self.find_rho(epsilon)
+
+    def charge(self, epsilon: float | Decimal | None) -> Charge:
         """Return the charge of an answer at this ε; without ε, that of a denial that follows the noisy test (O1)."""
-        if epsilon is None:
-            return Charge(ZERO, self.epsilon_svt)
-        return Charge(exact_decimal(epsilon), self.epsilon_svt, self.delta)
+        return self.policy.charge(self.price(epsilon, in_zcdp=self.policy.in_zcdp))
+
+    def charge_groups(self) -> Charge:
+        """Return the charge of a denial that depends on which groups the data have (H1)."""
+        nothing = Price(epsilon=ZERO, epsilon_svt=ZERO, delta=self.group_delta, group_delta=self.group_delta, rho=ZERO)
+        return self.policy.charge(nothing)
 
     def after(self, epsilon: float | None) -> Reading:
         return self.reading.after(self.charge(epsilon))

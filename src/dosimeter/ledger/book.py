@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
-from dosimeter.ledger.accounting import ZERO, Charge, admits_charge
+from dosimeter.ledger.accounting import admits_charge
 from dosimeter.ledger.entries import Details, Entry, KeptNumber, Request, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
@@ -43,6 +43,7 @@ from dosimeter.ledger.records import (
     follow_chain,
     refusing_bad_records,
 )
+from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.replay import DatasetReplay, name_view
 from dosimeter.ledger.values import (
     Account,
@@ -128,6 +129,15 @@ class Ledger:
         """Return an account as it is now, without its entries: follows the chain from the last checkpoint."""
         with self._using() as transaction:
             return Pages.read(transaction).of(dataset).standing
+
+    def remaining(self, dataset: str) -> Remaining | None:
+        """Return what is left of an account: of its budget, and how many more answers; None without an account.
+
+        Args:
+            dataset: the account's name.
+        """
+        standing = self.standing(dataset)
+        return None if standing is None else standing.remaining
 
     def standings(self) -> tuple[Standing, ...]:
         """Return every account as it is now, in the order in which their datasets first appear."""
@@ -572,8 +582,10 @@ def _check_reservation(dataset: str, account: Standing | None, reservation: Rese
     account.check_terms(algorithm=request.algorithm)
     if not account.is_of(request.schema_digest, request.source_digest):
         raise account.refuse_change(request.schema_digest, request.source_digest)
-    charged = reservation.charge != Charge(ZERO)
-    if charged and not admits_charge(
-        account.policy, account.reading, reservation.charge, max_epsilon=account.max_epsilon
-    ):
+    charge = reservation.charge
+    if charge.is_nothing:
+        return
+    if account.policy.in_zcdp != (charge.rho is not None):
+        raise LedgerError(f"A charge has a ρ if the policy of its account counts ρ; that of {dataset!r} differs.")
+    if not admits_charge(account.policy, account.reading, charge, max_epsilon=account.max_epsilon):
         raise LedgerError(f"The account of {dataset!r} does not admit this charge under its policy {account.policy}.")

@@ -22,10 +22,12 @@ from dosimeter.json_values import (
     read_scalar,
     read_text,
 )
-from dosimeter.ledger.accounting import Charge, exact_decimal, write_decimal
+from dosimeter.ledger.accounting import Charge, Reading, exact_decimal, write_decimal
 from dosimeter.ledger.records import check_text
 
 Algorithm = Literal["fixed", "find", "find-and-release"]
+AccountAlgorithm = Literal["fixed", "find", "find-and-release", "mixed"]
+"""How an account's ε's are set. Mixed: each entry is fixed, or found and released (O3)."""
 Status = Literal["reserved", "released", "denied"]
 RESERVED: tuple[Literal["reserved", "denied"], ...] = ("reserved", "denied")
 SETTLED: tuple[Literal["released", "denied"], ...] = ("released", "denied")
@@ -38,7 +40,20 @@ DenialReason = Literal["budget", "reading", "cap", "delta", "preference", "chose
 the cap of one query, δ_g, no candidate that meets the preference, a chosen ε above those, the noisy test, a failure."""
 
 
+REASON_WORDS: Mapping[DenialReason, str] = {
+    "budget": "the budget does not allow it",
+    "reading": "ε is not larger than the reading",
+    "cap": "ε is above the cap of one answer",
+    "delta": "the account's δ does not allow it",
+    "preference": "no ε meets the preference",
+    "chosen": "the chosen ε is above those that meet the preference",
+    "noisy test": "the noisy test found no ε",
+    "incident": "it failed, and the dataset was stopped",
+}
+"""Why a request was denied, in words. For the controller alone."""
+
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
+ACCOUNT_ALGORITHMS: tuple[AccountAlgorithm, ...] = get_args(AccountAlgorithm)
 REASONS: tuple[DenialReason, ...] = get_args(DenialReason)
 _Choice = TypeVar("_Choice", bound=str)
 
@@ -77,20 +92,6 @@ def read_kept(payload: JsonValue) -> KeptNumber | None:
     return KeptNumber(read_text(kept["of"]), read_text(kept["number"]))
 
 
-def write_rho(rho: Fraction | None) -> str | None:
-    """Return a privacy loss in zCDP as an exact text."""
-    return None if rho is None else _write_fraction(rho)
-
-
-def read_rho(payload: JsonValue) -> Fraction | None:
-    if payload is None:
-        return None
-    rho = _read_fraction(payload)
-    if rho < 0:
-        raise LedgerError("What an answer costs is not negative.")
-    return rho
-
-
 def _read_fraction(text: object) -> Fraction:
     """Return the number that a text stands for. Refuse what is no number."""
     try:
@@ -105,8 +106,8 @@ class Details:
 
     ``further``: blocks of measured numbers besides the first one. ``errors``: for each row of the answer, the 95 %
     error of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the
-    numbers needs. ``kept``: a noisy number that may be used again. ``rho``: what the answer cost in zCDP. ``keys``: the
-    groups of the measured numbers, where the schema does not declare them (H1).
+    numbers needs. ``kept``: a noisy number that may be used again. ``keys``: the groups of the measured numbers, where
+    the schema does not declare them (H1).
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
@@ -114,7 +115,6 @@ class Details:
     rank_errors: Errors | None = None
     about: Sequence[str] | None = None
     kept: KeptNumber | None = None
-    rho: Fraction | None = None
     keys: Sequence[Sequence[JsonScalar]] | None = None
 
     def to_payload(self) -> JsonObject:
@@ -123,7 +123,6 @@ class Details:
             "rank_errors": None if self.rank_errors is None else dict(self.rank_errors),
             "about": None if self.about is None else list(self.about),
             "kept": None if self.kept is None else self.kept.to_payload(),
-            "rho": write_rho(self.rho),
             "keys": None if self.keys is None else [list(key) for key in self.keys],
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -207,7 +206,7 @@ class Entry:
     decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
     ledger kept them. ``blocks``: the same, where an answer is made of several such tables. ``viewed``: somebody looked
     at the risk before; ``told``: and the analyst of this request may be told. ``reason``: why it was denied, for the
-    controller alone. ``Details`` describes the other fields.
+    controller alone. ``after``: the account's reading after it. ``Details`` describes the other fields.
     """
 
     id: str
@@ -215,7 +214,7 @@ class Entry:
     at: str
     status: Status
     spent: Charge
-    reading: Decimal
+    after: Reading
     request: Request
     viewed: bool
     told: bool = False
@@ -230,7 +229,6 @@ class Entry:
     about: tuple[str, ...] | None = None
     kept: KeptNumber | None = None
     reason: DenialReason | None = None
-    rho: Fraction | None = None
     keys: tuple[tuple[JsonScalar, ...], ...] | None = None
 
     @property
@@ -256,8 +254,19 @@ class Entry:
         return self.spent.delta
 
     @property
+    def reading(self) -> Decimal:
+        """Return the ε that the account reads after this entry."""
+        return self.after.epsilon
+
+    @property
     def charge(self) -> Decimal:
-        return self.spent.total
+        """Return what the entry added to the reading."""
+        return self.after.added(self.spent)
+
+    @property
+    def rho(self) -> Decimal | None:
+        """Return what the entry cost in zCDP; None where its account does not count so (O4)."""
+        return self.spent.rho
 
     @property
     def query(self) -> str:
@@ -283,8 +292,10 @@ class Entry:
             "epsilon": None if self.epsilon is None else float(self.epsilon),
             "epsilon_svt": None if self.epsilon_svt is None else float(self.epsilon_svt),
             "delta": float(self.delta),
-            "charge": float(self.charge),
+            "charge": None if self.charge.is_infinite() else float(self.charge),
             "reading": None if self.reading.is_infinite() else float(self.reading),
+            "rho": None if self.rho is None else float(self.rho),
+            "algorithm": self.request.algorithm,
             "query": self.query,
             "answer": self.answer,
             "analyst": self.request.analyst,
@@ -391,7 +402,6 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
         settled_at=at,
         guarantee=read_optional_text(payload["guarantee"]),
         reason=read_reason(payload.get("reason")),
-        rho=read_rho(payload.get("rho")) or entry.rho,
         kept=read_kept(payload.get("kept")) or entry.kept,
     )
     if settled.status != "released":
@@ -439,6 +449,10 @@ def write_charge(charge: Charge) -> dict[str, str]:
     }
 
 
-def read_charge(payload: JsonValue) -> Charge:
-    parts = read_object(payload)
-    return Charge(**{part: exact_decimal(read_text(parts[part])) for part in ("epsilon", "epsilon_svt", "delta")})
+def read_charge(payload: Mapping[str, JsonValue]) -> Charge:
+    """Return the charge of a reservation: three numbers, and ρ where the account counts so (O4)."""
+    parts, rho = read_object(payload["charge"]), read_optional_text(payload.get("rho"))
+    return Charge(
+        **{part: exact_decimal(read_text(parts[part])) for part in ("epsilon", "epsilon_svt", "delta")},
+        rho=None if rho is None else exact_decimal(rho),
+    )

@@ -10,12 +10,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
 from dosimeter.errors import InputError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_object, read_optional_text, read_text
-from dosimeter.ledger.accounting import Reading, read_reading, write_reading
+from dosimeter.ledger.accounting import Reading
 from dosimeter.ledger.entries import (
     RESERVED,
     SETTLED,
@@ -25,7 +24,6 @@ from dosimeter.ledger.entries import (
     read_charge,
     read_kept,
     read_reason,
-    read_rho,
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
@@ -75,7 +73,7 @@ class OpenEntry(NamedTuple):
 
     seq: int
     digest: str
-    reading: str
+    reading: Reading
 
 
 def _read_view(payload: JsonObject, version: int) -> View:
@@ -141,7 +139,9 @@ class DatasetReplay:
         self._overlaps = dict.fromkeys(map(read_text, read_list(payload["overlaps"])))
         for entry in read_list(payload["open"]):
             name, seq, digest, reading = read_list(entry)
-            self._unsettled[read_text(name)] = OpenEntry(_read_count(seq), read_text(digest), read_text(reading))
+            self._unsettled[read_text(name)] = OpenEntry(
+                _read_count(seq), read_text(digest), self._terms.policy.read_reading(reading, self._terms.delta_total)
+            )
         self._count = _read_count(payload["entries"])
         self._incidents = [_read_incident(self._dataset, read_object(stop)) for stop in read_list(payload["stops"])]
         count, digest = read_list(payload["views"])
@@ -162,11 +162,21 @@ class DatasetReplay:
             "agreed": [[*pair, pair in self._identified] for pair in self._pairs],
             "identities": sorted(self._identities),
             "overlaps": list(self._overlaps),
-            "open": [[name, *entry] for name, entry in self._unsettled.items()],
+            "open": [
+                [name, entry.seq, entry.digest, self._terms.policy.write_reading(entry.reading)]
+                for name, entry in self._unsettled.items()
+            ],
             "entries": self._count,
             "stops": [incident.to_state() for incident in self.open_incidents],
             "views": [self._view_count, self._views_digest],
         }
+
+    @property
+    def _terms(self) -> AccountOpening:
+        """Return the terms of the account. Raise where there is none: then nothing can be open."""
+        if self._opening is None:
+            raise TypeError
+        return self._opening
 
     def apply(self, record: Record) -> None:
         payload = read_payload(record)
@@ -238,9 +248,9 @@ class DatasetReplay:
             raise BadRecord(record.seq, "its entry has no name of its own")
         if payload["status"] not in RESERVED:
             raise BadRecord(record.seq, "it reserves with an unknown status")
-        reading = self._reading.after(read_charge(payload["charge"]))
-        self._entries[record.entry] = _read_reserved(record, payload, reading.epsilon)
-        self._unsettled[record.entry] = OpenEntry(record.seq, record.digest, write_reading(reading.epsilon))
+        reading = self._reading.after(read_charge(payload))
+        self._entries[record.entry] = _read_reserved(record, payload, reading)
+        self._unsettled[record.entry] = OpenEntry(record.seq, record.digest, reading)
         if self._entries[record.entry].status != "reserved":
             del self._unsettled[record.entry]
         self._reading = reading
@@ -339,7 +349,7 @@ class DatasetReplay:
         if known is not None or where is None or self._older is None:
             return known
         record = self._older.record(where.seq, where.digest)
-        return _read_reserved(record, read_payload(record), read_reading(where.reading))
+        return _read_reserved(record, read_payload(record), where.reading)
 
     def held(self, source_digest: str) -> bool:
         """Return whether the account was ever agreed to be of these data."""
@@ -379,20 +389,19 @@ class DatasetReplay:
                 yield from (view for view in found if view.digest == digest)
 
 
-def _read_reserved(record: Record, payload: JsonObject, reading: Decimal) -> Entry:
+def _read_reserved(record: Record, payload: JsonObject, reading: Reading) -> Entry:
     return Entry(
         id=record.entry,
         dataset=record.dataset,
         at=record.at,
         status=check_choice(payload["status"], RESERVED, "The status"),
-        spent=read_charge(payload["charge"]),
-        reading=reading,
+        spent=read_charge(payload),
+        after=reading,
         request=Request.from_payload(read_object(payload["request"])),
         viewed=bool(payload["viewed"]),
         told=bool(payload.get("told", payload["viewed"])),
         reason=read_reason(payload.get("reason")),
         kept=read_kept(payload.get("kept")),
-        rho=read_rho(payload.get("rho")),
     )
 
 

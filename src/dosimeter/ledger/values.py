@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Literal
 
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_optional_text, read_text
 from dosimeter.ledger.accounting import Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
 from dosimeter.ledger.entries import (
-    ALGORITHMS,
+    ACCOUNT_ALGORITHMS,
     REASONS,
     RESERVED,
+    AccountAlgorithm,
     Algorithm,
     DenialReason,
     Entry,
@@ -23,10 +23,10 @@ from dosimeter.ledger.entries import (
     Request,
     check_choice,
     write_optional,
-    write_rho,
 )
 from dosimeter.ledger.incidents import Incident
 from dosimeter.ledger.records import check_text
+from dosimeter.ledger.remaining import CURVE, Remaining, find_remaining
 from dosimeter.problems import ASKING, Hint, Option, Piece, Surface
 
 Pair = tuple[str, str]
@@ -51,7 +51,7 @@ class AccountOpening:
     """
 
     policy: Policy
-    algorithm: Algorithm
+    algorithm: AccountAlgorithm
     delta_total: Decimal
     max_epsilon: Decimal | None
     individuals: int
@@ -61,12 +61,13 @@ class AccountOpening:
     apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_choice(self.algorithm, ALGORITHMS, "The algorithm")
+        check_choice(self.algorithm, ACCOUNT_ALGORITHMS, "The algorithm")
         check_text(self.schema_digest, "The schema's digest")
         check_text(self.source_digest, "The source's digest")
         object.__setattr__(self, "delta_total", exact_decimal(self.delta_total, name=Option("delta_total")))
         if self.delta_total > 1:
             raise LedgerError(Option("delta_total"), " must not be larger than 1.")
+        self.policy.agree_on_delta(self.delta_total, self.individuals)
         if self.max_epsilon is not None:
             object.__setattr__(self, "max_epsilon", exact_decimal(self.max_epsilon, name=Option("max_epsilon")))
         if self.max_epsilon == 0:
@@ -95,7 +96,7 @@ class AccountOpening:
             raise TypeError
         return cls(
             policy=Policy.parse(read_text(payload["policy"])),
-            algorithm=check_choice(payload["algorithm"], ALGORITHMS, "The algorithm"),
+            algorithm=check_choice(payload["algorithm"], ACCOUNT_ALGORITHMS, "The algorithm"),
             delta_total=exact_decimal(read_text(payload["delta_total"])),
             max_epsilon=None if cap is None else exact_decimal(cap),
             individuals=individuals,
@@ -177,7 +178,7 @@ class Reservation:
     ``status`` reserved: an answer may follow, at this charge. Denied: no answer follows; the charge is ε_svt if the
     noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller. ``viewed``: the
     caller knows that risk or a dry run was looked at; the ledger adds what it knows itself (G1). ``Details`` describes
-    ``kept`` and ``rho``: the noisy test is paid for also where a denial follows.
+    ``kept``: the noisy test is paid for also where a denial follows.
     """
 
     request: Request
@@ -189,7 +190,6 @@ class Reservation:
     viewed: bool = False
     reason: DenialReason | None = None
     kept: KeptNumber | None = None
-    rho: Fraction | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.status, RESERVED, "A reservation's status")
@@ -213,7 +213,7 @@ def write_decision(reservation: Reservation) -> JsonObject:
     given = {
         "reason": reservation.reason,
         "kept": None if reservation.kept is None else reservation.kept.to_payload(),
-        "rho": write_rho(reservation.rho),
+        "rho": write_optional(reservation.charge.rho),
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -232,7 +232,7 @@ class Standing:
     dataset: str
     opened_at: str
     policy: Policy
-    algorithm: Algorithm
+    algorithm: AccountAlgorithm
     delta_total: Decimal
     max_epsilon: Decimal | None
     individuals: int
@@ -268,9 +268,10 @@ class Standing:
                     ", which cannot be changed.",
                     Hint("Leave ", Option(option), " out.", surfaces=ASKING), _SET_BACK,
                 )  # fmt: skip
-        if algorithm != self.algorithm:  # O3
+        if not _holds(self.algorithm, algorithm):  # O3
             raise LedgerError(
-                f"An account uses one algorithm. That of {self.dataset!r} was opened for ", *_name_way(self.algorithm),
+                "The account" if self.algorithm == "mixed" else "An account uses one algorithm. That",
+                f" of {self.dataset!r} was opened for ", *_name_way(self.algorithm),
                 "; this release asks for ", *_name_way(algorithm), ".",
                 Hint(
                     "Ask as the account was opened, or keep releases by the other algorithm in a ledger of their own: ",
@@ -310,9 +311,15 @@ class Standing:
         return f"{head} other data and another schema: both changed since it was last used."
 
     @property
-    def remaining(self) -> Decimal | None:
-        """Return what the budget still allows; None without a budget."""
-        return self.policy.left(self.reading)
+    def remaining(self) -> Remaining:
+        """Return what is left: of the budget, and how many more answers."""
+        return find_remaining(self.policy, self.reading, self.max_epsilon, self.individuals)
+
+    @property
+    def curve(self) -> tuple[tuple[Decimal, Decimal], ...] | None:
+        """Return the reading as ε at several δ's, the account's own among them; None where it is no such curve (O4)."""
+        own = self.policy.delta
+        return None if own is None else self.reading.curve(sorted({own, *CURVE}, reverse=True))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -350,6 +357,9 @@ class Account(Standing):
             "dataset": self.dataset,
             "epsilon": None if self.reading.infinite else float(self.reading.epsilon),
             "delta": float(self.reading.delta),
+            "rho": None if self.reading.rho is None else float(self.reading.rho),
+            "curve": _describe_curve(self.curve),
+            "remaining": self.remaining.describe(),
             "policy": str(self.policy),
             "algorithm": self.algorithm,
             "notes": list(self.notes),
@@ -360,12 +370,24 @@ class Account(Standing):
         }
 
 
+def _describe_curve(curve: Sequence[tuple[Decimal, Decimal]] | None) -> list[JsonValue] | None:
+    if curve is None:
+        return None
+    return [
+        {"delta": float(delta), "epsilon": None if epsilon.is_infinite() else float(epsilon)}
+        for delta, epsilon in curve
+    ]
+
+
 def describe_without_account(incident: Incident) -> JsonObject:
     """Return the JSON form of a dataset that was stopped before it had an account."""
     return {
         "dataset": incident.dataset,
         "epsilon": 0.0,
         "delta": 0.0,
+        "rho": None,
+        "curve": None,
+        "remaining": None,
         "policy": None,
         "algorithm": None,
         "notes": [],
@@ -376,7 +398,16 @@ def describe_without_account(incident: Incident) -> JsonObject:
     }
 
 
-def _name_way(algorithm: Algorithm) -> tuple[Piece, ...]:
+def choose_algorithm(policy: Policy, asked: Algorithm) -> AccountAlgorithm:
+    """Return the algorithm that a new account is opened for: with a budget, all whose ε is public may mix (O3)."""
+    return "mixed" if policy.mixes and asked != "find" else asked
+
+
+def _holds(opened: AccountAlgorithm, asked: Algorithm) -> bool:
+    return asked == opened or (opened == "mixed" and asked != "find")
+
+
+def _name_way(algorithm: AccountAlgorithm) -> tuple[Piece, ...]:
     """Return the algorithm in words, and the option that asks for it where there is one."""
     match algorithm:
         case "fixed":
@@ -386,6 +417,8 @@ def _name_way(algorithm: Algorithm) -> tuple[Piece, ...]:
         case "find-and-release":
             asked = Hint("(", Option("svt"), " with ", Option("variance"), ")", surfaces=ASKING)
             return "an ε found by the noisy test", asked
+        case "mixed":
+            return ("a fixed ε or one found by the noisy test",)
 
 
 def _name_term(option: str, agreed: Policy | Decimal | None) -> tuple[Piece, ...]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -100,6 +102,85 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     budget = epsilon + loss - (log_delta - math.log1p(t)) / t
     budget -= ROUNDING * (epsilon + loss + log_delta / t)  # more noise, never less
     return max(0.0, budget / (1.0 + t))
+
+
+_DIGITS = 28
+"""Digits of the exact conversion, besides those that a large α takes."""
+
+_SHOWN = 12
+"""Significant digits to which its result is rounded up."""
+
+
+@lru_cache(maxsize=4096)
+def exact_zcdp_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
+    """Return ε of ρ-zCDP at δ by the bound of M3, rounded up to 12 digits: the same digits on every machine.
+
+    Ledgers compare it with budgets and write it down, so nothing here is a float: the operations of decimal numbers
+    are correctly rounded everywhere.
+    """
+    if not 0 < delta < 1 or not rho >= 0:
+        raise OptionError("rho must not be negative, and delta must lie between 0 and 1.")
+    if rho == 0:
+        return Decimal(0)
+    t = _find_order(rho, delta)
+    context = Context(prec=_DIGITS + max(0, t.adjusted()), rounding=ROUND_CEILING)
+    log_delta = -_log(context, delta)
+    spent = context.multiply(context.add(t, Decimal(1)), rho)
+    loss = _log(context, context.add(Decimal(1), context.divide(Decimal(1), t)))
+    rest = context.divide(context.subtract(log_delta, _log(context, context.add(Decimal(1), t))), t)
+    epsilon = context.add(context.subtract(spent, loss), rest)
+    sizes = context.add(context.add(spent, loss), context.divide(log_delta, t))
+    epsilon = context.add(epsilon, context.scaleb(sizes, -22))  # far more than the rounding errors of all these
+    return max(Decimal(0), Context(prec=_SHOWN, rounding=ROUND_CEILING).plus(epsilon))
+
+
+def _find_order(rho: Decimal, delta: Decimal) -> Decimal:
+    """Return t = α − 1 close to the best: the root of ρt² + ln(1 + t) = ln(1/δ), by Newton's steps in a bracket."""
+    context = Context(prec=14)
+    one, two = Decimal(1), Decimal(2)
+    rate, target = context.plus(rho), -_log(context, delta)
+    root = context.sqrt(context.add(one, context.multiply(context.multiply(Decimal(4), rate), target)))
+    low = context.divide(context.multiply(two, target), context.add(one, root))  # ln(1 + t) ≤ t
+    high = max(low, min(context.sqrt(context.divide(target, rate)), context.divide(one, delta)))
+    t = low
+    for _ in range(200):
+        linear = context.multiply(rate, t)
+        rest = context.subtract(
+            context.add(context.multiply(linear, t), _log(context, context.add(one, t))), target
+        )  # fmt: skip
+        low, high = (t, high) if rest <= 0 else (low, t)
+        if abs(rest) <= target.scaleb(-9) or high <= low:
+            break
+        slope = context.add(context.multiply(two, linear), context.divide(one, context.add(one, t)))
+        step = context.subtract(t, context.divide(rest, slope))
+        t = step if low < step < high else context.divide(context.add(low, high), two)
+    return t
+
+
+@lru_cache(maxsize=4096)
+def _log_of(digits: int, rounding: str, number: Decimal) -> Decimal:
+    return Context(prec=digits, rounding=rounding).ln(number)
+
+
+def _log(context: Context, number: Decimal) -> Decimal:
+    """Return a logarithm; that of an account's δ is asked for again and again."""
+    return _log_of(context.prec, context.rounding, number)
+
+
+def pure_rho(epsilon: Decimal) -> Decimal:
+    """Return ρ = ε²/2 of what spends a pure ε, rounded up (O4)."""
+    return round_rho(Fraction(epsilon) ** 2 / 2)
+
+
+def round_rho(rho: Fraction) -> Decimal:
+    """Return ρ as a decimal of 20 digits, rounded up: sums of them stay exact and short."""
+    if rho == 0:
+        return Decimal(0)
+    context = Context(prec=20, rounding=ROUND_CEILING)
+    return max(context.divide(Decimal(rho.numerator), Decimal(rho.denominator)), _SMALLEST_RHO).normalize(context)
+
+
+_SMALLEST_RHO = Decimal("1e-300")
 
 
 def _solve_increasing(function: Callable[[float], float], target: float, *, low: float, high: float) -> float:

@@ -11,8 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from dosimeter.json_values import JsonObject
-from dosimeter.mechanisms import NORMS, Laplace
-from dosimeter.planning.explained_stages import Stages, explain_stages
+from dosimeter.mechanisms import NORMS, Gaussian, Laplace, default_delta
+from dosimeter.planning.explained_stages import EXAMPLES, Stages, explain_stages
 from dosimeter.planning.less_noise import LessNoise, find_less_noise
 from dosimeter.planning.person_stage import joined_stages, list_trees
 from dosimeter.planning.query_plan import QueryPlan
@@ -30,6 +30,20 @@ class ExplainedMeasure:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainedCost:
+    """What an answer at an ε costs: ε itself where charges are added up, ρ where an account counts in zCDP (O4).
+
+    ``rho``: by mechanism, with the default δ; None for one that cannot answer the query.
+    """
+
+    epsilon: float
+    rho: Mapping[str, float | None]
+
+    def describe(self) -> JsonObject:
+        return {"epsilon": self.epsilon, "rho": dict(self.rho)}
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """An explanation of what a query would measure: all that SQL and schema decide, nothing of the data.
 
@@ -37,7 +51,8 @@ class Explanation:
     ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
     privately. ``stages``: what happens to rows, people, numbers and after the noise, and what each costs.
     ``less_noise``: how to ask for less of it; None where that was not asked for. ``group_delta``: the δ of groups that
-    nobody declared (H1); None where they are declared or observed.
+    nobody declared (H1); None where they are declared or observed. ``costs``: what an answer at some ε costs, by
+    policy.
     """
 
     query: str
@@ -56,6 +71,7 @@ class Explanation:
     stages: Stages
     less_noise: LessNoise | None
     group_delta: float | None = None
+    costs: tuple[ExplainedCost, ...] = ()
 
     def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""
@@ -76,6 +92,7 @@ class Explanation:
             "stages": self.stages.describe(),
             "less_noise": None if self.less_noise is None else self.less_noise.describe(),
             **({} if self.group_delta is None else {"group_delta": self.group_delta}),
+            "costs": [cost.describe() for cost in self.costs],
         }
 
 
@@ -106,7 +123,14 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
         stages=explain_stages(plan, after),
         less_noise=find_less_noise(plan) if advise else None,
         group_delta=None if plan.threshold is None else plan.threshold.delta,
+        costs=tuple(ExplainedCost(epsilon, _find_rho(plan, epsilon)) for epsilon in EXAMPLES),
     )
+
+
+def _find_rho(plan: QueryPlan, epsilon: float) -> dict[str, float | None]:
+    n, ranks = plan.schema.individuals, any(block.ranks for block in plan.blocks)
+    gaussian = None if ranks or n is None or n < 2 else Gaussian(default_delta(n)).rho(epsilon)
+    return {"laplace": Laplace().rho(epsilon), "gaussian": gaussian}
 
 
 def _note_blocks(plan: QueryPlan) -> list[str]:

@@ -4,7 +4,7 @@ Takes what can be measured, a plan and a ledger; gives an Answer, or a dry run o
 package, and OpenDP, are in ``noise``.
 """
 
-from dosimeter.release.account_terms import agree_on_terms, open_books
+from dosimeter.release.account_terms import agree_on_terms, expect_books, open_books
 from dosimeter.release.dry_run import DryRun, preview_release
 from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
 from dosimeter.release.files import check_target, save_answer
@@ -13,6 +13,7 @@ from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
+from dosimeter.release.prices import group_delta, price_plan
 from dosimeter.release.record_page import write_record
 from dosimeter.release.run import hand_out, release
 from dosimeter.release.selection import (
@@ -51,12 +52,15 @@ __all__ = [
     "check_target",
     "draw_discrete_laplace",
     "ex_post_risk",
+    "expect_books",
+    "group_delta",
     "hand_out",
     "is_two_valued",
     "open_books",
     "outcome_distribution",
     "prepare_release",
     "preview_release",
+    "price_plan",
     "read_options",
     "read_way",
     "recall_look",

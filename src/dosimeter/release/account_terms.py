@@ -19,22 +19,26 @@ from dosimeter.ledger import (
     KeptNumber,
     Ledger,
     Policy,
-    Reading,
     Request,
     Standing,
     check_apart,
-    default_delta_total,
+    choose_algorithm,
     exact_decimal,
     refuse_stopped,
     write_decimal,
 )
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Option
+from dosimeter.release.order import Terms
+from dosimeter.release.prices import group_delta
 from dosimeter.schema import Schema
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from dosimeter.engines import Engine
+    from dosimeter.ledger import Reading
     from dosimeter.release.order import Prepared
 
 
@@ -85,21 +89,27 @@ def agree_on_terms(
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
     policy = Policy.parse(terms.policy) if terms.policy is not None else None
-    total = None if terms.delta_total is None else exact_decimal(terms.delta_total, name=Option("delta_total"))
-    cap = None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name=Option("max_epsilon"))
+    total, cap = _read_delta_total(terms), _read_cap(terms)
     if account is None:
         if policy is None:
             raise OptionError(
                 f"{prepared.dataset} has no account in this ledger yet. Choose how it may be spent: ",
                 Option("policy", "paper"),
-                ", or ",
+                ", ",
                 Option("policy", "budget:E"),
+                ", or ",
+                Option("policy", "budget:E@D"),
                 ".",
             )
+        if policy.in_zcdp and prepared.plan.threshold is not None and not total:
+            raise OptionError(
+                "Groups that nobody declared need a δ of their own. Say how much of the policy's δ is set aside for "
+                "them: ", Option("delta_total", text="G"), ".",
+            )  # fmt: skip
         opening = AccountOpening(
             policy=policy,
-            algorithm=order.way.algorithm,
-            delta_total=default_delta_total(prepared.n) if total is None else total,
+            algorithm=choose_algorithm(policy, order.way.algorithm),
+            delta_total=policy.agree_on_delta(total, prepared.n),
             max_epsilon=cap,
             individuals=prepared.n,
             schema_digest=schema,
@@ -120,17 +130,39 @@ def agree_on_terms(
     return Agreement(account, continuation=continuation)
 
 
+def _read_delta_total(terms: Terms) -> Decimal | None:
+    return None if terms.delta_total is None else exact_decimal(terms.delta_total, name=Option("delta_total"))
+
+
+def _read_cap(terms: Terms) -> Decimal | None:
+    return None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name=Option("max_epsilon"))
+
+
 def open_books(terms: Standing | AccountOpening, prepared: Prepared) -> Books:
     """Return how the account may be spent and what it has spent so far.
 
     For an account that is about to be opened: the terms it will have, and nothing spent.
     """
+    reading = terms.reading if isinstance(terms, Standing) else terms.policy.start(terms.delta_total)
+    return _open_books(terms.policy, terms.max_epsilon, reading, prepared)
+
+
+def expect_books(terms: Terms, prepared: Prepared) -> Books:
+    """Return how an account would be spent that nobody has opened yet."""
+    policy = Policy.parse(terms.policy or "")
+    reading = policy.start(policy.agree_on_delta(_read_delta_total(terms), prepared.n))
+    return _open_books(policy, _read_cap(terms), reading, prepared)
+
+
+def _open_books(policy: Policy, cap: Decimal | None, reading: Reading, prepared: Prepared) -> Books:
     return Books(
-        policy=terms.policy,
-        max_epsilon=terms.max_epsilon,
-        reading=terms.reading if isinstance(terms, Standing) else Reading(delta_total=terms.delta_total),
+        policy=policy,
+        max_epsilon=cap,
+        reading=reading,
         epsilon_svt=prepared.epsilon_svt,
         delta=prepared.delta,
+        group_delta=group_delta(prepared.plan),
+        find_rho=prepared.find_rho,
     )
 
 

@@ -43,7 +43,7 @@ def describe_release(answer: Answer, entry: Entry, head: str) -> JsonObject:
         "schema_digest": request.schema_digest,
         "mechanism": request.mechanism,
         "calibration": request.calibration,
-        "delta": float(entry.delta) if not hidden else None,
+        "delta": float(entry.request.delta) if not hidden else None,
         "software": request.software,
         **answer.describe(),
         "entry": entry.id,

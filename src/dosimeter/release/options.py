@@ -31,9 +31,9 @@ class ReleaseOptions(TypedDict, total=False):
     violation: float | None
     """The chance with which an ε above the threshold may be released, whatever the data: a public promise."""
     policy: str | None
-    """How the account may be spent: ``"paper"`` or ``"budget:2.0"``. Needed for the first release from a dataset."""
+    """How the account may be spent: ``"paper"``, ``"budget:2"`` or ``"budget:2@1e-06"``. Needed at first."""
     delta_total: float | str | None
-    """The δ that all answers of the account may have together."""
+    """The δ that all answers of the account may have together; with ``budget:E@D`` that of undeclared groups alone."""
     max_epsilon: float | str | None
     """The largest ε of a single answer of the account."""
     mechanism: MechanismName

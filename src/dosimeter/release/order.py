@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -140,6 +140,7 @@ class Prepared:
     order: ReleaseOrder
     look: Look
     schema_digest: str
+    find_rho: Callable[[Decimal], Decimal] = field(compare=False, repr=False)  # of the noise at an ε (O4)
     kept: KeptNumber | None = None
 
     @property

@@ -12,6 +12,7 @@ from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import Prepared, ReleaseOrder
+from dosimeter.release.prices import price_plan
 from dosimeter.release.thresholds import find_threshold
 from dosimeter.release.ways.base import Subject
 from dosimeter.risk import parse_candidates
@@ -44,7 +45,10 @@ def prepare_release(
     candidates = parse_candidates(look.candidates)
     order.way.check(Subject(plan, look, n, mechanism, candidates))
     _rehearse(plan, mechanism, order, candidates)
-    return Prepared(schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema))
+    return Prepared(
+        schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema),
+        find_rho=price_plan(plan, mechanism),
+    )  # fmt: skip
 
 
 def _observed_groups() -> OptionError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import ZERO, Books, Obstacle, Reading, write_decimal
 from dosimeter.problems import Problem, Surface
+from dosimeter.show import format_number
 
 if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
@@ -19,23 +20,43 @@ DENIED: JsonObject = {"status": "denied"}
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer is charged, and the reading before and after it; None for a reading that is infinite."""
+    """What an answer is charged, and the reading before and after it; None for a reading that is infinite.
 
-    charge: float
+    ``charge``: what it adds to the reading. ``epsilon`` and ``rho``: what it costs under other policies: ε and ε_svt
+    where charges are added up, ρ where an account counts in zCDP (O4).
+    """
+
+    charge: float | None
     reading: float | None
     reading_after: float | None
+    epsilon: float
+    rho: float
 
     @classmethod
     def of(cls, books: Books, epsilon: float | None) -> Cost:
         """Return the cost of an answer at this ε, or of a denial that follows the noisy test."""
-        return cls(float(books.charge(epsilon).total), _number(books.reading), _number(books.after(epsilon)))
+        price, after = books.price(epsilon), books.after(epsilon)
+        added = after.added(books.policy.charge(price))
+        return cls(
+            charge=None if added.is_infinite() else float(added),
+            reading=_number(books.reading),
+            reading_after=_number(after),
+            epsilon=float(price.epsilon + price.epsilon_svt),
+            rho=float(price.rho or 0),
+        )
 
     @classmethod
     def nothing(cls, books: Books) -> Cost:
-        return cls(0.0, _number(books.reading), _number(books.reading))
+        return cls(0.0, _number(books.reading), _number(books.reading), 0.0, 0.0)
 
     def describe(self) -> JsonObject:
-        return {"charge": self.charge, "reading": self.reading, "reading_after": self.reading_after}
+        return {
+            "charge": self.charge,
+            "reading": self.reading,
+            "reading_after": self.reading_after,
+            "epsilon": self.epsilon,
+            "rho": self.rho,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -77,6 +98,11 @@ def word_obstacle(obstacle: Obstacle) -> str:
     """Say why the account admits none of the ε's that could be granted (O1, O2)."""
     reading, epsilon = obstacle.reading, write_decimal(obstacle.charge.epsilon)
     match obstacle.rule:
+        case "delta" if obstacle.policy.in_zcdp:
+            return (
+                f"{reading.delta:g} of δ = {reading.delta_total:g}, which was set aside for groups that nobody "
+                f"declared when the account was opened, is spent; this needs {obstacle.charge.delta:g} more."
+            )
         case "delta":
             return (
                 f"{reading.delta:g} of the account's δ = {reading.delta_total:g} is spent; this needs "
@@ -87,6 +113,12 @@ def word_obstacle(obstacle: Obstacle) -> str:
         case "reading":
             spent = write_decimal(reading.epsilon)
             return f"Under the policy paper ε must be larger than the reading, which is {spent}; {epsilon} is not."
+        case "budget" if obstacle.policy.in_zcdp:
+            after = format_number(float(obstacle.after.epsilon), 4)
+            return (
+                f"ε = {format_number(float(reading.epsilon), 4)} of {obstacle.policy} is spent; with an answer at "
+                f"ε = {epsilon} it would read {after}."
+            )
         case "budget":
             svt = obstacle.charge.epsilon_svt
             parts = f" (ε = {epsilon} and {write_decimal(svt)} for finding it)" if svt else ""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from dosimeter.ledger import REASON_WORDS
 from dosimeter.show import format_epsilon, format_measured
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _write_promise(entry: Entry, hidden: bool) -> list[str]:
         facts.append(("ε", format_epsilon(float(entry.epsilon))))
         if entry.epsilon_svt is not None:
             facts.append(("ε for finding it", format_epsilon(float(entry.epsilon_svt))))
-        facts.append(("δ", f"{float(entry.delta):g}"))
+        facts.append(("δ", f"{float(request.delta):g}"))
     if request.preference is not None:
         facts.append(("Preference", request.preference))
     if request.tau is not None:
@@ -167,8 +168,10 @@ def _write_private(entry: Entry, account: Account | None) -> list[str]:
         ("Digest of the data", entry.request.source_digest),
         ("Digest of the request, the data included", entry.request.request_digest),
     ]
+    if entry.rho is not None:
+        facts.append(("ρ", f"{entry.rho:f}"))
     if entry.reason is not None:
-        facts.append(("Reason of the denial", entry.reason))
+        facts.append(("Reason of the denial", REASON_WORDS[entry.reason]))
     return ['<div class="private"><h2>For the controller only</h2>', _list_facts(facts), "</div>"]
 
 

@@ -26,6 +26,7 @@ from dosimeter.ledger import (
     Request,
     Reservation,
     Standing,
+    exact_decimal,
     refuse_stopped,
     warn_of_delta,
 )
@@ -73,6 +74,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     measured, grant = _measure_or_stop(dataset, prepared, request, ledger, identities)
     if not dataset.engine.is_still(source):
         raise _changed(prepared)
+    _price_beforehand(prepared, entered)
 
     def decide(account: Standing | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
@@ -97,6 +99,14 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     notes = (*_note_opening(entered), *_note_owner(dataset, entered), *_note_number(prepared))
     answer = replace(answer, notes=notes)
     return answer if denied else replace(answer, earlier=other)
+
+
+def _price_beforehand(prepared: Prepared, entered: Agreement) -> None:
+    """Compute what every ε that may be granted costs, where that takes a while: later, every other writer waits."""
+    if entered.terms.policy.in_zcdp:
+        named = prepared.order.way.named_epsilon
+        for epsilon in prepared.candidates if named is None else (named,):
+            prepared.find_rho(exact_decimal(epsilon))
 
 
 def _note_opening(entered: Agreement) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class Sums:
 
 def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: Meter) -> Sums:
     """Return everybody's sum of own guarantees (P1) over all charged entries, plus ε_svt of every noisy test."""
-    charged = [entry for entry in entries if entry.charge > 0]
+    charged = [entry for entry in entries if not entry.spent.is_nothing]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0
     everybody = dataset.people
     plans = {entry.id: _plan(dataset, entry) for entry in charged if entry.epsilon is not None}

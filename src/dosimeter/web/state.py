@@ -18,10 +18,8 @@ from dosimeter.ledger import (
     Books,
     Entry,
     Policy,
-    Reading,
     Standing,
     Verification,
-    default_delta_total,
     exact_decimal,
 )
 from dosimeter.planning import Look, digest_measured
@@ -33,6 +31,7 @@ from dosimeter.release import (
     Terms,
     Way,
     agree_on_terms,
+    expect_books,
     open_books,
     prepare_release,
     read_way,
@@ -237,14 +236,7 @@ class ServerState:
         account = self.account(served.name, fresh=fresh)
         if account is not None:
             return open_books(account, prepared)
-        total, cap = served.settings.delta_total, served.settings.max_epsilon
-        return Books(
-            policy=Policy.parse(served.settings.policy),
-            max_epsilon=None if cap is None else exact_decimal(cap),
-            reading=Reading(delta_total=default_delta_total(prepared.n) if total is None else exact_decimal(total)),
-            epsilon_svt=prepared.epsilon_svt,
-            delta=prepared.delta,
-        )
+        return expect_books(served.terms, prepared)
 
     def public(self, served: ServedDataset) -> PublicDataset:
         """Return what analysts may know of a dataset, including whether it is stopped."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
-from dosimeter.ledger import ZERO, Algorithm, Charge, exact_decimal
+from dosimeter.ledger import Algorithm
 from dosimeter.postprocess import tell_ranks
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
@@ -111,10 +111,9 @@ def _deny_unmet(prepared: Prepared, books: Books) -> Granted:
 
     That depends on the data, and with it on which groups they have: the δ of these is charged all the same (H1).
     """
-    threshold = prepared.plan.threshold
-    if threshold is None:
+    if prepared.plan.threshold is None:
         return deny("preference")
-    charge = Charge(ZERO, delta=exact_decimal(threshold.delta))
+    charge = books.charge_groups()
     return deny("delta") if books.reading.after(charge).infinite else Granted(charge, "preference")
 
 

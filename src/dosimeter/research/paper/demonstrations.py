@@ -316,14 +316,14 @@ def show_uncharged_denials() -> Demonstration:
 def show_doubling() -> Demonstration:
     """Find the longest possible series of answers under the paper's rule, and ask the same preference twice (O2)."""
     candidates = paper_candidates()
-    reading = Reading(delta_total=Decimal(1))
+    reading = PaperRule().start(Decimal(1))
     readings: list[Decimal] = []
     while left := _remaining(reading, candidates):
         reading = reading.after(Charge(exact_decimal(min(left))))
         readings.append(reading.epsilon)
     growth = min(float(after / before) for before, after in pairwise(readings))
     first = max(_list_meeting(candidates, 0.95))
-    once = Reading(delta_total=Decimal(1)).after(Charge(exact_decimal(first)))
+    once = PaperRule().start(Decimal(1)).after(Charge(exact_decimal(first)))
     second = max(_list_meeting(_remaining(once, candidates), 0.95), default=None)
     return Demonstration(
         {"answers": len(readings), "least_growth": growth, "first": first, "second": second},

@@ -199,7 +199,7 @@ def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> Outcome
         return Outcome(QueryStatus.INTERRUPTED, CHARGED, entry.id)
     if entry.reason == "incident":  # its analyst sees it waiting, like all others: nothing tells which query failed
         return Outcome(QueryStatus.INTERRUPTED, FAILED, entry.id)
-    if entry.charge == 0:
+    if entry.spent.is_nothing:
         return Outcome(QueryStatus.WAITING, NOT_GRANTED)
     return Outcome(QueryStatus.DENIED, "The noisy test found no ε. Its cost is charged.", entry.id)
 

@@ -14,8 +14,9 @@ from decimal import Decimal
 from dosimeter.ledger import Books, Policy, Reading
 from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import Prepared
-from dosimeter.show import format_epsilon
+from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
+from dosimeter.web.figures import show_small
 
 MOST_COUNTED = 50
 
@@ -30,10 +31,11 @@ class Cost:
 
 def describe_policy(policy: str) -> str:
     """Return a policy in words."""
-    budget = Policy.parse(policy).budget
-    if budget is None:
+    terms = Policy.parse(policy)
+    if terms.budget is None:
         return "the paper's rule: each ε larger than the reading"
-    return f"a budget of ε = {format_epsilon(float(budget))} in all"
+    at = "" if terms.delta is None else f" at δ = {show_small(float(terms.delta))}"
+    return f"a budget of ε = {format_epsilon(float(terms.budget))}{at} in all"
 
 
 ALGORITHMS = {
@@ -71,6 +73,7 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
             f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: the reading is then "
             f"{write_reading(test.epsilon)}."
         )
+    sentences.append(_compare_policies(books, at))
     more = count_more(books, after, offer.candidates)
     if more > MOST_COUNTED:
         sentences.append(f"After it, more than {MOST_COUNTED} further answers are possible, at the smallest ε's.")
@@ -79,6 +82,15 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
     else:
         sentences.append("After it, no more answers are possible on this dataset.")
     return Cost(tuple(sentences), more == 0)
+
+
+def _compare_policies(books: Books, epsilon: float) -> str:
+    """Return what this account counts, and what other accounts would."""
+    price = books.price(epsilon)
+    plain, rho = format_epsilon(float(price.epsilon + price.epsilon_svt)), format_number(float(price.rho or 0), 4)
+    if books.policy.in_zcdp:
+        return f"This account counts ρ = {rho}; one that adds up ε would count {plain}."
+    return f"This account counts {plain}; one with a budget at a δ would count ρ = {rho}."
 
 
 def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> int:

@@ -135,6 +135,9 @@ def explain_shortage(books: Books, epsilon: float) -> str:
         case "budget":
             svt, budget = float(obstacle.charge.epsilon_svt), float(obstacle.policy.budget or 0)
             test = f", with {format_epsilon(svt)} for the test," if svt else ""
+            if obstacle.policy.in_zcdp:
+                after = write_reading(obstacle.after.epsilon)
+                return f"the reading would go from {reading} to {after}, above the budget of {format_epsilon(budget)}"
             return (
                 f"it{test} does not fit the budget of {format_epsilon(budget)}: the reading is {reading}, and "
                 f"{write_reading(obstacle.left)} is left"

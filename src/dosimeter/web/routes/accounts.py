@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import Entry, Ledger, Standing
+from dosimeter.ledger import REASON_WORDS, Entry, Ledger, Standing
 from dosimeter.show import TextTable, format_number
 from dosimeter.show.charts import MOST_STEPS, PAGE, Step, staircase_spec
 from dosimeter.web.account_exposure import Sums, sum_guarantees
@@ -62,7 +62,8 @@ def show_account(
         budget=budget, algorithm=ALGORITHMS[served.settings.algorithm], policy=describe_policy(served.settings.policy),
         continuations=() if account is None else ledger.continuations(account.dataset)[-MOST_LISTED:],
         older=entries[-1].id if older else None, before=before, by_time=axis == "time",
-        verified_at=verified_at if verified.records > FEW_RECORDS else None,
+        verified_at=verified_at if verified.records > FEW_RECORDS else None, reasons=REASON_WORDS,
+        left=None if account is None else account.remaining, curve=None if account is None else account.curve,
     )  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def _needs_click(served: ServedDataset) -> bool:
 
 
 def _list_charged(state: ServerState, name: str) -> tuple[Entry, ...]:
-    return tuple(entry for entry in state.history(name) if entry.charge > 0)
+    return tuple(entry for entry in state.history(name) if not entry.spent.is_nothing)
 
 
 def _key(entries: tuple[Entry, ...]) -> tuple[str, tuple[str, ...]]:
@@ -129,8 +130,9 @@ def _sums(
             request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=again
         )  # fmt: skip
     return render(
-        request, "fragments/sums.html", user, sums=job.result, answers=len(entries), algorithm=served.settings.algorithm
-    )
+        request, "fragments/sums.html", user, sums=job.result, answers=len(entries),
+        algorithm=served.settings.algorithm, in_zcdp=any(entry.rho is not None for entry in entries),
+    )  # fmt: skip
 
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:

@@ -1,0 +1,44 @@
+"""What the noise of an answer costs in zCDP (O4). Takes a plan, a mechanism and ε; gives numbers. Never draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dosimeter.ledger import ZERO, exact_decimal
+from dosimeter.mechanisms import round_rho
+from dosimeter.release.noise import Calibrated
+from dosimeter.release.noisy_vector import calibrate_plan
+
+if TYPE_CHECKING:
+    from dosimeter.mechanisms import Mechanism
+    from dosimeter.planning import QueryPlan
+
+
+def price_plan(plan: QueryPlan, mechanism: Mechanism) -> Callable[[Decimal], Decimal]:
+    """Return a function from ε to ρ of an answer at it, which computes each only once."""
+    return lru_cache(maxsize=None)(lambda epsilon: find_rho(plan, mechanism, epsilon))
+
+
+def find_rho(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> Decimal:
+    """Return ρ of an answer at this ε, rounded up: ε²/2 of a pure ε, otherwise Σ Δ²/2σ² of the noise that is drawn.
+
+    σ is the scale that the release certifies, and Δ the sensitivity that it was certified for. Groups that nobody
+    declared add δ/(1 − δ).
+    """
+    shown = Fraction(group_delta(plan))
+    total = shown / (1 - shown)
+    if mechanism.pure:
+        return round_rho(total + Fraction(epsilon) ** 2 / 2)
+    for drawn in calibrate_plan(plan, mechanism, epsilon):
+        assert isinstance(drawn, Calibrated), "a rank is drawn by a pure ε"
+        total += Fraction(drawn.sensitivity) ** 2 / (2 * Fraction(drawn.scale) ** 2)
+    return round_rho(total)
+
+
+def group_delta(plan: QueryPlan) -> Decimal:
+    """Return the δ of showing groups that nobody declared (H1); 0 where the schema declares them."""
+    return ZERO if plan.threshold is None else exact_decimal(plan.threshold.delta)

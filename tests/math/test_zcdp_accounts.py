@@ -1,0 +1,297 @@
+"""Accounts in zCDP (O4): readings against composed privacy losses, and against the best adversary there is."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from dosimeter.errors import OptionError
+from dosimeter.ledger.accounting import Books, Charge, Policy, Price, Reading, admits_charge, exact_decimal
+from dosimeter.ledger.remaining import count_answers
+from dosimeter.mechanisms.gaussian import Gaussian
+from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon, pure_rho, round_rho, zcdp_epsilon, zcdp_rho
+from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
+from tests.math.test_mechanism import least_epsilon
+
+N = 32_561
+DELTA = exact_decimal(1 / N**2)
+POLICY = f"budget:10@{100 * DELTA}"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Integer noise on a count: Laplace of a pure ε, or Gaussian of a σ. What is composed is its loss."""
+
+    rho: Decimal
+    epsilon: float = 0.0
+    sigma: float = 0.0
+
+    def losses(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-ratios of a count's noisy values with and without somebody, and their chances with them."""
+        if self.epsilon:
+            with_it = 1 / (1 + math.exp(-self.epsilon))
+            return np.array([self.epsilon, -self.epsilon]), np.array([with_it, 1 - with_it])
+        values = np.arange(-math.ceil(14 * self.sigma), math.ceil(14 * self.sigma) + 1)
+        masses = np.exp(-(values**2) / (2 * self.sigma**2))
+        return (1 - 2 * values) / (2 * self.sigma**2), masses / masses.sum()
+
+
+def laplace(epsilon: str) -> Noise:
+    return Noise(pure_rho(Decimal(epsilon)), epsilon=float(epsilon))
+
+
+def gaussian(sigma: float) -> Noise:
+    return Noise(round_rho(1 / (2 * Fraction(sigma) ** 2)), sigma=sigma)
+
+
+def least_composed(noises: Sequence[tuple[Noise, int]], delta: float) -> float:
+    """Return a lower estimate of ε at δ: every loss rounded down to a grid, and composed by Fourier transforms."""
+    size, step = 2**17, 2.0**-11
+    spectrum = np.ones(size // 2 + 1, dtype=complex)
+    for noise, times in noises:
+        losses, chances = noise.losses()
+        spread = np.zeros(size)
+        np.add.at(spread, np.floor(losses / step).astype(int) % size, chances)
+        spectrum *= np.fft.rfft(spread) ** times
+    chances = np.fft.irfft(spectrum, size)
+    losses = step * ((np.arange(size) + size // 2) % size - size // 2)
+
+    def least_delta(epsilon: float) -> float:
+        above = losses > epsilon
+        return float((chances[above] * -np.expm1(epsilon - losses[above])).sum()) * (1 - 1e-9) - 1e-13
+
+    low, high = 0.0, 32.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if least_delta(middle) > delta else (low, middle)
+    return low
+
+
+def check_random_ledgers(count: int, seed: int) -> None:
+    generator = random.Random(seed)
+    tight = 0
+    for _ in range(count):
+        delta = Decimal(10) ** -generator.randint(4, 10)
+        reading = Policy.parse(f"budget:100@{delta}").start(Decimal(0))
+        kinds = [laplace(str(generator.choice((0.01, 0.05, 0.1, 0.3, 1.0)))) for _ in range(generator.randint(0, 3))]
+        kinds += [gaussian(2.0 ** generator.randint(0, 6)) for _ in range(generator.randint(0 if kinds else 1, 3))]
+        noises = [(kind, generator.randint(1, max(1, min(200, int(Decimal("0.7") / kind.rho))))) for kind in kinds]
+        for noise, times in noises:
+            for _ in range(times):
+                reading = reading.after(Charge(Decimal(1), rho=noise.rho))
+        total = sum(Fraction(noise.rho) * times for noise, times in noises)
+        assert Fraction(reading.rho or 0) == total
+        with mp.workdps(30):
+            converted = least_epsilon(mp.mpf(total.numerator) / total.denominator, mp.mpf(str(delta)))
+        assert 0 <= float(reading.epsilon) - converted < 1e-6
+        composed = least_composed(noises, float(delta))
+        assert composed <= reading.epsilon
+        tight += composed > 0.6 * float(reading.epsilon)
+    assert tight > count / 4  # the estimate is not low because it says nothing
+
+
+def test_random_ledgers_are_read_between_their_losses_and_the_conversion() -> None:
+    check_random_ledgers(12, seed=4)
+
+
+@pytest.mark.long
+def test_a_thousand_random_ledgers_are_read_between_their_losses_and_the_conversion() -> None:
+    check_random_ledgers(1000, seed=13)
+
+
+@pytest.mark.parametrize("rho", ["1e-300", "3e-12", "0.00125", "0.5", "12.5", "4e5", "1e30"])
+@pytest.mark.parametrize("delta", ["1e-290", "1e-30", "1e-9", "0.01", "0.9"])
+def test_the_exact_conversion_is_rounded_up_and_no_more(rho: str, delta: str) -> None:
+    with mp.workdps(340):
+        reference = least_epsilon(mp.mpf(rho), mp.mpf(delta)) if Decimal(rho) > Decimal("1e-100") else mp.mpf(0)
+        exact = mp.mpf(str(exact_zcdp_epsilon(Decimal(rho), Decimal(delta))))
+        assert reference * (1 - mp.mpf("1e-18")) <= exact
+        assert exact <= max(zcdp_epsilon(float(rho), float(delta)), reference) * (1 + mp.mpf("1e-11"))
+
+
+# ---------------------------------------------------------------- the numbers that are promised
+
+
+def gaussian_charge(epsilon: str) -> Charge:
+    noise = calibrate(Gaussian(float(DELTA)), sensitivity=1, epsilon=Decimal(epsilon))
+    return Charge(Decimal(epsilon), rho=round_rho(1 / (2 * Fraction(noise.scale) ** 2)))
+
+
+def test_a_hundred_gaussian_answers_read_less_than_one() -> None:
+    start = Policy.parse(POLICY).start(Decimal(0))
+    assert float(start.after(gaussian_charge("0.1"), 100).epsilon) == pytest.approx(0.933, abs=0.005)
+    assert float(start.after(Charge(Decimal("0.1"), rho=pure_rho(Decimal("0.1"))), 20).epsilon) == pytest.approx(
+        2.35, abs=0.005
+    )
+
+
+def test_a_budget_of_ten_gives_thousands_of_gaussian_answers() -> None:
+    policy, charge = Policy.parse(POLICY), gaussian_charge("0.1")
+    start = policy.start(Decimal(0))
+    books = Books(policy, None, start, Decimal(0), DELTA, find_rho=lambda _: charge.rho or Decimal(0))
+    found = count_answers(books, 0.1)
+    assert 7_000 < found < 8_000
+    assert start.after(charge, found).epsilon <= 10 < start.after(charge, found + 1).epsilon
+
+
+def test_the_delta_of_groups_is_set_aside() -> None:
+    policy = Policy.parse("budget:2@1e-06")
+    price = Price(
+        epsilon=Decimal("0.1"), epsilon_svt=Decimal(0), delta=Decimal("3e-7"), group_delta=Decimal("2e-7"),
+        rho=Decimal("0.005"),
+    )  # fmt: skip
+    charge, reading = policy.charge(price), policy.start(Decimal("5e-7"))
+    assert charge.delta == Decimal("2e-7")  # that of the noise is part of the conversion
+    twice = reading.after(charge, 2)
+    assert twice.epsilon == exact_zcdp_epsilon(Decimal("0.01"), Decimal("5e-7"))
+    assert admits_charge(policy, reading.after(charge), charge, max_epsilon=None)
+    assert not admits_charge(policy, twice, charge, max_epsilon=None)
+    assert twice.after(charge).infinite
+    with pytest.raises(OptionError, match="smaller"):
+        policy.agree_on_delta(Decimal("1e-6"), 1000)
+
+
+# ---------------------------------------------------------------- ε chosen from past answers
+
+
+def best_adversary(noises: Sequence[Noise], budget: Decimal, epsilon: float, *, step: float, unit: Decimal) -> float:
+    """Return the largest δ at ε that anybody reaches who chooses each noise from the answers before, by recursion.
+
+    Losses are whole steps and costs whole units, so nothing is rounded. What is best from here depends on past answers
+    only through the loss so far and the rest of the budget.
+    """
+    moves = []
+    for noise in noises:
+        losses, chances = noise.losses()
+        whole = np.rint(losses / step).astype(int)
+        assert np.allclose(whole * step, losses, atol=1e-12)
+        assert noise.rho % unit == 0
+        kept = chances > 1e-12
+        moves.append((int(noise.rho / unit), whole[kept].tolist(), chances[kept].tolist()))
+
+    @cache
+    def reach(left: int, loss: int) -> float:
+        best = max(0.0, -math.expm1(epsilon - loss * step))
+        for cost, losses, chances in moves:
+            if cost <= left:
+                value = sum(p * reach(left - cost, loss + change) for change, p in zip(losses, chances, strict=True))
+                best = max(best, value)
+        return best
+
+    return reach(int(budget / unit), 0)
+
+
+def largest_budget(policy: Policy, unit: Decimal) -> Decimal:
+    """Return the largest ρ, in whole units, that the account grants."""
+    charge, reading, units = Charge(Decimal(1), rho=unit), policy.start(Decimal(0)), 0
+    while admits_charge(policy, reading.after(charge, units) if units else reading, charge, max_epsilon=None):
+        units += 1
+    return units * unit
+
+
+@pytest.mark.parametrize("policy", ["budget:1@0.01", "budget:1@0.1", "budget:2@0.001", "budget:0.5@0.05"])
+def test_the_best_adaptive_adversary_stays_within_the_promise(policy: str) -> None:
+    terms, unit = Policy.parse(policy), Decimal("0.005")
+    exact = Noise(Decimal("0.1"), sigma=math.sqrt(5.0))  # 1/2σ² is no rounded number here
+    noises = [laplace("0.1"), laplace("0.2"), laplace("0.4"), exact]
+    budget = largest_budget(terms, unit)
+    assert budget >= 4 * unit
+    assert terms.budget is not None
+    reached = best_adversary(noises, budget, float(terms.budget), step=0.1, unit=unit)
+    assert 0 < reached <= float(terms.delta or 0)
+    beyond = best_adversary(noises, 2 * budget, float(terms.budget), step=0.1, unit=unit)
+    assert beyond > float(terms.delta or 0)  # the recursion does see what is too much
+
+
+def test_a_running_sum_of_deltas_would_not_be_a_filter() -> None:
+    """Why δ is set aside: converting at D less the sum so far, an adversary reaches 1.19 D by choosing what to spend.
+
+    First half of ρ. If the loss came out high, the other half of ρ; otherwise all of δ on a group of one.
+    """
+    epsilon, delta, normal = 1.0, 1e-6, NormalDist()
+    half = zcdp_rho(epsilon, delta) / 2
+    shift = math.sqrt(2 * half)
+    rest = delta - math.exp(
+        min(
+            (a - 1) * (a * half - epsilon) - math.log(a - 1) + a * math.log1p(-1 / a)
+            for a in np.linspace(2, 60, 2000).tolist()
+        )
+    )
+
+    def exceeds(above: float) -> float:
+        return normal.cdf(shift / 2 - above / shift) - math.exp(above) * normal.cdf(-shift / 2 - above / shift)
+
+    def reach(bound: float) -> float:
+        losses = np.linspace(bound, shift**2 / 2 + 12 * shift, 2001)
+        densities = np.exp(-((losses - shift**2 / 2) ** 2) / (2 * shift**2)) / (shift * math.sqrt(2 * math.pi))
+        high = np.trapezoid(densities * [exceeds(epsilon - loss) for loss in losses.tolist()], losses)
+        return float(high) + normal.cdf((bound - shift**2 / 2) / shift) * rest
+
+    assert max(reach(shift**2 / 2 + steps * shift) for steps in (1.5, 2.0, 2.5, 3.0)) > 1.1 * delta
+
+
+def simulate_adversary(policy: str, runs: int) -> tuple[float, float]:
+    """Return the mean and the standard error of max(0, 1 − e^(E − loss)) over runs with somebody in the table.
+
+    The adversary counts one person. After an answer that speaks for them it asks with little noise, otherwise with
+    much, until the account denies. Answers are drawn as a release draws them.
+    """
+    terms = Policy.parse(policy)
+    assert terms.budget is not None
+    cheap, dear = Decimal("0.2"), Decimal("0.8")
+    sharp = calibrate(Gaussian(0.05), sensitivity=1, epsilon=Decimal(1))
+    rho = round_rho(1 / (2 * Fraction(sharp.scale) ** 2))
+    readings: list[Reading] = [terms.start(Decimal(0))] * runs
+    losses = np.zeros(runs)
+    alive = np.arange(runs)
+    while len(alive):
+        for name in ("cheap", "dear", "sharp"):
+            lead = losses[alive]
+            asks = {"cheap": lead < 0.0, "dear": (lead >= 0.0) & (lead < 0.6), "sharp": lead >= 0.6}[name]
+            chosen = alive[asks]
+            charge = {
+                "cheap": Charge(cheap, rho=pure_rho(cheap)),
+                "dear": Charge(dear, rho=pure_rho(dear)),
+                "sharp": Charge(Decimal(1), rho=rho),
+            }[name]
+            granted = np.array(
+                [at for at in chosen if admits_charge(terms, readings[at], charge, max_epsilon=None)], dtype=int
+            )
+            alive = np.setdiff1d(alive, np.setdiff1d(chosen, granted))
+            if not len(granted):
+                continue
+            for at in granted:
+                readings[at] = readings[at].after(charge)
+            if name == "sharp":
+                drawn = np.array(add_noise([1] * len(granted), sharp))
+                losses[granted] += (2 * drawn - 1) / (2 * sharp.scale**2)
+            else:
+                epsilon = float(charge.epsilon)
+                drawn = 1 + np.array(draw_discrete_laplace(1 / epsilon, len(granted)))
+                losses[granted] += epsilon * (np.abs(drawn) - np.abs(drawn - 1))
+    found = np.maximum(0.0, -np.expm1(float(terms.budget) - losses))
+    return float(found.mean()), float(found.std() / math.sqrt(runs))
+
+
+def test_a_simulated_adversary_stays_within_the_promise() -> None:
+    """α = 1e-6 at the limit, n = 400 runs."""
+    found, error = simulate_adversary("budget:2@0.05", 400)
+    assert found <= 0.05 + 4.75 * error
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("policy", ["budget:1@0.1", "budget:2@0.05", "budget:3@0.02"])
+def test_many_simulated_adversaries_stay_within_the_promise(policy: str) -> None:
+    """α = 1e-6 at the limit, n = 20,000 runs for each policy."""
+    found, error = simulate_adversary(policy, 20_000)
+    assert 0 < found <= float(Policy.parse(policy).delta or 0) + 4.75 * error
