@@ -399,13 +399,16 @@ class Dataset:
             SchemaError: no schema was given, so there are no public facts to go by.
         """
         from dosimeter.planning import explain_plan
+        from dosimeter.postprocess import note_errors
 
         if self.drafted:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
         options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
-        return explain_plan(plan_query(sql, self.schema, options))
+        plan = plan_query(sql, self.schema, options)
+        explanation = explain_plan(plan)
+        return replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
 
     def draft_schema(self) -> Schema:
         """Return a schema drafted from the data, for the controller to go through and ``save``.

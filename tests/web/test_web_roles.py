@@ -37,6 +37,7 @@ GETS = {
     "/accounts/{name}": (303, 403, 200),
     "/accounts/{name}/people": (303, 403, 200),
     "/incidents": (303, 403, 200),
+    "/introduction": (303, 403, 200),
     "/health": (200, 200, 200),
     "/static/vega.js": (200, 200, 200),
 }

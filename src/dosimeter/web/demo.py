@@ -48,7 +48,10 @@ class Demonstration:
 def prepare_demo(folder: Path, *, host: str = "127.0.0.1", port: int = 8765) -> Demonstration:
     bundled = resources.files("dosimeter") / "data"
     dataset = DatasetSettings(
-        data=str(bundled / "clinic.csv"), schema=Path(str(bundled / "clinic.toml")), policy="budget:2", algorithm="find"
+        data=str(bundled / "clinic.csv"),
+        schema=Path(str(bundled / "clinic.toml")),
+        policy="budget:2",
+        algorithm="fixed",
     )
     settings = Settings(
         database=str(folder / "dosimeter.db"),

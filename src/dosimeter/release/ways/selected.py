@@ -12,7 +12,7 @@ from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
 from dosimeter.problems import Option, Problem, for_controller, leave_out
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_found
 from dosimeter.release.selection import (
     Accuracy,
@@ -168,7 +168,13 @@ class Selected(Way):
             violation_share=violation_share(problem, outcome),
             accuracy=accuracy(problem, method=self.method),
             cost=Cost.of(books, None),
-            sees=describe_released(prepared.plan, epsilon="the ε that was found", epsilon_svt=self.svt, error_95="…"),
+            sees=describe_released(
+                prepared.plan,
+                epsilon="the ε that was found",
+                epsilon_svt=self.svt,
+                error_95="…",
+                about=foresee_about(prepared, None, errors=True),
+            ),
         )
 
 
