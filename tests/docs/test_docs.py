@@ -601,7 +601,7 @@ def test_the_glossary_explains_each_word_once_in_order() -> None:
 def test_the_introduction_is_the_same_on_the_web_and_in_the_guide() -> None:
     from dosimeter.web.introduction import QUESTIONS, SECTIONS, TITLE
 
-    text = " ".join((DOCS / "guide" / "introduction.md").read_text(encoding="utf-8").split())
+    text = " ".join((REPOSITORY / "docs" / "guide" / "introduction.md").read_text(encoding="utf-8").split())
     assert text.startswith(f"# {TITLE} ")
     for section in SECTIONS:
         assert f"## {section.heading} " in text
