@@ -27,7 +27,7 @@ PORT = 8791
 
 @contextmanager
 def run_demo(folder: Path) -> Iterator[Demonstration]:
-    demonstration = prepare_demo(folder, port=PORT)
+    demonstration = prepare_demo(folder, port=PORT, algorithm="find")
     server = uvicorn.Server(uvicorn.Config(make_app(demonstration.settings), port=PORT, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

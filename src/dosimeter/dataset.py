@@ -21,6 +21,7 @@ from dosimeter.influence import Profile, bound_rows, count_people, join_tables, 
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
 from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query, require_noise, require_pure
+from dosimeter.problems import Surface
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -75,6 +76,8 @@ class Dataset:
         delimiter: str | None = None,
         encoding: str | None = None,
         null: str | None = None,
+        decimal: str | None = None,
+        date_format: str | None = None,
         tables: Mapping[str, object] | None = None,
     ) -> Dataset:
         """Open a table.
@@ -89,6 +92,10 @@ class Dataset:
             delimiter: CSV: the character between columns.
             encoding: CSV: the encoding, such as ``"latin-1"``.
             null: CSV: how a missing value is written; empty by default.
+            decimal: CSV: the decimal mark, ``","`` or ``"."``, which is the default. With a comma, points and spaces
+                may stand between thousands.
+            date_format: CSV: how days are written, such as ``"%d.%m.%Y"``; 2024-12-31 is read in any case. A moment is
+                a day, a blank and the time: 31.12.2024 23:59.
             tables: the tables that the schema declares for joins, where they are in memory too.
 
         Raises:
@@ -96,7 +103,7 @@ class Dataset:
             SchemaError: the schema is malformed.
         """
         facts = _read_schema_source(schema)
-        options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}))
+        options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}), decimal, date_format)
         reopen = partial(open_engine, source, engine, options)
         opened = ClosableEngine(reopen())
         try:
@@ -406,13 +413,16 @@ class Dataset:
             SchemaError: no schema was given, so there are no public facts to go by.
         """
         from dosimeter.planning import explain_plan
+        from dosimeter.postprocess import note_errors
 
         if self.drafted:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
         options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
-        return explain_plan(plan_query(sql, self.schema, options))
+        plan = plan_query(sql, self.schema, options)
+        explanation = explain_plan(plan)
+        return replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
 
     def draft_schema(self) -> Schema:
         """Return a schema drafted from the data, for the controller to go through and ``save``.
@@ -474,8 +484,11 @@ class Dataset:
     def _notes(self) -> list[str]:
         if not self.drafted:
             return [] if self.schema.reviewed else [UNREVIEWED]
+        from dosimeter.inspection import header_remarks
+
         owner = self._find_owner()
-        return [DRAFTED] if owner is None else [DRAFTED, ROWS_OF_ONE.format(owner=owner)]
+        header = [remark.word(Surface.PYTHON) for remark in header_remarks(self.engine)]
+        return [DRAFTED, *header, *([] if owner is None else [ROWS_OF_ONE.format(owner=owner)])]
 
     def _find_owner(self) -> RepeatedOwner | None:
         """Return the column that several rows of one individual share, by the columns' names; searched for once."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -37,6 +38,12 @@ _POSITIVE = Range("must be a positive number", lambda value: 0.0 < value < math.
 _SHARE = Range("must be a number strictly between 0 and 1", lambda value: 0.0 < value < 1.0)
 _WHOLE = Range("must be a whole number, at least 1", lambda value: value >= 1)
 _CHARACTER = Range("must be one character", lambda value: len(value) == 1)
+_MARK = Range("must be a comma or a point", lambda value: value in (",", "."))
+_DAY_FORM = re.compile(r"(%[dmY]|[^%\w\\\[\]^])*([ T]%H:%M(:%S)?)?")
+_DAYS = Range(
+    "must have %d, %m and %Y once each, with marks between them, as in %d.%m.%Y or %m/%d/%Y",
+    lambda value: _DAY_FORM.fullmatch(value) is not None and all(value.count(part) == 1 for part in ("%d", "%m", "%Y")),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +76,10 @@ OPTIONS: Mapping[str, Declared] = {
     "delimiter": _declare("CSV: the character between columns.", range=_CHARACTER),
     "encoding": _declare("CSV: the encoding, such as latin-1."),
     "null": _declare("CSV: how a missing value is written; default empty."),
+    "decimal": _declare("CSV: the decimal mark, a comma or a point (default).", metavar=", or .", range=_MARK),
+    "date_format": _declare(
+        "CSV: how days are written, such as %d.%m.%Y; default 2024-12-31.", metavar="F", range=_DAYS
+    ),
     # What a look at the risk depends on, besides the SQL.
     "mechanism": _declare("Which noise.", choices=get_args(MechanismName)),
     "delta": _declare("δ of the Gaussian mechanism; default 1/n^2.", metavar="D"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -120,3 +121,15 @@ def test_three_patients_in_the_demo(run: Run, tmp_path: Path) -> None:
     assert ["0.1", "10", "10", "11", "0.909"] in rows
     assert "the largest ε is 0.1." in " ".join(outcome.out.split())
     assert (tmp_path / "clinic-range.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_the_demo_ends_with_a_release_and_says_what_it_is_worth(run: Run, tmp_path: Path) -> None:
+    words = " ".join(run("demo", "-o", tmp_path).out.split())
+    assert "Most exposed: 11 people, all alike." in words
+    assert "Warning: at ε = 0.5 the answer would be worth little." in words
+    assert "0.5-differentially private for each of the 4,000 individuals" in words
+    assert re.search(r"Is it worth anything\? Yes, mostly: 5 of 6 numbers are larger than their error", words) or (
+        "Yes: all 6 numbers are larger" in words  # with luck also that of the island
+    )
+    account = run("ledger", tmp_path / "ledger.db", "--json").json["datasets"][0]
+    assert (account["epsilon"], account["algorithm"]) == (0.5, "fixed")

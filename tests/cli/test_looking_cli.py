@@ -188,21 +188,21 @@ def test_width_of_what_is_piped(run: Run, wards: Path, monkeypatch: pytest.Monke
 # ---------------------------------------------------------------- reading files
 
 
-@pytest.mark.parametrize("name", ["latin-1", "Latin1", "iso-8859-1", "ISO8859_1", "L1"])
+@pytest.mark.parametrize("name", ["latin-1", "Latin1", "iso-8859-1", "L1", "cp1252", "windows-1252"])
 def test_encodings_by_any_name(run: Run, tmp_path: Path, name: str) -> None:
     path = tmp_path / "words.csv"
     path.write_bytes("word,x\nGrüße,1\nGrüße,2\n".encode("latin-1"))
     assert run("schema", path, "--encoding", name, "--json").json["columns"]["word"]["values"] == ["Grüße"]
 
 
-@pytest.mark.parametrize("name", ["cp1252", "windows-1252", "utf-7", "no such", ""])
+@pytest.mark.parametrize("name", ["cp1250", "utf-7", "no such", ""])
 def test_encodings_that_are_not_read(run: Run, tmp_path: Path, name: str) -> None:
     path = tmp_path / "words.csv"
     path.write_text("word,x\na,1\n")
     refused = run("schema", path, "--encoding", name)
     assert refused.status == 2
     assert "--encoding" in refused.err
-    assert "utf-8, latin-1 and utf-16" in refused.err
+    assert "utf-8, latin-1, cp1252 and utf-16" in refused.err
 
 
 @pytest.mark.parametrize(

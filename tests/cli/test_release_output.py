@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from dosimeter.cli.printing import print_answer
+from dosimeter.release import Answer
 from tests.cli.small_shop import COUNT, SCHEMA, Shop
 
 # ---------------------------------------------------------------- what the analyst gets
@@ -103,6 +105,19 @@ def test_what_people_read(shop: Shop) -> None:
     status, out, _ = shop.release(f"{sql} HAVING COUNT(*) > 1000", "--epsilon", "1e9")
     assert status == 0
     assert "No group is left" in out
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (1, "95 % error: n ± 9. There is no bound on the error of mean."),
+        (2, "95 % error: n ± 9 in the worst row. In at least one row there is no bound on the error of mean."),
+    ],
+)
+def test_a_column_without_an_error_is_named(rows: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Answer("released", [{"n": 6, "mean": None}] * rows, 1.0, error_95=(9.0, None))
+    print_answer(answer, ["n", "mean"])
+    assert words in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_same_command_again(shop: Shop) -> None:

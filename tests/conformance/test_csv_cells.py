@@ -74,13 +74,27 @@ ODD: dict[str, Sequence[str]] = {
 }  # fmt: skip
 
 
-def open_row(open_engine: Callable[..., Engine], folder: Path, kind: str, cells: Sequence[str]) -> Engine:
+WRITTEN: dict[str, dict[str, Any]] = {
+    "integer": {"1.234": 1234, "12": 12, "1,0": 1, "-7": -7, "1,5": None, "12.34": None},
+    "decimal": {"1,5": 1.5, "-1.234,5": -1234.5, "1 234\u00a0567,25": 1234567.25, ",5": 0.5, "7,": 7.0, "1,5E2": 150.0,
+                "1.5": None, "1,2,3": None, ",": None, "1,5 kg": None},
+    "date": {"31.12.2024": date(2024, 12, 31), " 1.2.2024 ": date(2024, 2, 1), "2024-12-31": date(2024, 12, 31),
+             "31.13.2024": None, "12/31/2024": None, "31.12.2024\n": None, "31.12.2024 10:00": None},
+    "timestamp": {"31.12.2024": moment("2024-12-31"), "1.2.2024 10:11": moment("2024-02-01 10:11"),
+                  "31.12.2024 10:11:12Z": moment("2024-12-31 10:11:12"), "2024-01-05 10:11": moment("2024-01-05 10:11"),
+                  "31.12.2024 24:00": None, "31.12.2024  10:11": None},
+}  # fmt: skip
+
+
+def open_row(
+    open_engine: Callable[..., Engine], folder: Path, kind: str, cells: Sequence[str], **written: Any
+) -> Engine:
     """A table of one row that has each of these cells in a column of its own."""
     path = folder / "cells.csv"
     names = [f"c{at}" for at in range(len(cells))]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([["last", *names], ["end", *cells]])
-    engine = open_engine(str(path), ReadOptions(delimiter=","))
+    engine = open_engine(str(path), ReadOptions(delimiter=",", **written))
     engine.impose(read_schema({"table": "t", "columns": {name: {"type": kind} for name in names}}))
     return engine
 
@@ -102,6 +116,31 @@ def test_cells_that_are_odd(open_engine: Callable[..., Engine], kind: str, tmp_p
         counted = engine.odd_cells(list(row))
     assert dict(zip(ODD[kind], row.values(), strict=True)) == dict.fromkeys(ODD[kind])
     assert set(counted.values()) == {1}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("open_engine", OPENERS)
+def test_cells_with_decimal_commas_and_other_days(
+    open_engine: Callable[..., Engine], kind: str, tmp_path: Path
+) -> None:
+    cells = WRITTEN[kind]
+    way = {"decimal": ",", "date_format": "%d.%m.%Y"}
+    with contextlib.closing(open_row(open_engine, tmp_path, kind, list(cells), **way)) as engine:
+        row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
+    assert dict(zip(cells, row.values(), strict=True)) == cells
+
+
+def test_their_types_are_drafted_alike(tmp_path: Path) -> None:
+    columns = {"a": ("1,5", "2"), "b": ("1.234", "5"), "c": ("31.12.2024", "1.2.2024"), "d": ("31.12.2024 10:00",) * 2,
+               "e": ("1.5", "2.5"), "f": ("true", "false"), "g": ("x", "1,5")}  # fmt: skip
+    path = tmp_path / "t.csv"
+    rows = [list(columns), *zip(*columns.values(), strict=True)]
+    path.write_text("".join(";".join(row) + "\n" for row in rows))
+    for open_engine in OPENERS:
+        options = ReadOptions(delimiter=";", decimal=",", date_format="%d.%m.%Y")
+        with contextlib.closing(open_engine(str(path), options)) as engine:
+            found = [str(kind) for kind in engine.describe().values()]
+        assert found == ["decimal", "integer", "date", "timestamp", "text", "boolean", "text"]
 
 
 def test_types_are_drafted_as_by_duckdb(tmp_path: Path) -> None:

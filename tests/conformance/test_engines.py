@@ -19,7 +19,8 @@ from dosimeter.engines.base import Engine
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.profile import measure_answer
 from dosimeter.inspection.compare import check_schema
-from dosimeter.inspection.draft import draft_remarks, draft_schema
+from dosimeter.inspection.draft import draft_schema
+from dosimeter.inspection.remarks import text_remarks
 from dosimeter.inspection.written_draft import write_draft
 from dosimeter.ledger import Ledger
 from dosimeter.planning.planner import plan_query
@@ -387,7 +388,7 @@ def test_drafts_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset
     for name in ("duckdb", dataset.engine.name):
         engine = openers[name]()
         drafts.append(draft_schema(engine))
-        assert draft_remarks(engine) == ()
+        assert text_remarks(engine) == []
         engine.close()
     assert drafts[1].columns == drafts[0].columns
     assert drafts[1].individuals == drafts[0].individuals == ROWS

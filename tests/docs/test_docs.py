@@ -596,3 +596,16 @@ def test_the_glossary_explains_each_word_once_in_order() -> None:
     terms = re.findall(r"^\| \*\*(.+?)\*\*", page, flags=re.MULTILINE)
     assert 25 <= len(terms) == len(set(terms))
     assert terms[:-1] == sorted(terms[:-1], key=lambda term: term.replace("ε", "epsilon").lower())
+
+
+def test_the_introduction_is_the_same_on_the_web_and_in_the_guide() -> None:
+    from dosimeter.web.introduction import QUESTIONS, SECTIONS, TITLE
+
+    text = " ".join((REPOSITORY / "docs" / "guide" / "introduction.md").read_text(encoding="utf-8").split())
+    assert text.startswith(f"# {TITLE} ")
+    for section in SECTIONS:
+        assert f"## {section.heading} " in text
+        for paragraph in section.paragraphs:
+            assert paragraph in text, paragraph
+    for question in QUESTIONS:
+        assert f"**{question.words}** {question.answer}" in text, question.words

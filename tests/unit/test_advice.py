@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -48,6 +49,21 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
     assert by_cell.limit == choice.limit_cell == plain.limit == pytest.approx(1 / 19)
     assert "the same preference gives ε = 0.05" in told
     assert not any("cell indicator" in word for word in plain.words)
+
+
+@pytest.mark.parametrize("options", [{}, {"mechanism": "gaussian", "delta": 1e-6}])
+def test_padding_the_clinic_changes_no_epsilon(clinic: Dataset, options: dict[str, Any]) -> None:
+    """4,000 people are in the clinic; declaring more slots than that asks for no other ε."""
+    found = []
+    for individuals in (4_000, 8_000, 1_000_000):
+        padded = Dataset(clinic.engine, replace(clinic.schema, individuals=individuals), drafted=False)
+        for query in (ISLAND, COUNT):
+            choices = [
+                padded.risk(query, indicator=name, **options).find("ratio:0.95,own:5") for name in ("bound", "cell")
+            ]
+            found.append((query, [(choice.epsilon, choice.limit, choice.decides) for choice in choices]))
+    assert found[0:2] == found[2:4] == found[4:6]
+    assert {choice[0] for _, choices in found for choice in choices} > {5.0}
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])

@@ -34,6 +34,28 @@ def test_a_dry_run_charges_nothing_and_is_recorded(stays: Dataset, ledger: Ledge
     assert "before." not in (other.guarantee or "")
 
 
+@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
+def test_a_dry_run_tells_every_fact_that_does_not_depend_on_the_numbers(
+    stays: Dataset, ledger: Ledger, way: dict[str, Any]
+) -> None:
+    """What the released answer says of itself beyond that is about its own numbers."""
+    sql = "SELECT ward, SUM(nights) AS n FROM stays GROUP BY ward ORDER BY n DESC LIMIT 1"
+    seen = preview(stays, ledger, sql, policy="budget:30", clamp=True, **way)["analyst_sees"]
+    assert seen["about"]
+    assert any("count as" in fact for fact in seen["about"])
+    assert any("numbers at once" in fact for fact in seen["about"]) is ("prefer" not in way)
+    answer = stays.release(sql, ledger=ledger, policy="budget:30", clamp=True, **way)
+    if answer.status == "released":
+        assert list(answer.about) == seen["about"]
+
+
+def test_explain_says_what_becomes_of_errors(stays: Dataset) -> None:
+    notes = stays.explain("SELECT ward, AVG(nights) AS n FROM stays GROUP BY ward ORDER BY n LIMIT 1").notes
+    assert any("every 95 % error is widened to hold for all " in note for note in notes)
+    assert any("too few people are left to divide by" in note for note in notes)
+    assert not any("error" in note for note in stays.explain("SELECT COUNT(*) FROM stays").notes)
+
+
 def test_a_dry_run_refuses_what_the_release_would_refuse(stays: Dataset, ledger: Ledger) -> None:
     sql = "SELECT COUNT(*) FROM stays"
     with pytest.raises(OptionError, match="policy="):

@@ -120,7 +120,9 @@ def test_demo_tells_its_whole_story() -> None:
             queue = carol.get("/queue").text
             waiting = list(dict.fromkeys(re.findall(r"/decide/(\w+)", queue)))
             assert len(waiting) == 4
-            for query in waiting:
+            for query in waiting:  # its way to ε is sound: a query opens without its risk, and looking goes on record
+                assert "Decide without looking" in read_text(carol.get(f"/decide/{query}").text)
+                carol.act(f"/decide/{query}/look")
                 measure(carol, query)
             assert all("Largest ε:" in read_text(carol.get(f"/decide/{query}").text) for query in waiting)
             assert anna.get("/queries").text.count("/queries/") >= 4

@@ -37,6 +37,7 @@ GETS = {
     "/accounts/{name}": (303, 403, 200),
     "/accounts/{name}/people": (303, 403, 200),
     "/incidents": (303, 403, 200),
+    "/introduction": (303, 403, 200),
     "/health": (200, 200, 200),
     "/static/vega.js": (200, 200, 200),
 }
@@ -87,11 +88,20 @@ def fill(path: str, query_id: str) -> str:
 
 
 def test_table_names_every_route(site: Site) -> None:
-    from dosimeter.web.routes import accounts, analyst, decision, decision_actions, incidents, queue, session
+    from dosimeter.web.routes import (
+        accounts,
+        analyst,
+        decision,
+        decision_actions,
+        incidents,
+        introduction,
+        queue,
+        session,
+    )
 
     existing = {
         (method, route.path)
-        for module in (accounts, analyst, decision, decision_actions, incidents, queue, session)
+        for module in (accounts, analyst, decision, decision_actions, incidents, introduction, queue, session)
         for route in module.router.routes
         for method in route.methods - {"HEAD"}
     }

@@ -1,4 +1,4 @@
-"""``dosimeter demo``: from a query to a chosen ε on bundled data, offline, in seconds."""
+"""``dosimeter demo``: from a query to a chosen ε and a release on bundled data, offline, in seconds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from dosimeter.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dosimeter.dataset import Dataset
+    from dosimeter.release import Answer
+
 QUESTION = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis"
 PREFERENCE = "ratio:0.95"
+COARSER = "SELECT district, COUNT(*) AS smokers FROM clinic WHERE smoker GROUP BY district"
+RELEASED = 0.5
 
 
 def demo(
@@ -23,7 +28,7 @@ def demo(
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where the picture goes; default a new folder.")
     ] = None,
 ) -> int:
-    """The paper's three patients, then a clinic: from a query to a chosen ε to a picture. Offline."""
+    """The paper's three patients, then a clinic: from a query to a chosen ε, a picture and a release. Offline."""
     from dosimeter.cli.printing import make_console
 
     folder = _make_folder(output)
@@ -90,10 +95,48 @@ def _tell_clinic(console: Console, folder: Path) -> None:
         choice = risk.find(PREFERENCE)
         print_choice(risk, choice)
         person = risk.list_people(1, epsilon=choice.epsilon or risk.candidates[-1])[0]
+        alike = int(risk.sensitivities.counts[-1])
         console.print()
-        who = "one person" if person.people == 1 else f"{person.people:,} people with the same record"
-        console.print(Text(f"Most exposed: {who}. Without them, {person.why}."))
+        who = "one person" if alike == 1 else f"{alike:,} people, all alike"
+        console.print(Text(f"Most exposed: {who}. For example: without one of them, {person.why}."))
         picture = folder / "clinic-range.svg"
         save_chart(range_chart(choice.candidates, selected=choice.epsilon), picture)
-    console.print(f"The range plot: {picture}")
-    console.print('Next: dosimeter risk YOUR.csv "SELECT …", then dosimeter find … --prefer ratio:0.95')
+        console.print(f"The range plot: {picture}")
+        _tell_release(console, dataset, folder)
+
+
+def _tell_release(console: Console, dataset: Dataset, folder: Path) -> None:
+    """Release the answer to a coarser question, and say whether it is worth anything."""
+    from rich.rule import Rule
+    from rich.text import Text
+
+    from dosimeter.cli.printing import print_answer
+    from dosimeter.ledger import Ledger
+
+    console.print()
+    console.print(Rule("A release", align="left"))
+    console.print(
+        "So the diagnoses on the island are not worth asking for at an ε that protects those who live there. The "
+        "analyst asks how many smoke in each district instead, and the controller fixes "
+        f"ε = {RELEASED:g} for it without looking at the data:"
+    )
+    console.print(Text(COARSER, style="bold"))
+    with Ledger.open(str(folder / "ledger.db")) as ledger:
+        answer = dataset.release(COARSER, epsilon=RELEASED, ledger=ledger, policy="budget:2")
+    print_answer(answer, ["smokers"])
+    console.print()
+    console.print(Text(_word_worth(answer)))
+    console.print(f"What was charged: dosimeter ledger {folder / 'ledger.db'}")
+    console.print('Next: dosimeter schema YOUR.csv -o schema.toml, then dosimeter risk YOUR.csv "SELECT …"')
+
+
+def _word_worth(answer: Answer) -> str:
+    """Say whether the released numbers are larger than their errors: from what is released, so anybody may know."""
+    cells = list(zip(answer.answer or (), answer.errors or (), strict=True))
+    clear = [row["district"] for row, errors in cells if abs(float(str(row["smokers"]))) > (errors["smokers"] or 0.0)]
+    small = [str(row["district"]) for row, _ in cells if row["district"] not in clear]
+    kept = f"{len(clear)} of {len(cells)} numbers are larger than their error"
+    if not small:
+        return f"Is it worth anything? Yes: all {len(cells)} numbers are larger than their errors."
+    verdict = "Yes, mostly" if 2 * len(clear) > len(cells) else "Hardly"
+    return f"Is it worth anything? {verdict}: {kept}. Of {', '.join(small)} it only says that there are few."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +23,13 @@ def explain(
     """What a query would measure, stage by stage, without touching data: Δ, k, groups, errors, or why it is refused."""
     from dosimeter.cli.explained import print_explanation
     from dosimeter.planning import PlanOptions, explain_plan, plan_query
+    from dosimeter.postprocess import note_errors
     from dosimeter.schema import load_schema
 
     options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
     plan = plan_query(o.read_sql(sql), load_schema(schema), options)
     explanation = explain_plan(plan)
+    explanation = replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
     if json:
         o.print_json(explanation.describe())
     else:

@@ -42,6 +42,8 @@ def find(
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
     null: o.Null = None,
+    decimal: o.Decimal = None,
+    date_format: o.DateFormat = None,
     json: o.Json = False,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
@@ -60,7 +62,15 @@ def find(
     )  # fmt: skip
     query = o.read_sql(sql)
     opened = Dataset.open(
-        data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null
+        data,
+        schema=schema,
+        table=table,
+        engine=engine,
+        delimiter=delimiter,
+        encoding=encoding,
+        null=null,
+        decimal=decimal,
+        date_format=date_format,
     )
     with opened as dataset:
 

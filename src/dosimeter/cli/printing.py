@@ -205,17 +205,23 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     console.print()
     if answer.epsilon is not None:
         found = f", {answer.epsilon_svt:g} for finding it" if answer.epsilon_svt is not None else ""
-        found_errors = ["unbounded" if e is None else f"± {format_number(e)}" for e in answer.error_95 or ()]
-        ranked = answer.rank_errors or {}
-        if len(columns) == len(found_errors) > 1:
-            pairs = zip(columns, found_errors, strict=True)
-            found_errors = [f"{name} {error}" for name, error in pairs if name not in ranked]
-        worst = " in the worst row" if len(rows) > 1 else ""
-        error = f" 95 % error: {', '.join(found_errors)}{worst}." if rows and len(ranked) < len(columns) else ""
+        error = _word_errors(answer, columns, several=len(rows) > 1) if rows else ""
         console.print(f"ε = {format_epsilon(answer.epsilon)}{found}.{error}")
     for fact in answer.about:
         console.print(Text(fact))
     console.print(Text(answer.guarantee or "", style="dim"))
+
+
+def _word_errors(answer: Answer, columns: Sequence[str], *, several: bool) -> str:
+    """Return the largest 95 % error of each column, and in words which columns have none; ranks are told elsewhere."""
+    ranked = answer.rank_errors or {}
+    errors = {name: error for name, error in zip(columns, answer.error_95 or (), strict=False) if name not in ranked}
+    known = {name: f"± {format_number(error)}" for name, error in errors.items() if error is not None}
+    listed = list(known.values()) if len(columns) == 1 else [f"{name} {error}" for name, error in known.items()]
+    worst, where = (" in the worst row", "In at least one row there") if several else ("", "There")
+    told = f" 95 % error: {', '.join(listed)}{worst}." if listed else ""
+    missing = ", ".join(name for name in errors if name not in known)
+    return f"{told} {where} is no bound on the error of {missing}." if missing else told
 
 
 def _is_number(value: object) -> bool:

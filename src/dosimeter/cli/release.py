@@ -60,6 +60,8 @@ def release(
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
     null: o.Null = None,
+    decimal: o.Decimal = None,
+    date_format: o.DateFormat = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -94,7 +96,15 @@ def release(
         check_target(output)
     query = o.read_sql(sql)
     opened = Dataset.open(
-        data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null
+        data,
+        schema=schema,
+        table=table,
+        engine=engine,
+        delimiter=delimiter,
+        encoding=encoding,
+        null=null,
+        decimal=decimal,
+        date_format=date_format,
     )
     with opened as dataset, Ledger.open(ledger) as books:
         if dry_run:

@@ -60,6 +60,8 @@ def risk(
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
     null: o.Null = None,
+    decimal: o.Decimal = None,
+    date_format: o.DateFormat = None,
     json: o.Json = False,
 ) -> int:
     """Everyone's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
@@ -86,7 +88,15 @@ def risk(
     query = o.read_sql(sql)
     mentioned = " ".join([by or "", *(shown_columns or [])])
     opened = Dataset.open(
-        data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null
+        data,
+        schema=schema,
+        table=table,
+        engine=engine,
+        delimiter=delimiter,
+        encoding=encoding,
+        null=null,
+        decimal=decimal,
+        date_format=date_format,
     )
     with opened as dataset:
         if ledger is not None and release is not None:

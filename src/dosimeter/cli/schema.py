@@ -30,6 +30,8 @@ def schema(
     delimiter: o.Delimiter = None,
     encoding: o.Encoding = None,
     null: o.Null = None,
+    decimal: o.Decimal = None,
+    date_format: o.DateFormat = None,
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
@@ -43,7 +45,10 @@ def schema(
     o.check_writable(output)
     if output is not None and not force:
         check_replaceable(output)
-    with Dataset.open(data, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null) as dataset:
+    with Dataset.open(
+        data, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null, decimal=decimal,
+        date_format=date_format,
+    ) as dataset:  # fmt: skip
         if facts is not None:
             found = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
             if json:
@@ -51,7 +56,9 @@ def schema(
             else:
                 _print_check(found, check)
             return 0 if found.agrees else 1
-        draft = run_with_progress(dataset.engine, "Reading", lambda _: write_draft(dataset.engine))
+        draft = run_with_progress(
+            dataset.engine, "Reading", lambda _: write_draft(dataset.engine, Surface.COMMAND_LINE)
+        )
     if output is not None:
         try:
             output.write_text(draft.text, encoding="utf-8")

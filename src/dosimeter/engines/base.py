@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read the source. ``delimiter``, ``encoding`` and ``null`` are for CSV; ``table`` for a database.
+    """How to read the source: ``table`` is for a database; the others are for CSV.
 
     ``tables``: further tables in memory, by name, for joins.
     """
@@ -32,10 +32,16 @@ class ReadOptions:
     encoding: str | None = None
     null: str | None = None
     tables: Mapping[str, object] = field(default_factory=dict)
+    decimal: str | None = None
+    date_format: str | None = None
 
     def wording(self) -> tuple[str | None, ...]:
-        """Return how a file's text is to be read: the same bytes read in another way are other data."""
-        return (self.table, self.delimiter, self.encoding, self.null)
+        """Return how a file's text is to be read: the same bytes read in another way are other data.
+
+        What came later is left out where it was not given, so that earlier digests stay as they are.
+        """
+        later = (None if self.decimal == "." else self.decimal, self.date_format)
+        return (self.table, self.delimiter, self.encoding, self.null, *(later if any(later) else ()))
 
 
 class Engine(Protocol):

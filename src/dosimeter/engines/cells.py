@@ -36,16 +36,15 @@ class CellForm:
 
 
 _DAY = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
-_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
+_TIME = "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
 _UTC = "Z|[+]00(:?00)?"
+CLOCK = f"{_TIME}({_UTC})?"
 FORMS = {
     ColumnType.INTEGER: CellForm("[+-]?[0-9]+([.]0*)?", "whole numbers", ends=(".",)),
     ColumnType.DECIMAL: CellForm("[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?", "numbers (1234.5)"),
     ColumnType.BOOLEAN: CellForm("(?i:true|false|t|f|yes|no|y|n)|1|0", "true or false"),
     ColumnType.DATE: CellForm(_DAY, "days (2024-12-31)"),
-    ColumnType.TIMESTAMP: CellForm(
-        f"{_DAY}([ T]{_CLOCK}({_UTC})?)?", "moments in UTC (2024-12-31 23:59:59)", ends=("Z", "+")
-    ),
+    ColumnType.TIMESTAMP: CellForm(f"{_DAY}([ T]{CLOCK})?", "moments in UTC (2024-12-31 23:59:59)", ends=("Z", "+")),
 }
 
 

@@ -25,7 +25,14 @@ from dosimeter.engines.base import (
     joined_with_itself,
     unreadable,
 )
-from dosimeter.engines.duckdb_columns import guess_type, is_read_as, match_columns, read_column, read_text_column
+from dosimeter.engines.duckdb_columns import (
+    guess_type,
+    is_read_as,
+    match_columns,
+    native_type,
+    read_column,
+    read_text_column,
+)
 from dosimeter.engines.duckdb_files import (
     CsvForm,
     Files,
@@ -43,6 +50,7 @@ from dosimeter.engines.duckdb_identities import identify_relation, identify_stor
 from dosimeter.engines.file_digests import State, read_states
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
+from dosimeter.engines.written_cells import CellWriting, infer_types, inference_query
 from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
 from dosimeter.problems import Option
 from dosimeter.schema import ColumnType, JoinTable, Schema
@@ -87,6 +95,9 @@ class DuckDBEngine:
         self._options = options
         self._content = content
         self._form = form
+        self._writing = CellWriting() if form is None else CellWriting.of(options)
+        if not self._writing.is_standard:
+            self._native = self._infer_types()
         self._reading = {name: (name, kind) for name, kind in self.describe().items()}
         self._typed = form is None  # whether the source view gives cells as values; a CSV is read as text for a schema
         self._joined: dict[str, str] = {}
@@ -96,7 +107,7 @@ class DuckDBEngine:
         self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
         if self._reading:  # otherwise no query can read it, and drafting a schema says so
-            self._create_view(typed=True)
+            self._create_view(typed=self._writing.is_standard)
 
     # ------------------------------------------------------------ opening
 
@@ -184,6 +195,15 @@ class DuckDBEngine:
         described = self.describe()
         return {name: native.split("(")[0] for name, native in self._native.items() if name not in described}
 
+    def _infer_types(self) -> dict[str, str]:
+        """Return the type of each CSV column by the rules that cells are read by, which DuckDB does not know."""
+        cells = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in self._native}
+        query = inference_query(cells, exp.Table(this=exp.to_identifier("cells")), self._writing, native_type)
+        text = query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+        row = self._run(f"WITH cells AS (FROM {self._text_reader()}) {text}").to_pylist()[0]
+        kinds = infer_types(cells, row)
+        return {name: native_type(kind).sql(dialect="duckdb") for name, kind in kinds.items()}
+
     def impose(self, schema: Schema) -> None:
         self._reading = match_columns(schema.columns, self._native, text=self._form is not None)
         self._create_view(typed=self._form is None)
@@ -204,7 +224,9 @@ class DuckDBEngine:
 
     def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
         source, kind = self._reading[name]
-        return read_column(source, self._native[source], kind) if typed else read_text_column(source, kind)
+        return (
+            read_column(source, self._native[source], kind) if typed else read_text_column(source, kind, self._writing)
+        )
 
     def doubtful_columns(self) -> frozenset[str]:
         """Return the columns of a CSV that hold cells which are not written as the declared type."""

@@ -24,6 +24,7 @@ from dosimeter.engines.cells import (
     read_cell,
 )
 from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
+from dosimeter.engines.written_cells import CellWriting
 from dosimeter.errors import DataError
 from dosimeter.schema import Column, ColumnType
 
@@ -96,10 +97,17 @@ def _advise_days(column: Column, native: NativeColumn) -> str:
     return _DAYS.format(column.name) if column.type is ColumnType.DATE and native.kind in _MOMENTS else ""
 
 
-def read_text_column(name: str, kind: ColumnType) -> exp.Expression:
+def read_text_column(name: str, kind: ColumnType, writing: CellWriting) -> exp.Expression:
     """Return the value of a column whose cells are text."""
     column = exp.column(exp.to_identifier(name, quoted=True))
-    return read_cell(column, kind, _type(_NATIVE[kind])) if kind in FORMS else column
+    if kind not in FORMS:
+        return column
+    return read_cell(writing.standardize(column, kind), kind, native_type(kind))
+
+
+def native_type(kind: ColumnType) -> exp.DataType:
+    """Return DuckDB's type for values of this type."""
+    return _type(_NATIVE[kind])
 
 
 def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:

@@ -25,7 +25,15 @@ from dosimeter.problems import CHECK_SCHEMA, Option
 
 _LONGEST_HEADER = 1_000_000  # bytes
 # The encodings that DuckDB reads without an extension, by Python's name, which all aliases lead to.
-_ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "ascii": "utf-8", "iso8859-1": "latin-1", "utf-16": "utf-16"}
+# cp1252 is read as latin-1: DuckDB refuses the bytes in which they differ, and explain_error says so.
+_ENCODINGS = {
+    "utf-8": "utf-8",
+    "utf-8-sig": "utf-8",
+    "ascii": "utf-8",
+    "iso8859-1": "latin-1",
+    "cp1252": "latin-1",
+    "utf-16": "utf-16",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,7 @@ def _read_encoding(name: str) -> str:
     if known not in _ENCODINGS:
         raise OptionError(
             Option("encoding", name),
-            " is not supported: utf-8, latin-1 and utf-16 are. Convert the file to UTF-8, for example with iconv.",
+            " is not supported: utf-8, latin-1, cp1252 and utf-16 are. Convert the file to UTF-8, as iconv does.",
         )
     return _ENCODINGS[known]
 
@@ -189,6 +197,11 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
     """Translate an error of DuckDB, by its kind and the line number alone: its text can quote cells."""
     text = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", text)
+    if "File is not latin-1 encoded" in text:
+        return DataError(
+            f"{path} holds letters of Windows (such as € or a long dash) that are not in latin-1. Convert it to UTF-8 "
+            "first: iconv -f cp1252 -t utf-8 FILE > NEW."
+        )
     column = re.search(r'Error when converting column "([^"\n]{1,64})"', text)
     fields = re.search(r"^Expected Number of Columns: (\d+) Found: (\d+)$", text, flags=re.MULTILINE)
     if line:
@@ -196,7 +209,12 @@ def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
         if column:
             what = f"column {column.group(1)} does not have its declared type"
         elif "This file is not utf-8 encoded" in text:
-            what = "the text is not UTF-8"
+            return DataError(
+                f"{path}, line {line.group(1)}: the text is not UTF-8. If the file comes from Windows or from Excel, "
+                "read it as ",
+                Option("encoding", "cp1252"),
+                "; otherwise convert it to UTF-8.",
+            )
         elif fields:
             fewer = int(fields.group(2)) < int(fields.group(1))
             what = f"the row has {'fewer' if fewer else 'more'} fields than the header, which has {fields.group(1)}"

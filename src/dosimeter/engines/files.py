@@ -65,5 +65,5 @@ def name_table(path: str) -> str:
 
 def say_how(start: str) -> Hint:
     """Return the hint to say how a CSV file is written; ``start`` is its first word."""
-    options = (Option("delimiter"), ", ", Option("encoding"), " and ", Option("null"))
+    options = (Option("delimiter"), ", ", Option("encoding"), ", ", Option("decimal"), " and ", Option("null"))
     return for_controller(f"{start} say how it is written with ", *options, ".")

@@ -46,9 +46,10 @@ from dosimeter.engines.spark_trees import (
     as_spark_tree,
     fingerprint_query,
     held_cells,
-    inference_query,
     read_column,
+    text_types_query,
 )
+from dosimeter.engines.written_cells import CellWriting, infer_types
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
 from dosimeter.json_values import JsonScalar
 from dosimeter.problems import CHECK_SCHEMA, Option
@@ -148,6 +149,7 @@ class SparkEngine:
         self._options = options
         self._files = files
         self._is_text = files is not None and files.kind == "csv"
+        self._writing = CellWriting.of(options)
         self._read = read
         frame = read()
         self._native = _native_types(frame)
@@ -184,14 +186,8 @@ class SparkEngine:
 
     def _infer_types(self) -> dict[str, ColumnType]:
         """Return the type that all cells of each CSV column can be read as, by the rules they are read by: one scan."""
-        names = list(self._native)
-        query, order = inference_query(names, self._source(), self._null() or "")
-        row = self.fetch(query).to_pylist()[0]
-        kinds = {}
-        for at, name in enumerate(names):
-            there = row[f"c{at}"]
-            kinds[name] = next((kind for kind in order if there and row[f"c{at}_{kind}"] == there), ColumnType.TEXT)
-        return kinds
+        query = text_types_query(list(self._native), self._source(), self._null() or "", self._writing)
+        return infer_types(self._native, self.fetch(query).to_pylist()[0])
 
     def impose(self, schema: Schema) -> None:
         lowered, columns = {name.lower(): name for name in self._native}, schema.columns
@@ -219,7 +215,7 @@ class SparkEngine:
 
     def _value_of(self, name: str) -> exp.Expression:
         source, kind = self._read_as()[name]
-        return read_column(source, _kind(self._native[source]), kind, self._null())
+        return read_column(source, _kind(self._native[source]), kind, self._null(), self._writing)
 
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         if table is not None:

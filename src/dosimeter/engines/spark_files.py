@@ -33,6 +33,7 @@ _ENCODINGS = {
     "utf-8-sig": "UTF-8",
     "ascii": "US-ASCII",
     "iso8859-1": "ISO-8859-1",
+    "cp1252": "windows-1252",
     "utf-16": "UTF-16",
     "utf-16-le": "UTF-16LE",
     "utf-16-be": "UTF-16BE",

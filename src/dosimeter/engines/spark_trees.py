@@ -20,13 +20,12 @@ from dosimeter.engines.cells import (
     is_whole,
     is_within,
     keep_if,
-    matches,
     read_cell,
 )
+from dosimeter.engines.written_cells import CellWriting, inference_query
 from dosimeter.errors import QueryError
 from dosimeter.schema import ColumnType
 
-INFERRED = (ColumnType.BOOLEAN, ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 NATIVE = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.DECIMAL: "DOUBLE",
@@ -35,14 +34,6 @@ NATIVE = {
     ColumnType.TIMESTAMP: "TIMESTAMP_NTZ",
     ColumnType.TEXT: "STRING",
     ColumnType.CATEGORY: "STRING",
-}
-# Without a schema a type must be clearer, as in DuckDB: y and 1 are not taken for truth values, nor 12.0 and 007 for
-# whole numbers.
-_DIGITS = "(0|[1-9][0-9]*)"
-_INFERRED_FORM = {
-    ColumnType.BOOLEAN: "(?i:true|false|t|f|yes|no)",
-    ColumnType.INTEGER: f" *-?{_DIGITS} *",
-    ColumnType.DECIMAL: f"-?({_DIGITS}([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:nan)",
 }
 _MOST_DIGITS = 38
 _WHOLE_FROM = "9007199254740992"  # 2^53: from here on every double is a whole number
@@ -97,7 +88,7 @@ def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
     return exp.Paren(this=exp.Case(ifs=[exp.If(this=small, true=rounded)], default=value.copy()))
 
 
-def read_column(name: str, native: str, kind: ColumnType, null: str | None) -> exp.Expression:
+def read_column(name: str, native: str, kind: ColumnType, null: str | None, writing: CellWriting) -> exp.Expression:
     """Return a column of the source in its type, odd cells NULL (N4). With ``null`` the source is text.
 
     ``native``: the name of Spark's own type, without its parameters. NaN lies above all numbers in Spark.
@@ -105,7 +96,7 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None) -> e
     column = _column(name)
     if null is not None:
         text = _cell(name, null)
-        return read_cell(text, kind, _type(NATIVE[kind])) if kind in FORMS else text
+        return read_cell(writing.standardize(text, kind), kind, _type(NATIVE[kind])) if kind in FORMS else text
     target = _type(NATIVE[kind])
     match kind:
         case ColumnType.INTEGER if native in ("float", "double"):
@@ -146,25 +137,10 @@ def _cell(name: str, null: str) -> exp.Expression:
     return exp.Nullif(this=text, expression=exp.Literal.string(null))
 
 
-def inference_query(
-    names: Sequence[str], source: exp.Expression, null: str
-) -> tuple[exp.Select, tuple[ColumnType, ...]]:
-    """Return the query for how many cells each column has and how many of them can be read as each type.
-
-    Also return the types, in the order to prefer them.
-    """
-    items = []
-    for at, name in enumerate(names):
-        text = _cell(name, null)
-        items.append(exp.alias_(exp.Count(this=text), f"c{at}"))
-        for kind in INFERRED:
-            value = read_cell(text, kind, _type(NATIVE[kind]))
-            if kind is ColumnType.DECIMAL:
-                value = exp.Literal.number(1)  # the form is enough: NaN is odd, and still a sign of a number
-            if kind in _INFERRED_FORM:
-                value = exp.Case(ifs=[exp.If(this=matches(text, _INFERRED_FORM[kind]), true=value)])
-            items.append(exp.alias_(exp.Count(this=value), f"c{at}_{kind}"))
-    return exp.select(*items).from_(source), INFERRED
+def text_types_query(names: Sequence[str], source: exp.Expression, null: str, writing: CellWriting) -> exp.Select:
+    """Return the query for how many cells of a CSV's columns can be read as each type."""
+    cells = {name: _cell(name, null) for name in names}
+    return inference_query(cells, source, writing, lambda kind: _type(NATIVE[kind]))
 
 
 def fingerprint_query(names: Sequence[str], source: exp.Expression) -> exp.Select:

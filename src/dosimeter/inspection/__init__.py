@@ -5,6 +5,7 @@ Takes an engine, and a Schema to compare; gives a draft or findings. What it fin
 
 from dosimeter.inspection.compare import SchemaCheck, check_schema
 from dosimeter.inspection.draft import bare_schema, draft_schema, impose_draft, tells_apart
+from dosimeter.inspection.remarks import header_remarks
 from dosimeter.inspection.row_owners import (
     RepeatedOwner,
     count_values,
@@ -24,6 +25,7 @@ __all__ = [
     "draft_schema",
     "find_overlooked_owner",
     "find_repeated_owner",
+    "header_remarks",
     "impose_draft",
     "tells_apart",
     "warn_of_owner",

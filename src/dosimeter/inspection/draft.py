@@ -7,7 +7,7 @@ is publicly known before anything is released.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError
-from dosimeter.inspection.row_owners import names_people
+from dosimeter.inspection.row_owners import MOST_ROWS_EACH, is_key, names_people, names_things
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import as_double, column_tree
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 100
 MOST_LISTED = 20
+MOST_AT_ONCE = 25  # columns in one query: what an engine needs for many distinct counts grows faster than their number
 LARGEST = Decimal(2) ** 62  # a schema takes no bounds beyond this
 LARGEST_WHOLE_FLOAT = 2**53  # beyond it every float is a whole number
 DIGITS = 6  # a grid is fine when the largest number is this many powers of ten above a step
@@ -48,8 +49,10 @@ def draft_with_facts(engine: Engine, *, only: Collection[str] | None = None) -> 
     kinds = _describe(engine)
     wanted = [name for name in kinds if only is None or name.lower() in {word.lower() for word in only}]
     facts = read_facts(engine, {name: kinds[name] for name in wanted})
+    texts = [name for name in wanted if kinds[name] is ColumnType.TEXT and is_listed(name, facts.columns[name])]
+    values = _read_values(engine, texts)
     columns = {
-        name: _draft_column(engine, name, kind, facts) if name in wanted else _bare_column(name, kind)
+        name: _draft_column(name, kind, facts, values) if name in wanted else _bare_column(name, kind)
         for name, kind in kinds.items()
     }
     return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1)), facts
@@ -102,10 +105,29 @@ class TableFacts:
 
 
 def read_facts(engine: Engine, kinds: Mapping[str, ColumnType]) -> TableFacts:
-    """Read the number of rows and the facts of these columns, in one scan; in two or three where there are floats.
+    """Read the number of rows and the facts of these columns: in one scan per 25 columns, two or three for floats.
 
     Odd cells are NULL (N4), so none of the facts includes them.
     """
+    rows, facts = 0, dict[str, ColumnFacts]()
+    for part in list(_in_parts(kinds)) or [[]]:
+        rows, found = _read_extremes(engine, {name: kinds[name] for name in part})
+        facts |= found
+    decimals = [name for name, kind in kinds.items() if kind is ColumnType.DECIMAL and facts[name].low is not None]
+    for tolerance, digits in ((_DOUBLE, MOST_PLACES), (_SINGLE, DIGITS)):
+        unplaced = {name: facts[name] for name in decimals if facts[name].places is None}
+        for part in _in_parts(unplaced):
+            facts |= _find_places(engine, {name: unplaced[name] for name in part}, tolerance, digits)
+    return TableFacts(rows, facts)
+
+
+def _in_parts(names: Collection[str]) -> Iterator[list[str]]:
+    listed = list(names)
+    return (listed[at : at + MOST_AT_ONCE] for at in range(0, len(listed), MOST_AT_ONCE))
+
+
+def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int, dict[str, ColumnFacts]]:
+    """Return the number of rows, and of each column how many values there are and which are the outermost."""
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for position, (name, kind) in enumerate(kinds.items()):
         column = column_tree(name)
@@ -124,11 +146,7 @@ def read_facts(engine: Engine, kinds: Mapping[str, ColumnType]) -> TableFacts:
         )
         for position, name in enumerate(kinds)
     }
-    decimals = [name for name, kind in kinds.items() if kind is ColumnType.DECIMAL and facts[name].low is not None]
-    for tolerance, digits in ((_DOUBLE, MOST_PLACES), (_SINGLE, DIGITS)):
-        unplaced = {name: facts[name] for name in decimals if facts[name].places is None}
-        facts |= _find_places(engine, unplaced, tolerance, digits)
-    return TableFacts(int(row["rows"]), facts)
+    return int(row["rows"]), facts
 
 
 # ---------------------------------------------------------------- grids
@@ -225,20 +243,21 @@ def _is_fine(column: Column) -> bool:
 # ---------------------------------------------------------------- columns
 
 
-def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: TableFacts) -> Column:
+def _draft_column(name: str, kind: ColumnType, facts: TableFacts, values: Mapping[str, tuple[str, ...]]) -> Column:
+    """Return the draft of a column. ``values``: those of the columns of text that list them."""
     found = facts.columns[name]
     low, high = found.low, found.high
     if kind is ColumnType.DECIMAL and found.is_whole and max(abs(low), abs(high)) < LARGEST_WHOLE_FLOAT:
         kind = ColumnType.INTEGER
-    if names_people(name):
+    if names_people(name) and name not in values:
         return Column(name, kind, identifying=True)  # its extremes and values would identify somebody
     match kind:
         case ColumnType.TEXT:
-            if 0 < found.distinct <= MOST_VALUES and not tells_apart(found.distinct, found.present):
-                return Column(name, ColumnType.CATEGORY, values=_values(engine, name))
-            return Column(name, kind, identifying=True)
+            if name in values:
+                return Column(name, ColumnType.CATEGORY, values=values[name])
+            return Column(name, kind, identifying=found.present <= MOST_ROWS_EACH * found.distinct)
         case ColumnType.INTEGER if low is not None:
-            unique = found.distinct == facts.rows > 1 and name.lower().endswith(("id", "key", "number", "no"))
+            unique = found.distinct == facts.rows > 1 and (is_key(name) or name.lower().endswith("no"))
             bounds = (Decimal(int(low)), Decimal(int(high)))
             return Column(name, kind, bounds=bounds if max(map(abs, bounds)) < LARGEST else None, identifying=unique)
         case ColumnType.DECIMAL if low is not None:
@@ -249,6 +268,12 @@ def _draft_column(engine: Engine, name: str, kind: ColumnType, facts: TableFacts
             return Column(name, kind, bounds=(low.replace(tzinfo=None), high.replace(tzinfo=None)))
         case _:
             return Column(name, kind)
+
+
+def is_listed(name: str, found: ColumnFacts) -> bool:
+    """Return whether the values of a column of text are few enough to be listed, and no people by its name."""
+    few = 0 < found.distinct <= MOST_VALUES and not tells_apart(found.distinct, found.present)
+    return few and (not names_people(name) or names_things(name))
 
 
 def tells_apart(distinct: int, present: int) -> bool:
@@ -299,14 +324,17 @@ def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = N
         if left < count:
             schema, odd[name] = changed, left
         if left < count and other.type is ColumnType.TEXT:
-            drafted = _draft_column(engine, name, other.type, read_facts(engine, {name: other.type}))
+            facts = read_facts(engine, {name: other.type})
+            values = _read_values(engine, [name] if is_listed(name, facts.columns[name]) else [])
+            drafted = _draft_column(name, other.type, facts, values)
             schema = replace(changed, columns={**changed.columns, name: drafted})
         engine.impose(schema)
     return schema, {name: count for name, count in odd.items() if count}
 
 
 def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
-    return {name: count for name, count in engine.odd_cells(names).items() if count}
+    found = [engine.odd_cells(part) for part in _in_parts(names)]
+    return {name: count for part in found for name, count in part.items() if count}
 
 
 def _other_type(engine: Engine, column: Column, odd: int) -> Column | None:
@@ -341,83 +369,25 @@ def describe_odd_cells(kind: ColumnType, count: int) -> str:
     return f"{cells} odd ({_ODD.get(kind, 'no text')}) and {'counts' if count == 1 else 'count'} as NULL"
 
 
-# ---------------------------------------------------------------- remarks for the controller
-
-
-def odd_remarks(engine: Engine, schema: Schema, odd: Mapping[str, int]) -> tuple[str, ...]:
-    """Return sentences about columns with odd cells, moments that are drafted as text, and numbers without bounds."""
-    sentences = [f"{name}: {describe_odd_cells(schema.columns[name].type, count)}." for name, count in odd.items()]
-    sentences += [
-        f"{name} looks like moments that are not in UTC and is drafted as text. Convert them to UTC "
-        "(2024-12-31 23:59:59)."
-        for name, kind in engine.describe().items()
-        if kind is ColumnType.TIMESTAMP and schema.columns[name].type is not kind
-    ]
-    sentences += [
-        f"{column.name}: no bounds are drafted, since its numbers are beyond what bounds can be (2^62) or too small "
-        "for any resolution. It can be counted and not summed."
-        for column in schema.columns.values()
-        if column.type is ColumnType.DECIMAL and column.bounds is None and not column.identifying
-    ]
-    return tuple(sentences)
-
-
-def unread_remarks(engine: Engine) -> tuple[str, ...]:
-    """Return a sentence that names the columns which are left out, since their types have no equivalent."""
-    unread = engine.unread_columns()
-    if not unread:
-        return ()
-    listed = ", ".join(f"{name} ({kind})" for name, kind in list(unread.items())[:MOST_LISTED])
-    more = f" and {len(unread) - MOST_LISTED:,} more" if len(unread) > MOST_LISTED else ""
-    return (
-        f"Left out, since these types have no equivalent here: {listed}{more}. To use such a column, read a view or a "
-        "file that casts it.",
-    )
-
-
-def draft_remarks(engine: Engine) -> tuple[str, ...]:
-    """Return sentences about columns that were drafted as text and look like something else.
-
-    Counts decide, and no cell is read.
-    """
-    names = [name for name, kind in engine.describe().items() if kind is ColumnType.TEXT]
-    if not names:
-        return ()
-    items: list[exp.Expr] = []
-    for at, name in enumerate(names):
-        column = column_tree(name)
-        items.append(exp.alias_(exp.Count(this=column), f"present{at}"))
-        for place, (pattern, _) in enumerate(_LOOKS):
-            test = exp.RegexpLike(this=column.copy(), expression=exp.Literal.string(pattern))
-            items.append(exp.alias_(count_if(test), f"look{at}_{place}"))
-    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
-    return tuple(
-        f"{name} {remark}"
-        for at, name in enumerate(names)
-        for place, (_, remark) in enumerate(_LOOKS)
-        if 0 < int(row[f"present{at}"]) * 9 <= int(row[f"look{at}_{place}"]) * 10
-    )
-
-
-# Without backslashes, which engines read differently. Nine values in ten have to match.
-_LOOKS = (
-    (
-        "^[+-]?[0-9]{1,3}([. ]?[0-9]{3})*,[0-9]+$",
-        "looks like numbers with a decimal comma and is drafted as text. Convert the file to decimal points: text "
-        "cannot be summed.",
-    ),
-    (
-        "^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{4}$",
-        "looks like dates and is drafted as text. Convert the file to the form 2021-12-31: otherwise day and month "
-        "would have to be guessed.",
-    ),
-)
-
-
-def _values(engine: Engine, name: str) -> tuple[str, ...]:
-    query = exp.select(exp.alias_(column_tree(name), "v", quoted=True)).distinct().from_(engine.relation())
-    table: pa.Table = engine.fetch(query)
-    return tuple(sorted(str(value) for value in table.column(0).to_pylist() if value is not None))
+def _read_values(engine: Engine, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the values of columns of text, in order: in one scan per 25 columns."""
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for part in _in_parts(names):
+        at = exp.column("place", table="places")
+        cell = exp.Case(
+            this=at, ifs=[exp.If(this=exp.Literal.number(p), true=column_tree(name)) for p, name in enumerate(part)]
+        )
+        places: exp.Query = exp.select(exp.alias_(exp.Literal.number(0), "place"))
+        for place in range(1, len(part)):
+            places = exp.union(
+                places, exp.select(exp.alias_(exp.Literal.number(place), "place")), distinct=False, copy=False
+            )
+        query = exp.select(at.copy(), exp.alias_(cell, "held")).distinct().from_(engine.relation())
+        table: pa.Table = engine.fetch(query.join(places.subquery("places"), join_type="cross"))
+        for place, value in zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True):
+            if value is not None:
+                found[part[int(place)]].add(str(value))
+    return {name: tuple(sorted(values)) for name, values in found.items()}
 
 
 def count_if(test: exp.Expression) -> exp.Expression:

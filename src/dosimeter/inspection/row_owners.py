@@ -24,6 +24,7 @@ _NUMBERS_OF_PEOPLE = frozenset({"email", "mail", "phone", "telephone", "ssn", "p
 _PEOPLE = frozenset(
     {"patient", "person", "people", "customer", "client", "user", "member", "subject", "participant", "respondent"}
     | {"student", "pupil", "employee", "worker", "citizen", "resident", "donor", "insured", "individual"}
+    | {"patienten", "personen", "kunde", "kunden", "versicherte", "versicherten", "personne", "persona", "paciente"}
 )
 _PARTS_OF_NAMES = frozenset({"surname", "forename", "firstname", "lastname", "first", "last", "given", "family"})
 _KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
@@ -70,6 +71,14 @@ def split_words(name: str) -> list[str]:
 def names_people(name: str) -> bool:
     """Return whether a column's name says that it identifies people: name, e-mail, phone, …, as one of its words."""
     return not (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}).isdisjoint(split_words(name))
+
+
+def names_things(name: str) -> bool:
+    """Return whether a column's name speaks of names that need not be people's: country_name, name; not surname."""
+    words = set(split_words(name))
+    return words & (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}) <= {"name", "names"} and words.isdisjoint(
+        _PEOPLE | _PARTS_OF_NAMES | {"full"}
+    )
 
 
 def is_key(name: str) -> bool:
@@ -130,8 +139,8 @@ def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, uniqu
         return False
     if weight is Evidence.NAME:  # where another column is unique, a few equal names are namesakes
         return not unique or 2 * counts.distinct < counts.present
-    if not is_key(name) and 2 * counts.distinct > counts.present:
-        return False  # text with many values, of which a few repeat: titles, remarks
+    if not is_key(name) and (unique or 2 * counts.distinct > counts.present):
+        return False  # text with many values: places, kinds, or titles and remarks of which a few repeat
     return counts.distinct > FEWEST_VALUES
 
 

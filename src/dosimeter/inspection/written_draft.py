@@ -16,14 +16,23 @@ from dosimeter.engines import Engine
 from dosimeter.influence import count_rows_each
 from dosimeter.inspection.draft import (
     COMMENT,
+    MOST_LISTED,
+    MOST_VALUES,
     TableFacts,
-    draft_remarks,
     draft_with_facts,
     impose_draft,
-    odd_remarks,
-    unread_remarks,
+    tells_apart,
 )
-from dosimeter.inspection.row_owners import UNIT_TYPES, ColumnCounts, RepeatedOwner, find_repeated_owner, is_key
+from dosimeter.inspection.remarks import header_remarks, odd_remarks, text_remarks, unread_remarks
+from dosimeter.inspection.row_owners import (
+    UNIT_TYPES,
+    ColumnCounts,
+    RepeatedOwner,
+    find_repeated_owner,
+    is_key,
+    names_people,
+)
+from dosimeter.problems import Problem, Surface
 from dosimeter.schema import ColumnType, Schema, dump_schema
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree
@@ -43,14 +52,27 @@ class WrittenDraft:
     remarks: tuple[str, ...]
 
 
-def write_draft(engine: Engine) -> WrittenDraft:
-    """Draft a schema from the data, with everything the controller has to decide as comments."""
+def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDraft:
+    """Draft a schema from the data, with everything the controller has to decide as comments.
+
+    surface: where the draft is read, and so how options are named in it.
+    """
+    missing_header = header_remarks(engine)
     drafted, facts = draft_with_facts(engine)
     schema, odd = impose_draft(engine, drafted)
-    remarks = [*unread_remarks(engine), *odd_remarks(engine, schema, odd), *draft_remarks(engine)]
+    found: list[Problem] = [*missing_header, *unread_remarks(engine), *odd_remarks(engine, schema, odd)]
+    remarks = [remark.word(surface) for remark in (*found, *text_remarks(engine))]
     comments: dict[str, str] = {}
-    asked = _ask_about_nulls(schema, facts)
+    asked = _ask_about_values(schema, facts)
+    for name, question in _ask_about_nulls(schema, facts).items():
+        asked[name] = f"{asked[name]} {question}" if name in asked else question
     owner = find_repeated_owner(schema.columns.values(), _read_counts(facts), facts.rows)
+    if owner is not None:
+        asked.pop(f"columns.{owner.name}", None)
+    many = [name.removeprefix("columns.") for name in asked if name in _ask_about_many(schema, facts)]
+    if many:
+        listed = ", ".join(many[:MOST_LISTED]) + (" …" if len(many) > MOST_LISTED else "")
+        remarks.append(f"Too many values to list: {listed}. The draft asks what they are: GROUP BY needs the list.")
     if owner is not None:
         schema, comments = _propose_unit(engine, schema, facts, owner)
         remarks.insert(0, f'{owner}. The draft says unit = "{owner.name}": answer the questions there.')
@@ -60,6 +82,38 @@ def write_draft(engine: Engine) -> WrittenDraft:
         comments={name: textwrap.fill(words, _WIDTH) for name, words in (comments | asked).items()},
     )
     return WrittenDraft(schema, text, tuple(remarks))
+
+
+def _ask_about_values(schema: Schema, facts: TableFacts) -> dict[str, str]:
+    """Return a question above each column of text that only the controller can tell to be a list or people's own."""
+    asked = _ask_about_many(schema, facts)
+    for name, column in schema.columns.items():
+        if column.type is ColumnType.CATEGORY and names_people(name):
+            asked[f"columns.{name}"] = (
+                "The column's name speaks of names, and its few values are listed. Are they names of people? Then "
+                'write type = "text" and identifying = true, and leave values out.'
+            )
+    return asked
+
+
+def _ask_about_many(schema: Schema, facts: TableFacts) -> dict[str, str]:
+    """Return a question above each column of text that has too many values to list, and repeats them."""
+    many = {
+        name: found.distinct
+        for name, found in facts.columns.items()
+        if schema.columns[name].type is ColumnType.TEXT
+        and not names_people(name)
+        and found.distinct > MOST_VALUES
+        and not tells_apart(found.distinct, found.present)
+    }
+    return {
+        f"columns.{name}": (
+            f"{count:,} different values, too many to list here. Is there a public list of them (places, codes)? Then "
+            'write type = "category" and values = […], without identifying; GROUP BY needs the list. Do they tell '
+            "people apart, or is it free text? Then it should say identifying = true."
+        )
+        for name, count in many.items()
+    }
 
 
 def _ask_about_nulls(schema: Schema, facts: TableFacts) -> dict[str, str]:

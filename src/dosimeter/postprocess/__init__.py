@@ -4,7 +4,7 @@ Takes a plan and the numbers that left a mechanism; gives rows. Never sees data:
 embedded engine that holds these numbers alone.
 """
 
-from dosimeter.postprocess.about import Facts, list_facts, word_facts
+from dosimeter.postprocess.about import Facts, list_facts, note_errors, word_facts
 from dosimeter.postprocess.accuracy import Accuracy, error_95, foresee_accuracy, list_group_errors
 from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells
 from dosimeter.postprocess.cells import Cell
@@ -28,6 +28,7 @@ __all__ = [
     "list_group_errors",
     "measure_scales",
     "needs_values",
+    "note_errors",
     "rank_errors",
     "tell_ranks",
     "word_facts",

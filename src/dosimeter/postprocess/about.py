@@ -52,8 +52,13 @@ class Facts:
     failed: bool
 
 
-def list_facts(plan: QueryPlan, answer: Assembled, *, clamp: bool, errors: bool) -> Facts:
-    """Return the facts of an answer. ``errors``: whether the reader is told errors, which algorithm 1 withholds."""
+def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> Facts:
+    """Return the facts of an answer; without one, those that are known beforehand.
+
+    errors: whether the reader is told errors, which algorithm 1 withholds.
+    """
+    failed = answer is not None and answer.failed
+    rows = () if answer is None else answer.rows
     schema = plan.table_schema
     blocks = plan.blocks
     counts = dict.fromkeys(
@@ -67,14 +72,14 @@ def list_facts(plan: QueryPlan, answer: Assembled, *, clamp: bool, errors: bool)
         grouped=plan.threshold is None and any(block.groups for block in blocks),
         thresholded=plan.threshold is not None,
         totals=any(block.sets for block in blocks),
-        selected=count_selectable(plan) if errors and not answer.failed and chooses_rows(plan) else None,
+        selected=count_selectable(plan) if errors and not failed and chooses_rows(plan) else None,
         without_error=tuple(
             output.name for output in plan.outputs if errors and output.is_aggregate and output.formula is None
         ),
-        untold=answer.untold,
-        negative=any(isinstance(row.get(name), int) and row[name] < 0 for row in answer.rows for name in counts),  # type: ignore[operator]
+        untold=answer is not None and answer.untold,
+        negative=any(isinstance(row.get(name), int) and row[name] < 0 for row in rows for name in counts),  # type: ignore[operator]
         clamped=clamp,
-        failed=answer.failed,
+        failed=failed,
     )
 
 
@@ -124,6 +129,20 @@ def word_facts(facts: Facts) -> tuple[str, ...]:
     if facts.failed:
         found.append(NOT_COMPUTED)
     return tuple(found)
+
+
+def note_errors(plan: QueryPlan) -> list[str]:
+    """Return what can be said of an answer's errors by the query alone (E1, E2)."""
+    facts = list_facts(plan, None, clamp=False, errors=True)
+    found = []
+    if facts.selected is not None:
+        found.append(
+            "The query chooses rows by noisy numbers, so every 95 % error is widened to hold for all "
+            f"{facts.selected:,} numbers at once."
+        )
+    if any(estimate.counted is not None for block in plan.blocks for estimate in block.estimates):
+        found.append("Where too few people are left to divide by, an average or another quotient is NULL.")
+    return [*found, *(f"{name} has no error: it is computed from several groups." for name in facts.without_error)]
 
 
 def _write(number: Fraction) -> str:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import ZERO, Books, Obstacle, Reading, write_decimal
+from dosimeter.postprocess import list_facts, tell_ranks, word_facts
 from dosimeter.problems import Problem, Surface
 from dosimeter.show import format_number
 
 if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
+    from dosimeter.release.order import Prepared
 
 
 STOPPED: JsonObject = {"status": "stopped"}
@@ -152,9 +154,18 @@ def describe_released(
         "errors": None if error_95 is None else "…",
         **({} if violation is None else {"violation": violation}),
         **({} if rank_errors is None else {"rank_errors": rank_errors}),
-        "about": about or "…",
+        "about": about or [],
         "guarantee": "…",
     }
+
+
+def foresee_about(prepared: Prepared, epsilon: float | None, *, errors: bool = False) -> list[JsonValue]:
+    """Return the public facts that the answer would come with, as far as they do not depend on its numbers.
+
+    errors: whether errors are told although ε is not known yet.
+    """
+    facts = list_facts(prepared.plan, None, clamp=prepared.order.clamp, errors=errors or epsilon is not None)
+    return [*word_facts(facts), *tell_ranks(prepared.plan, epsilon)]
 
 
 def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:

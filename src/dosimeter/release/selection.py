@@ -397,7 +397,7 @@ def _check_options(problem: SelectionProblem) -> None:
         raise OptionError(
             "The budget for finding ε (", Option("svt"), f") must lie between {lowest:g} and {highest:g}."
         )
-    check_option("violation", problem.violation)
+    check_option("violation", problem.violation, optional=True)
     if not candidates or not all(math.isfinite(epsilon) and epsilon > 0.0 for epsilon in candidates):
         raise OptionError("Candidates for ε must be positive numbers, at least one.")
     if any(higher <= lower for higher, lower in pairwise(candidates)):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate
 
 MEETS, FAILS = "#0072B2", "#D55E00"  # Okabe–Ito blue and vermilion; never without a tick or a cross
+NO_ERROR = "no bound"  # on the error of an aggregate that may be divided by too few people
 TextTable = Mapping[str, Sequence[Any]]  # {"columns": [...], "rows": [[...], ...]}, all of it text for people
 
 
@@ -25,9 +26,7 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def list_errors(candidate: Candidate) -> list[str]:
     """Write the 95 % error of each number of the answer; in rows where it is drawn by rank (E3)."""
-    return [
-        "unbounded" if error is None else format_error(error, in_rows=in_rows) for error, in_rows in candidate.errors
-    ]
+    return [NO_ERROR if error is None else format_error(error, in_rows=in_rows) for error, in_rows in candidate.errors]
 
 
 def format_error(error: float, *, in_rows: bool) -> str:

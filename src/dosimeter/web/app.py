@@ -31,7 +31,17 @@ from dosimeter.web.http import (
 )
 from dosimeter.web.identity import Gate
 from dosimeter.web.log import LOG, report_bug
-from dosimeter.web.routes import accounts, analyst, api, decision, decision_actions, incidents, queue, session
+from dosimeter.web.routes import (
+    accounts,
+    analyst,
+    api,
+    decision,
+    decision_actions,
+    incidents,
+    introduction,
+    queue,
+    session,
+)
 from dosimeter.web.settings import Settings
 from dosimeter.web.state import ServerState
 
@@ -72,7 +82,7 @@ def build_app(state: ServerState) -> FastAPI:
     app.state.gate = gate
     app.state.templates = make_environment()
     app.state.vega = VegaBundle()
-    for module in (session, analyst, queue, decision, decision_actions, accounts, incidents):
+    for module in (session, analyst, queue, decision, decision_actions, accounts, incidents, introduction):
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
     app.add_api_route("/static/vega.js", show_vega, methods=["GET"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from dosimeter.ledger import Algorithm
 from dosimeter.web.identity import add_user
 from dosimeter.web.public import NewQuery
 from dosimeter.web.settings import DatasetSettings, Settings
@@ -45,10 +46,16 @@ class Demonstration:
     sign_ins: tuple[tuple[str, str, str], ...]
 
 
-def prepare_demo(folder: Path, *, host: str = "127.0.0.1", port: int = 8765) -> Demonstration:
+def prepare_demo(
+    folder: Path, *, host: str = "127.0.0.1", port: int = 8765, algorithm: Algorithm = "fixed"
+) -> Demonstration:
+    """Set up the demonstration in a folder. By default ε is fixed: the one way whose promise holds as it stands."""
     bundled = resources.files("dosimeter") / "data"
     dataset = DatasetSettings(
-        data=str(bundled / "clinic.csv"), schema=Path(str(bundled / "clinic.toml")), policy="budget:2", algorithm="find"
+        data=str(bundled / "clinic.csv"),
+        schema=Path(str(bundled / "clinic.toml")),
+        policy="budget:2",
+        algorithm=algorithm,
     )
     settings = Settings(
         database=str(folder / "dosimeter.db"),

@@ -47,6 +47,8 @@ class DatasetSettings:
     delimiter: str | None = None
     encoding: str | None = None
     null: str | None = None
+    decimal: str | None = None
+    date_format: str | None = None
     allow_identifying: bool = False
 
     def __post_init__(self) -> None:

@@ -155,6 +155,7 @@ class ServerState:
             dataset = Dataset.open(
                 settings.data, schema=settings.schema, table=settings.table, engine=settings.engine,
                 delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
+                decimal=settings.decimal, date_format=settings.date_format,
             )  # fmt: skip
         schema = dataset.schema
         if schema.table in self.datasets:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
 from dosimeter.options import check_option
-from dosimeter.postprocess import rank_errors, tell_ranks
+from dosimeter.postprocess import rank_errors
 from dosimeter.problems import Problem
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_fixed
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number
 
@@ -90,7 +90,7 @@ class Fixed(Way):
             epsilon=self.epsilon,
             error_95=[each.worst for each in accuracy],
             rank_errors={**rank_errors(plan, self.epsilon)} if plan.ranks else None,
-            about=[*tell_ranks(plan, self.epsilon)],
+            about=foresee_about(prepared, self.epsilon),
         )
         return FixedPreview(
             epsilon=self.epsilon, rdr=line.rdr, accuracy=accuracy, cost=Cost.of(books, self.epsilon), sees=seen

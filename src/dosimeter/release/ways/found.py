@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
-from dosimeter.postprocess import tell_ranks
 from dosimeter.problems import Problem
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
 from dosimeter.show import format_number
@@ -102,7 +101,7 @@ class Found(Way):
             reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
             return FoundPreview(reason=Problem(reason), choice=choice, sees=DENIED)
         cost = Cost.of(books, choice.epsilon)
-        seen = describe_released(prepared.plan, about=[*tell_ranks(prepared.plan, None)])
+        seen = describe_released(prepared.plan, about=foresee_about(prepared, None))
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
 
 

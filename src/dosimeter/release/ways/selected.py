@@ -14,7 +14,7 @@ from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
 from dosimeter.problems import Option, Problem, for_controller, leave_out
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, word_obstacle
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_found, promise_violation
 from dosimeter.release.selection import (
     STEPS,
@@ -75,7 +75,7 @@ class Selected(Way):
         check_option("svt", self.svt)
         check_option("variance", self.variance)
         check_option("selection", self.method)
-        check_option("violation", self.violation)
+        check_option("violation", self.violation, optional=True)
         if self.method == "paper":
             refuse_promise(self.violation)
 
@@ -224,6 +224,7 @@ class Selected(Way):
                 epsilon_svt=self.svt,
                 error_95="…",
                 violation=self.violation,
+                about=foresee_about(prepared, None, errors=True),
             ),
         )
 

@@ -1,0 +1,262 @@
+"""Files as offices have them: decimal commas, other days, other letters, no header, many columns, many values."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+from dosimeter import DataError, Dataset, OptionError
+from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.inspection.compare import check_schema
+from dosimeter.inspection.written_draft import WrittenDraft, write_draft
+from dosimeter.problems import Surface
+from dosimeter.schema.facts import ColumnType
+
+EUROPEAN = ReadOptions(encoding="cp1252", decimal=",", date_format="%d.%m.%Y")
+PEOPLE = 300
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    """A file from an office in Bern: cp1252, semicolons, commas, points between thousands, days as 31.12.2024."""
+    chance = random.Random(7)
+    lines = ["Patienten-Nr;Größe;Kosten;Aufnahme;Entlassung;Preis"]
+    for at in range(PEOPLE):
+        day = date(2024, 1, 1).fromordinal(date(2024, 1, 1).toordinal() + at)
+        cost = f"{chance.randint(1, 9)}.{chance.randint(0, 999):03},{chance.randint(0, 99):02}"
+        lines.append(
+            f"{1000 + at};1,{50 + at % 40};{cost};{day:%d.%m.%Y};{day:%d.%m.%Y} 14:05;{'für viele' if at % 3 else 'ok'}"
+        )
+    path = tmp_path / "clinic.csv"
+    path.write_bytes(("\r\n".join(lines) + "\r\n").encode("cp1252"))
+    return path
+
+
+@pytest.fixture
+def opened(clinic: Path) -> Iterator[DuckDBEngine]:
+    with closing(open_duckdb(str(clinic), EUROPEAN)) as engine:
+        yield engine
+
+
+def draft(source: str | pa.Table, options: ReadOptions | None = None) -> WrittenDraft:
+    with closing(open_duckdb(source, options)) as engine:
+        return write_draft(engine, Surface.COMMAND_LINE)
+
+
+def write(path: Path, header: str, cells: list[str]) -> str:
+    path.write_text("\n".join([f"{header};other", *(f"{cell};{at % 3}" for at, cell in enumerate(cells))]) + "\n")
+    return str(path)
+
+
+# ---------------------------------------------------------------- read as told
+
+
+def test_a_european_file_is_drafted_and_agrees(opened: DuckDBEngine, clinic: Path) -> None:
+    written = write_draft(opened)
+    kinds = {name: column.type for name, column in written.schema.columns.items()}
+    assert kinds == {
+        "Patienten-Nr": ColumnType.INTEGER, "Größe": ColumnType.DECIMAL, "Kosten": ColumnType.DECIMAL,
+        "Aufnahme": ColumnType.DATE, "Entlassung": ColumnType.TIMESTAMP, "Preis": ColumnType.CATEGORY,
+    }  # fmt: skip
+    assert written.remarks == ()
+    assert written.schema.columns["Patienten-Nr"].identifying
+    assert written.schema.columns["Größe"].bounds == (Decimal("1.5"), Decimal("1.89"))
+    assert written.schema.columns["Aufnahme"].bounds == (date(2024, 1, 1), date(2024, 10, 26))
+    assert written.schema.columns["Preis"].values == ("für viele", "ok")
+    with closing(open_duckdb(str(clinic), EUROPEAN)) as again:
+        assert check_schema(again, written.schema).agrees
+
+
+def test_its_numbers_are_those_of_python(clinic: Path) -> None:
+    """The sum is that of the cells, read here by hand."""
+    cells = [line.split(";")[2] for line in clinic.read_text(encoding="cp1252").splitlines()[1:]]
+    expected = sum(Decimal(cell.replace(".", "").replace(",", ".")) for cell in cells)
+    with Dataset.open(clinic, encoding="cp1252", decimal=",", date_format="%d.%m.%Y") as dataset:
+        risk = dataset.risk("SELECT SUM(Kosten) AS s FROM clinic WHERE Aufnahme <= DATE '2024-12-31'")
+        assert float(risk.measured().values[0][0]) == pytest.approx(float(expected))
+        assert risk.matched == PEOPLE
+
+
+def read_cells(path: Path, kind: str, cells: list[str], options: ReadOptions) -> list[object]:
+    """Return the cells of one column as values of a type."""
+    from dosimeter.schema.toml import read_schema
+
+    with closing(open_duckdb(write(path, "x", cells), options)) as engine:
+        engine.impose(read_schema({"table": "t", "columns": {"x": {"type": kind}}}))
+        return list(engine.fetch(exp.select("x").from_(engine.relation())).column(0).to_pylist())
+
+
+def test_where_the_mark_is_a_comma_a_point_is_none(tmp_path: Path) -> None:
+    cells = ["1,5", "-1.234,5", "1 234 567,25", "12", ",5", "7,", "1,5e2", "1.5", "1,234,5", "12.34,5", "1,5 kg", ","]
+    found = read_cells(tmp_path / "t.csv", "decimal", cells, ReadOptions(delimiter=";", decimal=","))
+    assert found == [1.5, -1234.5, 1234567.25, 12.0, 0.5, 7.0, 150.0, None, None, None, None, None]
+    whole = read_cells(tmp_path / "t.csv", "integer", ["1.234", "12", "1,0", "1,5"], ReadOptions(decimal=","))
+    assert whole == [1234, 12, 1, None]
+
+
+@pytest.mark.parametrize(
+    ("form", "cells", "expected"),
+    [
+        ("%d.%m.%Y", ["31.12.2024", "1.2.2024", "2024-12-31", "31.13.2024", "12/31/2024", "31.12.24"],
+         [date(2024, 12, 31), date(2024, 2, 1), date(2024, 12, 31), None, None, None]),
+        ("%m/%d/%Y", ["12/31/2024", "2/1/2024", "31/12/2024"], [date(2024, 12, 31), date(2024, 2, 1), None]),
+        ("%Y%m%d", ["20241231", "2024123"], [date(2024, 12, 31), None]),
+        ("%Y-%d-%m", ["2024-01-02", "2024-13-01"], [date(2024, 2, 1), date(2024, 1, 13)]),
+        ("%d.%m.%Y %H:%M", ["31.12.2024"], [date(2024, 12, 31)]),
+    ],
+)  # fmt: skip
+def test_days_in_a_format(form: str, cells: list[str], expected: list[date | None], tmp_path: Path) -> None:
+    assert read_cells(tmp_path / "t.csv", "date", cells, ReadOptions(delimiter=";", date_format=form)) == expected
+
+
+def test_moments_are_a_day_and_a_time(tmp_path: Path) -> None:
+    cells = ["31.12.2024 23:59", "31.12.2024 23:59:58", "31.12.2024", "31.12.2024 24:00", "2024-12-31 23:59:58Z"]
+    found = read_cells(tmp_path / "t.csv", "timestamp", cells, ReadOptions(delimiter=";", date_format="%d.%m.%Y"))
+    end, start = datetime.fromisoformat("2024-12-31T23:59:58"), datetime.fromisoformat("2024-12-31")
+    assert found == [end.replace(second=0), end, start, None, end]
+
+
+@pytest.mark.parametrize("form", ["", "%d.%m", "%d.%m.%y", "%d.%d.%m.%Y", "%B %d %Y", "%d[%m]%Y", "31.12.2024", "%x"])
+def test_a_format_that_says_nothing_is_refused(form: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "x", ["1"])
+    with pytest.raises(OptionError, match="date_format"):
+        open_duckdb(path, ReadOptions(date_format=form))
+    with pytest.raises(OptionError, match="comma or a point"):
+        open_duckdb(path, ReadOptions(decimal=";"))
+
+
+def test_how_a_file_is_read_is_part_of_its_digest_and_not_of_its_identity(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "x", ["1,5", "2,5"])
+    ways = [{}, {"decimal": "."}, {"decimal": ","}, {"date_format": "%d.%m.%Y"}]
+    digests: list[str] = []
+    identities: set[str] = set()
+    for way in ways:
+        with closing(open_duckdb(path, ReadOptions(**way))) as engine:  # type: ignore[arg-type]
+            digests.append(engine.fingerprint())
+            identities |= engine.identities()
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+    assert len(identities) == 1
+
+
+# ---------------------------------------------------------------- what a draft remarks on
+
+
+@pytest.mark.parametrize(
+    ("cells", "remark"),
+    [
+        (["36,5", "37,1"], "--decimal ,"),
+        (["1,234", "12,345"], "between thousands"),
+        (["31.12.2024", "1.2.2024"], "--date-format %d.%m.%Y"),
+        (["31/12/2024 14:05", "1/2/2024 8:00"], "--date-format %d/%m/%Y"),
+        (["31.12.24", "01.02.24"], "two digits for the year"),
+        (["37%", "4.5 %"], "percent signs"),
+        (["$7.00", "$12.50"], "currency signs"),
+        (["12 EUR", "7,50 €"], "currency signs"),
+        (["1", "2", "NA"], "--null NA"),
+        (["1.5", "n/a", "2"], "--null n/a"),
+    ],
+)
+def test_cells_in_another_form_are_remarked_on(cells: list[str], remark: str, tmp_path: Path) -> None:
+    written = draft(write(tmp_path / "t.csv", "x", cells * 10))
+    (found,) = written.remarks
+    assert found.startswith("x looks like")
+    assert remark in found
+    assert f"# {found}" in written.text
+    assert not any(cell in found for cell in cells if not cell.isalpha() and cell != "n/a" and len(cell) > 1)
+
+
+@pytest.mark.parametrize("cells", [["yes", "no"], ["A1", "B2"], ["1,5 kg", "2"], ["1", "2", "many"]])
+def test_other_text_is_not(cells: list[str], tmp_path: Path) -> None:
+    assert draft(write(tmp_path / "t.csv", "x", cells * 10)).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "missing"),
+    [
+        (["34,M,12.5", "51,F,3.25", "34,M,1.5"], True),
+        (["Asthma,North", "Flu,South", "Asthma,North"], True),
+        (["2024-01-05,A", "2024-01-06,B"], True),
+        (["age,sex", "34,M", "51,F"], False),
+        (["Country,2019,2020", "Chad,1,2", "Mali,3,4"], False),
+        (["Country,2019,2020", "Chad,1,2", "Country,3,4"], True),
+        (["2019,2020", "1,2", "3,4"], False),
+        (["name,city", "Ann,Bern", "Bea,Chur"], False),
+    ],
+)
+def test_a_missing_header_is_noticed(lines: list[str], missing: bool, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    assert any("no header line" in remark for remark in draft(str(path)).remarks) is missing
+    with Dataset.open(path) as dataset:
+        notes = dataset.risk("SELECT COUNT(*) FROM t").notes
+        assert any("no header line" in note for note in notes) is missing
+
+
+def test_text_that_is_not_utf_8_says_what_to_try(clinic: Path) -> None:
+    with pytest.raises(DataError, match=r"not UTF-8.*encoding=\"cp1252\""):
+        draft(str(clinic))
+    clinic.write_bytes(clinic.read_bytes().replace(b"ok", b"\x80\x96"))  # € and a dash, which latin-1 does not have
+    with pytest.raises(DataError, match="iconv -f cp1252"):
+        draft(str(clinic), EUROPEAN)
+
+
+# ---------------------------------------------------------------- names, and many values
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "listed"),
+    [
+        ("un_continent_name", 5, True), ("name", 5, True), ("region name", 40, True), ("patient_name", 5, False),
+        ("surname", 5, False), ("first_name", 5, False), ("email", 5, False), ("address", 5, False),
+        ("name", 150, False),
+    ],
+)  # fmt: skip
+def test_a_name_of_few_things_identifies_nobody(name: str, values: int, listed: bool) -> None:
+    written = draft(pa.table({name: [f"v{at % values}" for at in range(600)], "x": list(range(600))}))
+    column = written.schema.columns[name]
+    assert column.identifying is not listed
+    assert (column.values is not None) is listed
+    assert ("Are they names of people?" in written.text) is listed
+
+
+@pytest.mark.parametrize(("rows", "identifying"), [(20_000, False), (1_000, True)])
+def test_more_than_a_hundred_values_are_a_question(rows: int, identifying: bool) -> None:
+    written = draft(pa.table({"dest": [f"D{at % 105}" for at in range(rows)], "flight_id": list(range(rows))}))
+    column = written.schema.columns["dest"]
+    assert column.type is ColumnType.TEXT
+    assert column.identifying is identifying
+    assert "# 105 different values, too many to list here." in written.text
+    assert written.schema.unit == "row"
+    (remark,) = written.remarks
+    assert remark.startswith("Too many values to list: dest.")
+
+
+def test_many_columns_are_drafted_in_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distinct counts of many columns at once take an engine longer than their number; a query for each does too."""
+    columns: dict[str, list[str] | list[float]] = {f"c{at}": [f"v{at % 7}", "a", "b"] * 4 for at in range(200)}
+    columns |= {f"n{at}": [at / 4, 1.5, 2.25] * 4 for at in range(200)}
+    asked: list[int] = []
+    with closing(open_duckdb(pa.table(columns))) as engine:
+        run = engine.fetch
+
+        def count(query: exp.Select) -> pa.Table:
+            asked.append(len(query.expressions))
+            return run(query)
+
+        monkeypatch.setattr(engine, "fetch", count)
+        written = write_draft(engine)
+    assert len(written.schema.columns) == 400
+    assert written.schema.columns["c3"].values == ("a", "b", "v3")
+    assert written.schema.columns["n1"].bounds == (Decimal("0.25"), Decimal("2.25"))
+    assert len(asked) <= 60
+    assert max(asked) <= 25 * 25
