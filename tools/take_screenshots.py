@@ -84,7 +84,9 @@ def take_all(folder: Path, *, everything: bool) -> None:
         take(carol, folder, "web-queue")
         carol.click("text=Wilson disease")
         carol.wait_for_selector("#range")
-        take(carol, folder, "web-decision", height=None if everything else 1750)
+        carol.set_viewport_size({"width": 1400, "height": 900})
+        take(carol, folder, "web-decision", height=None if everything else 900)
+        carol.set_viewport_size(wide["viewport"])
         if everything:
             take_variants(browser, demo, carol.url, folder)
         carol.click("text=Approve at ε")
@@ -101,7 +103,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         carol.click("main button.primary")
         carol.wait_for_selector("text=Answered")
         carol.goto("/accounts/clinic")
-        carol.wait_for_selector("text=own guarantees (P1)")
+        carol.wait_for_selector("text=Person by person")
         take(carol, folder, "web-account")
         anna.goto("/queries")
         if everything:
@@ -122,7 +124,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
 
 def take_variants(browser: Browser, demo: Demonstration, url: str, folder: Path) -> None:
     """Take the decision page in dark mode and on a telephone: for checking, not for the documentation."""
-    dark = sign_in(browser, demo, "carol", viewport={"width": 1120, "height": 800}, color_scheme="dark")
+    dark = sign_in(browser, demo, "carol", viewport={"width": 1400, "height": 900}, color_scheme="dark")
     dark.goto(url)
     take(dark, folder, "web-decision-dark")
     small = sign_in(browser, demo, "carol", viewport={"width": 360, "height": 740})

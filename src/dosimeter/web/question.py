@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sqlglot import exp
-
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.measures import Count, CountDistinct, CountRows, Measure
@@ -76,7 +74,7 @@ def _put_in_words(plan: QueryPlan) -> str:
         count = f" ({len(keys):,} groups)" if keys is not None else ""
         groups = f", for each {_join([group.name for group in plan.groups])}{count}"
     among = " among people with" if verb is None else " with"
-    where = "" if plan.where is None else f"{among} {_write_where(plan.where)}"
+    where = "" if plan.where is None else f"{among} {_write_where(plan.where.sql(dialect='duckdb'))}"
     return f"{start}{where}{groups}?"
 
 
@@ -108,10 +106,10 @@ def _read_argument(label: str) -> str:
     return _plain(found[1]) if found else label
 
 
-def _write_where(tree: exp.Expression) -> str:
+def _write_where(condition: str) -> str:
     """Return a WHERE as SQL; a column that is true or false by itself as a comparison."""
-    named = f"{tree.sql(dialect='duckdb')} = true" if isinstance(tree, exp.Column) else tree.sql(dialect="duckdb")
-    return _plain(named)
+    plain = _plain(condition)
+    return f"{plain} = true" if re.fullmatch(r"[A-Za-z_]\w*", plain) else plain
 
 
 def _plain(sql: str) -> str:
