@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from dosimeter.web.app import make_app
 from dosimeter.web.demo import Demonstration, prepare_demo
@@ -76,7 +76,8 @@ def take_all(folder: Path, *, everything: bool) -> None:
         raise SystemExit("There is no chromium. On Debian: apt-get install chromium")
     with tempfile.TemporaryDirectory() as place, run_demo(Path(place)) as demo, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        wide = {"viewport": {"width": 1120, "height": 800}}
+        size: ViewportSize = {"width": 1120, "height": 800}
+        wide = {"viewport": size}
         carol, anna = sign_in(browser, demo, "carol", **wide), sign_in(browser, demo, "anna", **wide)
         anna.fill("#sql", "SELECT diagnosis, MODE(age) FROM clinic WHERE smoker GROUP BY diagnosis")
         anna.wait_for_selector("#check mark")
@@ -86,7 +87,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         carol.wait_for_selector("#range")
         carol.set_viewport_size({"width": 1400, "height": 900})
         take(carol, folder, "web-decision", height=None if everything else 900)
-        carol.set_viewport_size(wide["viewport"])
+        carol.set_viewport_size(size)
         if everything:
             take_variants(browser, demo, carol.url, folder)
         carol.click("text=Approve at ε")

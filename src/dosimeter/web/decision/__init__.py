@@ -39,6 +39,7 @@ from dosimeter.web.decision.page import (
     MeasuringPage,
     UnseenPage,
     build_page,
+    describe_gain,
     read_own_fields,
     show_decision,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "claim_query",
     "count_cost",
     "deny_query",
+    "describe_gain",
     "describe_person",
     "describe_policy",
     "find_case",

@@ -76,13 +76,14 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
             f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: the reading is then "
             f"{write_reading(test.epsilon)}."
         )
+    then = "After that" if offer.testing else "After it"
     more = count_more(books, after, offer.candidates)
     if more > MOST_COUNTED:
-        sentences.append(f"After it, more than {MOST_COUNTED} further answers are possible, at the smallest ε.")
+        sentences.append(f"{then}, more than {MOST_COUNTED} further answers are possible, at the smallest ε.")
     elif more:
-        sentences.append(f"After it, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
+        sentences.append(f"{then}, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
     else:
-        sentences.append("After it, no more answers are possible on this dataset.")
+        sentences.append(f"{then}, no more answers are possible on this dataset.")
     return Cost(tuple(sentences), more == 0, *_share_budget(books, after))
 
 

@@ -15,6 +15,7 @@ from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import PRESETS, Choice, Preference, parse_preference
+from dosimeter.show import word_gain
 from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.case import (
     Case,
@@ -36,10 +37,10 @@ from dosimeter.web.decision.costs import (
     list_choices,
 )
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
-from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.measured import MeasuredQuery, find_measured
 from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.view import DecisionView, build_view
-from dosimeter.web.decision.words import OwnThreshold
+from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES
 from dosimeter.web.question import AnswerPreview, Question, describe_question, preview_answer
@@ -305,6 +306,15 @@ def read_view(
         return view, "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None
+
+
+def describe_gain(case: Case, epsilon: float | None) -> str:
+    """Return what the analyst would get at this ε, in words; empty where nobody looked, or the test finds ε."""
+    job = find_measured(case.served.worker, case.query.id)
+    if epsilon is None or needs_consent(case) or job is None or job.state != "done":
+        return ""
+    advice = job.result.advise(epsilon)
+    return word_gain(advice.columns, advice.at, most=MOST_ERRORS)
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) -> Choice:

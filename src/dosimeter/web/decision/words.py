@@ -167,6 +167,8 @@ def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice)
         return word_conflict(choice.conflict)
     valued = [line for line in choice.candidates if line.value is not None]
     text = "No ε meets this preference."
+    if not valued and len(preference.comparisons) == 1:
+        return "This condition has no value here, at any ε: it may divide by zero, or its FILTER matches nobody."
     if valued and preference.kind in ("ratio", "variance"):
         pick = max if preference.kind == "ratio" else min
         nearest = pick(valued, key=lambda line: line.value or 0.0)

@@ -194,7 +194,8 @@ def _people(
     again = f"/decide/{query_id}/people?epsilon={at:.12g}&revealed={mark}"
     if job.state != "done":
         return _progress(request, case, user, job, again)
-    people = [describe_person(row) for row in job.result]
+    moved = measured.risk.plan.ranks or any(row.sensitivity > 0.0 for row in job.result)
+    people = [describe_person(row) for row in job.result] if moved else []
     return render(
         request, "fragments/people.html", user,
         people=people, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
