@@ -152,7 +152,7 @@ def _does_not_depend(choice: Choice) -> bool:
 
 def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
     """Warn of a preference that is looser than the controller's own threshold: a form can come from a link."""
-    if own is None or preference.text == own.choice.preference or preference.preset is not None:
+    if own is None or preference.text == own.choice.preference:
         return
     allowed = offer.prefer(own.choice).found or 0.0
     looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
