@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from dosimeter.web.app import make_app
 from dosimeter.web.demo import Demonstration, prepare_demo
@@ -76,7 +76,8 @@ def take_all(folder: Path, *, everything: bool) -> None:
         raise SystemExit("There is no chromium. On Debian: apt-get install chromium")
     with tempfile.TemporaryDirectory() as place, run_demo(Path(place)) as demo, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        wide = {"viewport": {"width": 1120, "height": 800}}
+        size: ViewportSize = {"width": 1120, "height": 800}
+        wide = {"viewport": size}
         carol, anna = sign_in(browser, demo, "carol", **wide), sign_in(browser, demo, "anna", **wide)
         anna.fill("#sql", "SELECT diagnosis, MODE(age) FROM clinic WHERE smoker GROUP BY diagnosis")
         anna.wait_for_selector("#check mark")
@@ -84,7 +85,9 @@ def take_all(folder: Path, *, everything: bool) -> None:
         take(carol, folder, "web-queue")
         carol.click("text=Wilson disease")
         carol.wait_for_selector("#range")
-        take(carol, folder, "web-decision", height=None if everything else 1750)
+        carol.set_viewport_size({"width": 1400, "height": 900})
+        take(carol, folder, "web-decision", height=None if everything else 900)
+        carol.set_viewport_size(size)
         if everything:
             take_variants(browser, demo, carol.url, folder)
         carol.click("text=Approve at ε")
@@ -101,7 +104,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         carol.click("main button.primary")
         carol.wait_for_selector("text=Answered")
         carol.goto("/accounts/clinic")
-        carol.wait_for_selector("text=own guarantees (P1)")
+        carol.wait_for_selector("text=Person by person")
         take(carol, folder, "web-account")
         anna.goto("/queries")
         if everything:
@@ -122,7 +125,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
 
 def take_variants(browser: Browser, demo: Demonstration, url: str, folder: Path) -> None:
     """Take the decision page in dark mode and on a telephone: for checking, not for the documentation."""
-    dark = sign_in(browser, demo, "carol", viewport={"width": 1120, "height": 800}, color_scheme="dark")
+    dark = sign_in(browser, demo, "carol", viewport={"width": 1400, "height": 900}, color_scheme="dark")
     dark.goto(url)
     take(dark, folder, "web-decision-dark")
     small = sign_in(browser, demo, "carol", viewport={"width": 360, "height": 740})

@@ -37,10 +37,8 @@ def decide(page: Page, query_id: str) -> None:
 
 
 def wait_for_decision(page: Page) -> None:
-    """Return once a decision's page listens, and its pictures are drawn."""
+    """Return once a decision's page listens."""
     page.wait_for_selector("body[data-shown]")
-    page.wait_for_selector("#range[data-drawn=true] svg")
-    page.wait_for_selector("#histogram[data-drawn=true] svg")
 
 
 def wait_for_epsilon(page: Page, epsilon: str) -> None:

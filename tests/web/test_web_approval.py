@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,22 +28,27 @@ def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
         assert "was looked at" not in answer["guarantee"]
         carol.act(f"/decide/{second}/look")
         page = read_text(carol.get(f"/decide/{second}").text)
-        assert "Posterior odds: who thought a statement" in page
+        assert "starts with a 1 % suspicion ends with at most" in page.replace("\xa0", " ")
         assert "The reading goes from 0.5 to" in page
 
 
-def test_priority_suggests_a_threshold(site: Site, anna: Guest, carol: Guest) -> None:
+def test_priority_orders_the_queue_and_offers_a_threshold(site: Site, anna: Guest, carol: Guest) -> None:
     queries = {priority: anna.ask(priority=priority) for priority in ("high", "normal", "low")}
     order = [carol.get("/queue").text.index(query) for query in queries.values()]
     assert order == sorted(order)
-    found = {p: read_text(carol.get(f"/decide/{q}").text) for p, q in queries.items()}
-    assert "Largest ε: 0.1 (" in found["high"]
-    assert "Largest ε: 0.05 (" in found["normal"]
-    assert "Largest ε: 0.03 (" in found["low"]
-    carol.act("/settings", high="80", normal="95", low="97")
-    assert "Largest ε: 0.2 (exact limit 0.25)" in read_text(carol.get(f"/decide/{queries['high']}").text)
+    found = {p: carol.get(f"/decide/{q}").text for p, q in queries.items()}
+    assert all("Largest ε: 0.05 (" in page for page in found.values())  # an analyst's word changes no sentence
+    offered = {p: re.findall(r'data-percent="([^"]+)"', page) for p, page in found.items()}
+    assert offered == {"high": ["90"], "normal": [], "low": ["97"]}
+    taken = carol.get(f"/decide/{queries['high']}", params={"percent": "90"}).text
+    assert "Largest ε: 0.1 (" in taken
+    assert "Looser than your own" not in taken
+    carol.act("/settings", high="80", normal="90", low="97")
+    page = carol.get(f"/decide/{queries['high']}").text
+    assert "Largest ε: 0.1 (" in page
+    assert re.findall(r'data-percent="([^"]+)"', page) == ["80"]
     with site.guest("conrad") as conrad:
-        assert "Largest ε: 0.1 (" in read_text(conrad.get(f"/decide/{queries['high']}").text)
+        assert "Largest ε: 0.05 (" in conrad.get(f"/decide/{queries['high']}").text
 
 
 def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site, anna: Guest, carol: Guest) -> None:

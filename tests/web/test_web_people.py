@@ -45,9 +45,9 @@ def test_where_it_is_allowed_the_decision_opens_with_an_alarm(start_site: Callab
     with site.guest("anna") as anna, site.guest("carol") as carol:
         assert "singles people out by name" in read_text(anna.act("/ask/check", dataset="clinic", sql=NAMED).text)
         page = carol.get(f"/decide/{anna.ask(NAMED)}").text
-        assert page.index('class="alarm"') < page.index("Question</h2>")
+        assert page.index('class="alarm"') < page.index("<h1")
         assert "This query singles people out by name: name = &#39;Yusuf Demir&#39;." in page
-        assert 'class="alarm"' not in carol.get(f"/decide/{anna.ask()}").text
+        assert 'class="alarm"' not in carol.get(f"/decide/{anna.ask('SELECT COUNT(*) FROM clinic WHERE smoker')}").text
 
 
 def test_allow_identifying_is_true_or_false(tmp_path: Path) -> None:

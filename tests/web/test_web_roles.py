@@ -31,6 +31,7 @@ GETS = {
     "/decide/{query_id}/deny": (303, 403, 200),
     "/decide/{query_id}/changes": (303, 403, 200),
     "/decide/{query_id}/people": (303, 403, 200),
+    "/decide/{query_id}/numbers": (303, 403, 200),
     "/decide/{query_id}/groups": (303, 403, 200),
     "/decide/{query_id}/others": (303, 403, 200),
     "/accounts": (303, 403, 200),
@@ -43,6 +44,7 @@ GETS = {
 }
 QUERY_STRINGS = {
     "people": "?epsilon=0.05",
+    "numbers": "?epsilon=0.05",
     "confirm": "?epsilon=0.05",
     "groups": "?column=sex&epsilon=0.05",
     "others": "?epsilon=0.05",

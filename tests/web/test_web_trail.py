@@ -303,7 +303,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
     form = {"preset": "ratio", "percent": "1", "epsilon": "10"}
     own = carol.get(f"/decide/{query_id}", params=form).text
     assert re.search(r'name="percent"[^>]* value="1"', own)
-    assert "Looser than your own threshold for normal priority: at least 95 %" in read_text(own)
+    assert "Looser than your own threshold: at least 95 %" in read_text(own)
     for headers in (
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
@@ -325,6 +325,8 @@ def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, ca
         ({"preset": "own", "text": "MAX(rdr) <= 100 * MIN(rdr)"}, True),
         ({"preset": "own", "text": "MIN(rdr) / MAX(rdr) >= 0.99"}, False),
         ({"preset": "variance", "tau": "1e9"}, True),
+        ({"preset": "exploratory"}, True),  # ε = 1: tanh(1 / 2) is at most a half, and ± 3 is no more than 3
+        ({"preset": "cautious"}, False),  # no ε meets it
     ):
         reading = carol.get(f"/decide/{query_id}/live", params=form).json()
         assert ("Looser than your own threshold" in json.dumps(reading)) == looser, form

@@ -236,9 +236,11 @@ class Risk:
             group_delta=0.0 if self.plan.threshold is None else self.plan.threshold.delta,
         )
 
-    def advise(self, lines: Sequence[Candidate]) -> Advice:
-        """Return what to know before an ε is taken, without a preference."""
-        return build_advice(self, lines, epsilon=None, decides=None)
+    def advise(
+        self, lines: Sequence[Candidate], *, epsilon: float | None = None, decides: bool | None = None
+    ) -> Advice:
+        """Return what to know before this ε is taken; by default, the largest. ``decides``: as a preference does."""
+        return build_advice(self, lines, epsilon=epsilon, decides=decides)
 
     def measured(self) -> Measured:
         """Return the exact answer's measured vector. Never released."""

@@ -27,7 +27,7 @@ from dosimeter.risk.choose import (
 from dosimeter.risk.ex_post import compute_ex_post
 from dosimeter.risk.notes import find_empty_filters, note_empty_filter, write_notes
 from dosimeter.risk.preference import Preference, parse_preference
-from dosimeter.risk.preference_names import PRESETS
+from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
@@ -37,6 +37,7 @@ from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson
 
 __all__ = [
     "PRESETS",
+    "SAFE_ADVANTAGE",
     "AbsoluteRisk",
     "Advice",
     "AnswerAccuracy",

@@ -3,8 +3,17 @@
 Takes values; gives text. Never computes a risk and never reads data.
 """
 
-from dosimeter.show.advice import advise, word_absolute, word_advice, word_conflict
-from dosimeter.show.axes import Axis, even_axis
+from dosimeter.show.advice import (
+    advise,
+    word_absolute,
+    word_advice,
+    word_conflict,
+    word_gain,
+    word_steps,
+    word_undecided,
+    word_worth,
+)
+from dosimeter.show.axes import Axis, even_axis, ratio_axis
 from dosimeter.show.candidates import (
     FAILS,
     MEETS,
@@ -50,4 +59,8 @@ __all__ = [
     "word_absolute",
     "word_advice",
     "word_conflict",
+    "word_gain",
+    "word_steps",
+    "word_undecided",
+    "word_worth",
 ]

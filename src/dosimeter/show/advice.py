@@ -14,7 +14,7 @@ from dosimeter.show.candidates import format_error, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_people, format_percent, format_times
 
 if TYPE_CHECKING:
-    from dosimeter.risk import AbsoluteRisk, Advice, AnswerAccuracy, Candidate, Part, Standing
+    from dosimeter.risk import AbsoluteRisk, Advice, Candidate, Part, Standing
 
 _IDENTIFIED = 0.5
 """From this belief on, a suspicion of one in a hundred has become a finding."""
@@ -129,7 +129,7 @@ def word_advice(advice: Advice) -> tuple[str, ...]:
 
 def _word_advice(advice: Advice) -> Iterator[str]:
     if advice.decides is False and advice.met:
-        yield _word_undecided(advice)
+        yield word_undecided(advice)
     shown = advice.shown
     if advice.decides is False and shown is not None:
         yield (
@@ -139,10 +139,10 @@ def _word_advice(advice: Advice) -> Iterator[str]:
     if shown is None:
         yield "At every candidate somebody's membership advantage exceeds 0.25: offer smaller ones."
         return
-    yield f"At ε = {format_epsilon(shown.epsilon)} the analyst would get {_word_gain(advice.columns, shown.accuracy)}."
+    yield word_gain(advice.columns, shown)
     yield from word_absolute(shown.absolute)
     if shown is advice.at:
-        steps = [_word_step(advice, other) for other in (advice.up, advice.down) if other is not None]
+        steps = word_steps(advice)
         if steps:
             yield " ".join(steps)
     if advice.cell_differs:
@@ -151,10 +151,11 @@ def _word_advice(advice: Advice) -> Iterator[str]:
             "By the cell indicator, which counts only the noise that one person's rows can reach, the same preference "
             f"{gives}."
         )
-    yield from _warn(advice, shown)
+    yield from word_worth(advice, shown)
 
 
-def _word_undecided(advice: Advice) -> str:
+def word_undecided(advice: Advice) -> str:
+    """Say what the largest candidate would do to people, where every candidate meets the preference (F4)."""
     at, absolute = format_epsilon(advice.at.epsilon), advice.at.absolute
     who = "the most exposed"
     if advice.touched is not None and advice.exposed == advice.touched:
@@ -191,18 +192,21 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
     return f"of 100 guesses whether {who} is in the table, at most {more} more are right than by tossing a coin"
 
 
-def _word_gain(columns: Sequence[str], accuracy: AnswerAccuracy) -> str:
-    """Say how far off the numbers are, and how many of them that leaves."""
+def word_gain(columns: Sequence[str], shown: Standing, *, most: int | None = None) -> str:
+    """Say how far off the numbers are at one ε, and how many of them that leaves. ``most``: columns to be named."""
+    accuracy = shown.accuracy
     errors = [
         f"{name} without an error bound" if error is None else f"{name} {format_error(error, in_rows=in_rows)}"
         for name, (error, in_rows) in zip(columns, accuracy.errors, strict=True)
     ]
+    if most is not None and len(errors) > most + 1:
+        errors = [*errors[:most], f"{len(errors) - most:,} more"]
     told = f"{', '.join(errors)} (95 %)"
     if accuracy.numbers:
         told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)} larger than that"
     if accuracy.without:
         told += f"; {_word_without(accuracy.without)}"
-    return told
+    return f"At ε = {format_epsilon(shown.epsilon)} the analyst would get {told}."
 
 
 def _word_without(numbers: int) -> str:
@@ -216,6 +220,11 @@ def _word_drowned(drowned: int, numbers: int) -> str:
     return f"{drowned:,} of {numbers:,} numbers are not" if drowned else f"all {numbers:,} numbers are"
 
 
+def word_steps(advice: Advice) -> list[str]:
+    """Say what taking the next larger and the next smaller candidate instead would change."""
+    return [_word_step(advice, other) for other in (advice.up, advice.down) if other is not None]
+
+
 def _word_step(advice: Advice, other: Standing) -> str:
     """Say what taking the next candidate instead would change."""
     here, there = advice.at.accuracy.largest, other.accuracy.largest
@@ -227,7 +236,7 @@ def _word_step(advice: Advice, other: Standing) -> str:
     return f"{change}{after} instead of {before} more right guesses of 100."
 
 
-def _warn(advice: Advice, shown: Standing) -> Iterator[str]:
+def word_worth(advice: Advice, shown: Standing) -> Iterator[str]:
     """Yield a warning where most numbers drown, with a coarser question that was computed to do better."""
     if not shown.accuracy.worthless:
         return

@@ -65,17 +65,51 @@ _VERBS: dict[type[Measure], str] = {
 
 
 def _put_in_words(plan: QueryPlan) -> str:
-    labels = [estimate.label for estimate in plan.estimates]
+    labels = [_name(estimate.label) for estimate in plan.estimates]
     verb = _VERBS.get(type(plan.measures[0])) if len(plan.measures) == len(labels) == 1 else None
-    start = "What is " + _join(labels) if verb is None else verb.format(label=labels[0])
+    start = _ask_for(labels) if verb is None else verb.format(label=_read_argument(plan.estimates[0].label))
     groups = ""
     if plan.groups:
         keys = plan.group_keys
-        count = f" ({len(keys):,} declared groups)" if keys is not None else ""
+        count = f" ({len(keys):,} groups)" if keys is not None else ""
         groups = f", for each {_join([group.name for group in plan.groups])}{count}"
     among = " among people with" if verb is None else " with"
-    where = "" if plan.where is None else f"{among} {_plain(plan.where.sql(dialect='duckdb'))}"
+    where = "" if plan.where is None else f"{among} {_write_where(plan.where.sql(dialect='duckdb'))}"
     return f"{start}{where}{groups}?"
+
+
+MOST_NAMED = 4
+_NAMES = {
+    "AVG": "the average {}", "SUM": "the sum of {}", "MEDIAN": "the median {}", "MIN": "the smallest {}",
+    "MAX": "the largest {}", "STDDEV": "the standard deviation of {}", "VARIANCE": "the variance of {}",
+}  # fmt: skip
+
+
+def _ask_for(names: list[str]) -> str:
+    """Ask for these numbers; for very many, by the first of them."""
+    if len(names) > MOST_NAMED:
+        return f"What are {len(names):,} numbers, such as {names[0]}"
+    return f"What {'is' if len(names) == 1 else 'are'} {_join(names)}"
+
+
+def _name(label: str) -> str:
+    """Return an aggregate in words, where it is a plain one; otherwise as SQL."""
+    if label == "COUNT(*)":
+        return "the number of people"
+    found = re.fullmatch(r"([A-Z]+)\(([^()]+)\)", label)
+    return _NAMES[found[1]].format(_plain(found[2])) if found and found[1] in _NAMES else label
+
+
+def _read_argument(label: str) -> str:
+    """Return what an aggregate is about: COUNT(DISTINCT city) → city."""
+    found = re.fullmatch(r"[A-Z]+\((?:DISTINCT )?(.+)\)", label)
+    return _plain(found[1]) if found else label
+
+
+def _write_where(condition: str) -> str:
+    """Return a WHERE as SQL; a column that is true or false by itself as a comparison."""
+    plain = _plain(condition)
+    return f"{plain} = true" if re.fullmatch(r"[A-Za-z_]\w*", plain) else plain
 
 
 def _plain(sql: str) -> str:

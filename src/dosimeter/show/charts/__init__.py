@@ -4,7 +4,7 @@ Takes values; gives specifications for pages, and charts, SVG and pages that nee
 and in ``research``.
 """
 
-from dosimeter.show.charts.bins import Bin, bin_people, bin_rows
+from dosimeter.show.charts.bins import Bin, bin_people, bin_rows, write_bins
 from dosimeter.show.charts.drawing import histogram_chart, range_chart, staircase_chart
 from dosimeter.show.charts.pages import draw_svg, risk_page, save_chart, write_page
 from dosimeter.show.charts.specifications import (
@@ -42,5 +42,6 @@ __all__ = [
     "save_chart",
     "staircase_chart",
     "staircase_spec",
+    "write_bins",
     "write_page",
 ]

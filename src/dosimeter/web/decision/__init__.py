@@ -4,6 +4,7 @@ Takes a stored query, the server's state and the fields of a form; gives the dec
 noise and never charges an account by itself: ``approve`` hands an order to ``dosimeter.release``.
 """
 
+from dosimeter.web.decision.accuracy import list_numbers
 from dosimeter.web.decision.approve import (
     AlreadyDecided,
     Approval,
@@ -38,10 +39,12 @@ from dosimeter.web.decision.page import (
     MeasuringPage,
     UnseenPage,
     build_page,
+    describe_gain,
     read_own_fields,
     show_decision,
 )
-from dosimeter.web.decision.view import describe_person, round_down
+from dosimeter.web.decision.view import round_down
+from dosimeter.web.decision.words import describe_person
 
 __all__ = [
     "ALGORITHMS",
@@ -62,6 +65,7 @@ __all__ = [
     "claim_query",
     "count_cost",
     "deny_query",
+    "describe_gain",
     "describe_person",
     "describe_policy",
     "find_case",
@@ -69,6 +73,7 @@ __all__ = [
     "find_measurement",
     "list_displaced",
     "list_identifying",
+    "list_numbers",
     "make_offer",
     "needs_consent",
     "note_look",

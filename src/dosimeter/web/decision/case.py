@@ -105,7 +105,7 @@ def read_preference(state: ServerState, case: Case, user: User, form: DecisionFo
     """
     if case.served.settings.algorithm == "find-and-release":
         return parse_preference(f"variance:{case.served.settings.variance!r}")
-    suggested = read_thresholds(state.database, user)[case.query.priority]
-    preference = write_preference(form, case.served.schema, suggested)
+    usual = read_thresholds(state.database, user)["normal"]  # whatever priority the analyst gave
+    preference = write_preference(form, case.served.schema, usual)
     admit_condition(state, user, case.query, case.prepared.plan, preference)
     return preference

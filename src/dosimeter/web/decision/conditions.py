@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dosimeter.errors import PreferenceError, QueryError
 from dosimeter.planning import QueryPlan, list_identifying, name_columns
-from dosimeter.risk import Preference
+from dosimeter.risk import PRESETS, Preference, parse_preference
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import StoredQuery, User, note
 
 TRIED = "tried a condition"
+FIXED = frozenset(parse_preference(name).text for name in PRESETS)
 
 
 def admit_condition(
@@ -22,7 +23,7 @@ def admit_condition(
     Raises PreferenceError if it mentions a column that identifies people and this session has not revealed the people
     of this query. The attempt is recorded all the same, once per session and text.
     """
-    if preference.kind in ("ratio", "variance"):
+    if preference.kind in ("ratio", "variance") or preference.text in FIXED:
         return
     if state.is_first(user.session, TRIED, query.id, preference.text):
         note(state.database, user.name, TRIED, dataset=query.dataset, query_id=query.id, detail=preference.text)

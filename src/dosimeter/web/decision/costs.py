@@ -23,10 +23,15 @@ MOST_COUNTED = 50
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Sentences about the cost of one approval. ``last``: no answer is possible after it."""
+    """Sentences about the cost of one approval. ``last``: no answer is possible after it.
+
+    ``before`` and ``added``: shares of the budget, in percent; None where the account has no budget.
+    """
 
     sentences: tuple[str, ...]
     last: bool
+    before: float | None = None
+    added: float | None = None
 
 
 def describe_policy(policy: str) -> str:
@@ -74,14 +79,24 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
             f"{write_reading(test.epsilon)}."
         )
     sentences.append(_compare_policies(books, at))
+    then = "After that" if offer.testing else "After it"
     more = count_more(books, after, offer.candidates)
     if more > MOST_COUNTED:
-        sentences.append(f"After it, more than {MOST_COUNTED} further answers are possible, at the smallest ε's.")
+        sentences.append(f"{then}, more than {MOST_COUNTED} further answers are possible, at the smallest ε.")
     elif more:
-        sentences.append(f"After it, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
+        sentences.append(f"{then}, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
     else:
-        sentences.append("After it, no more answers are possible on this dataset.")
-    return Cost(tuple(sentences), more == 0)
+        sentences.append(f"{then}, no more answers are possible on this dataset.")
+    return Cost(tuple(sentences), more == 0, *_share_budget(books, after))
+
+
+def _share_budget(books: Books, after: Reading) -> tuple[float | None, float | None]:
+    """Return how much of the budget is spent, and how much an approval adds, in percent."""
+    budget = books.policy.budget
+    if budget is None or budget == 0 or books.reading.infinite or after.infinite:
+        return None, None
+    before, then = (min(100.0, 100.0 * float(each.epsilon / budget)) for each in (books.reading, after))
+    return round(before, 2), round(then - before, 2)
 
 
 def _compare_policies(books: Books, epsilon: float) -> str:
@@ -139,6 +154,18 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
             )
         )
     return choices
+
+
+def find_enough_unseen(choices: Sequence[BlindChoice], wanted: float | None) -> float | None:
+    """Return the smallest choice whose numbers are all off by no more than what is wanted; None if that is unknown."""
+    if wanted is None:
+        return None
+    good = [
+        choice.epsilon
+        for choice in choices
+        if all(error is not None and not error.in_rows and error.value <= wanted for error in choice.errors)
+    ]
+    return min(good, default=None)
 
 
 def _find_error(in_rows: float | None, error: float | None) -> BlindError | None:

@@ -55,7 +55,7 @@ def list_displaced(
 ) -> Displaced:
     """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
 
-    With algorithm 1 a query counts by the candidates that meet its priority's threshold; otherwise by all candidates.
+    With algorithm 1 a query counts by the candidates that meet the controller's usual threshold; otherwise by all.
     """
     left_now = set(offer.remaining)
     left_then = set(offer.books.remaining(offer.candidates, offer.books.after(epsilon)))
@@ -68,7 +68,7 @@ def list_displaced(
         possible = set(offer.candidates)
         if offer.algorithm == "find":
             try:
-                found = _find_meeting(served, query, thresholds[query.priority], dataset, meter.digest)
+                found = _find_meeting(served, query, thresholds["normal"], dataset, meter.digest)
             except Interrupted:
                 raise
             except DosimeterError:

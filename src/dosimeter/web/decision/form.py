@@ -10,19 +10,21 @@ from urllib.parse import urlencode
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from dosimeter.errors import PreferenceError
-from dosimeter.risk import Preference, parse_preference
+from dosimeter.risk import PRESETS, Preference, parse_preference
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.web.public import check_text
 
-Preset = Literal["ratio", "variance", "medians", "own"]
+Named = Literal["cautious", "balanced", "exploratory"]
+Preset = Literal["ratio", "variance", "medians", "own"] | Named
 NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "text"}
 """The field without which a kind of preference says nothing, if it is sent and empty."""
 
 
 class DecisionForm(BaseModel):
-    """The fields of the preference and of the slider. A field that is left out takes what the priority suggests.
+    """The fields of the preference and of the slider. Without a ``percent`` the controller's usual one is meant.
 
-    Without an ``epsilon`` the page follows the preference.
+    Without an ``epsilon`` the page follows the preference. ``raw``, ``linear``, ``every`` and ``measure`` are about
+    pictures: raw RDRs, linear counts, no candidates folded, and the column whose error is drawn.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -37,6 +39,8 @@ class DecisionForm(BaseModel):
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
     raw: bool = False
     linear: bool = False
+    every: bool = False
+    measure: Annotated[str, Field(max_length=200), AfterValidator(check_text)] = ""
 
 
 def read_fields(fields: Mapping[str, str]) -> tuple[DecisionForm, str]:
@@ -78,6 +82,8 @@ def write_query(form: DecisionForm, epsilon: float | None) -> str:
             fields |= {"column": form.column, "value": form.value, "share": f"{form.share:.12g}"}
         case "own":
             fields["text"] = form.text
+        case "cautious" | "balanced" | "exploratory":
+            pass
     if epsilon is not None:
         fields["epsilon"] = f"{epsilon:.12g}"
     return urlencode(fields)
@@ -92,6 +98,9 @@ def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
         return DecisionForm(preset="ratio", percent=float(f"{100 * parsed.threshold:.12g}"), epsilon=epsilon)
     if parsed.kind == "variance" and parsed.threshold is not None:
         return DecisionForm(preset="variance", tau=parsed.threshold, epsilon=epsilon)
+    named = next((name for name in PRESETS if parse_preference(name).text == parsed.text), None)
+    if named is not None:
+        return DecisionForm.model_validate({"preset": named, "epsilon": epsilon})
     return DecisionForm(preset="own", text=parsed.text, epsilon=epsilon)
 
 
@@ -119,6 +128,8 @@ def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Pr
             return parse_preference(" ".join(form.text.split()))
         case "medians":
             return parse_preference(_write_medians(form, schema))
+        case "cautious" | "balanced" | "exploratory":
+            return parse_preference(form.preset)
 
 
 def _percent(percent: float) -> str:

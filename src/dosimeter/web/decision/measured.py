@@ -20,9 +20,10 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.influence import Measured
 from dosimeter.planning import Output, QueryPlan
-from dosimeter.postprocess import assemble_cells, list_group_errors
+from dosimeter.postprocess import Accuracy, assemble_cells, list_group_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import (
+    Advice,
     Candidate,
     Choice,
     Preference,
@@ -30,9 +31,7 @@ from dosimeter.risk import (
     Verdict,
     find_largest,
     is_met,
-    lee_clifton,
     parse_preference,
-    posterior_odds,
 )
 from dosimeter.show.charts import Bin, bin_people
 from dosimeter.web.worker import DatasetWorker, Job, Meter
@@ -48,19 +47,24 @@ _RATIO, _VARIANCE = parse_preference("ratio:0.5"), parse_preference("variance:0.
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuredQuery:
-    """A measured risk and what was prepared from it."""
+    """A measured risk and what was prepared from it.
+
+    ``exact``: the numbers of each column of the answer; ``sizes``: the median size of each column's.
+    """
 
     risk: Risk
     candidates: tuple[Candidate, ...]
     ratios: dict[float, float | None]
     variances: dict[float, float | None]
     drawn: Sensitivities
-    difference: tuple[float, bool]
     exact: dict[str, tuple[float, ...]]
+    sizes: dict[str, float]
     groups: tuple[Mapping[str, Any], ...]
+    accuracies: dict[float, tuple[Accuracy, ...]]
     fingerprint: str
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
+    _advice: dict[float, Advice] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
@@ -131,18 +135,15 @@ class MeasuredQuery:
         )
         return self.risk.conclude(preference, found, lines)
 
+    def advise(self, epsilon: float) -> Advice:
+        """Return what to know before this ε is taken, whatever the preference. Remembered."""
+        known = self._advice.get(epsilon)
+        if known is None:
+            known = self._advice[epsilon] = self.risk.advise(self.candidates, epsilon=epsilon)
+        return known
+
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
         return bin_people(self.risk.rdr_of(self.drawn, epsilon))
-
-    def own_guarantee(self, epsilon: float) -> float:
-        """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
-        return self.risk.own_guarantee(epsilon)
-
-    def identification(self, epsilon: float) -> float | None:
-        """Return the identification risk (P2); None unless noise gives pure differential privacy."""
-        if not self.risk.pure or self.risk.plan.ranks:
-            return None
-        return lee_clifton(self.risk.contributions.n, epsilon, self.risk.sensitivity, self.difference[0])
 
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
         """Return how many people have the largest RDR, and how many times the average that is."""
@@ -157,10 +158,6 @@ class MeasuredQuery:
         numbers = [(each.keys, each.values) for each in risk.measured().blocks]
         found = list_group_errors(risk.plan, risk.mechanism, scale, numbers, most, shown)
         return found[: min(most, len(self.groups))]
-
-    def posterior(self, charge: float, prior: float) -> float | None:
-        """Return the posterior (P3); None unless the answer gives pure differential privacy."""
-        return posterior_odds(prior, charge) if self.risk.pure else None
 
 
 def name_job(query_id: str) -> tuple[str, str]:
@@ -181,12 +178,14 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
     lines = risk.list_candidates()
     ratios: dict[float, float | None] = {}
     variances: dict[float, float | None] = {}
+    accuracies: dict[float, tuple[Accuracy, ...]] = {}
     for done, epsilon in enumerate(risk.candidates):
         if meter.stopped:
             raise Interrupted("Stopped.")
         rdrs = risk.rdr(epsilon)
         ratios[epsilon] = _RATIO.evaluate(rdrs).value
         variances[epsilon] = _VARIANCE.evaluate(rdrs).value
+        accuracies[epsilon] = risk.foresee(epsilon, read=True)  # now: a step of the slider reads no data
         if len(sensitivities.values) > MANY:
             meter(done + 1, len(risk.candidates))
     return MeasuredQuery(
@@ -195,9 +194,10 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
         ratios=ratios,
         variances=variances,
         drawn=compress_classes(sensitivities),
-        difference=risk.difference,
         exact=exact,
+        sizes={name: float(np.median(np.abs(values))) if values else 0.0 for name, values in exact.items()},
         groups=groups,
+        accuracies=accuracies,
         fingerprint=_require_same(dataset, meter.digest),
     )
 

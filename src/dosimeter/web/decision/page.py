@@ -14,7 +14,8 @@ from fastapi.responses import Response
 from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
-from dosimeter.risk import Choice, Preference
+from dosimeter.risk import PRESETS, Choice, Preference, parse_preference
+from dosimeter.show import word_gain
 from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.case import (
     Case,
@@ -32,12 +33,14 @@ from dosimeter.web.decision.costs import (
     describe_account,
     describe_policy,
     explain_missing,
+    find_enough_unseen,
     list_choices,
 )
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
-from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.measured import MeasuredQuery, find_measured
 from dosimeter.web.decision.offer import Offer, make_offer
-from dosimeter.web.decision.view import DecisionView, OwnThreshold, build_view
+from dosimeter.web.decision.view import DecisionView, build_view
+from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES
 from dosimeter.web.question import AnswerPreview, Question, describe_question, preview_answer
@@ -79,6 +82,7 @@ class UnseenPage:
     choices: tuple[BlindChoice, ...]
     missing: str
     names: tuple[str, ...]
+    enough: float | None  # the smallest of the choices with the wanted accuracy
     cost: Cost
     preview: AnswerPreview
 
@@ -94,6 +98,18 @@ class MeasuringPage:
     share: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class NamedSentence:
+    """A preference with a name: what it says, and the condition that it stands for."""
+
+    name: str
+    words: str
+    condition: str
+
+
+NAMED = tuple(NamedSentence(name, each.words, parse_preference(name).text) for name, each in PRESETS.items())
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionPage:
     """The complete page. A step of the slider shows some of its parts again: those in ``PARTS``.
@@ -105,11 +121,14 @@ class DecisionPage:
     template: ClassVar[str] = "decide.html"
 
     head: PageHead
+    touches: str  # how many people the question touches
     view: DecisionView
     preview: AnswerPreview
     problem: str
     waiting: Job[Choice] | None
     percent: float
+    offered: float | None  # another percentage, which the controller set for queries of this priority
+    presets: tuple[NamedSentence, ...]
     two_way_columns: dict[str, list[str]]
     columns: tuple[str, ...]
     candidates: tuple[float, ...]
@@ -121,7 +140,19 @@ class DecisionPage:
         return bool(self.problem) or self.waiting is not None
 
 
-PARTS = ("line", "accuracy", "raw_note", "range_table", "histogram_table", "absolute", "cost", "preview", "verdict")
+PARTS = (
+    "cautions",
+    "line",
+    "scale",
+    "start",
+    "tradeoff",
+    "measures",
+    "histogram",
+    "accuracy",
+    "cost",
+    "preview",
+    "verdict",
+)
 """The parts of the page that follow the slider: templates in decide/, each in an element called part-…"""
 
 
@@ -170,24 +201,34 @@ def build_page(
     if job.state != "done":
         return MeasuringPage(head, job, case.served.worker.share(job))
     note_look(state, user, case, "viewed risk")
-    view, problem, waiting = read_view(state, case, job, user, form, offer, revive=revive)
+    alarm = head.question.alarm
+    view, problem, waiting = read_view(state, case, job, user, form, offer, alarm=alarm, revive=revive)
     if view is None:  # the preference cannot be used, or is being computed: show the suggested one meanwhile
-        view, _, _ = read_view(state, case, job, user, DecisionForm(epsilon=form.epsilon), offer)
+        view, _, _ = read_view(state, case, job, user, DecisionForm(epsilon=form.epsilon), offer, alarm=alarm)
     assert view is not None
-    schema = case.served.schema
-    identifying = list_identifying(schema)
+    schema, thresholds = case.served.schema, read_thresholds(state.database, user)
+    identifying, offered = list_identifying(schema), thresholds[case.query.priority]
     return DecisionPage(
         head=head,
+        touches=describe_touched(job.result),
         view=view,
         preview=preview_for_analyst(state, case, offer, view.selected),
         problem=complaint or problem,
         waiting=waiting,
-        percent=form.percent or read_thresholds(state.database, user)[case.query.priority],
+        percent=form.percent or thresholds["normal"],
+        offered=None if offered == (form.percent or thresholds["normal"]) else offered,
+        presets=NAMED,
         two_way_columns=list_two_way_columns(schema),
         columns=tuple(name for name in schema.columns if name not in identifying),
         candidates=tuple(sorted(offer.candidates)),
         many=job.result.many,
     )
+
+
+def describe_touched(measured: MeasuredQuery) -> str:
+    """Return how many of the people in the table the question touches, in words (N5)."""
+    touched, present = measured.risk.matched, measured.risk.present
+    return "" if touched is None else f"Touches {touched:,} of {present:,} people"
 
 
 def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionForm, refusal: str) -> PageHead:
@@ -211,13 +252,14 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
 
 
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
-    refused = offer.refuse(offer.worst)
+    refused, choices = offer.refuse(offer.worst), tuple(list_choices(offer, case.prepared))
     return UnseenPage(
         head=head,
         barred="" if refused is None else refused.words,
-        choices=tuple(list_choices(offer, case.prepared)),
+        choices=choices,
         missing=explain_missing(offer),
         names=tuple(output.name for output in case.prepared.plan.outputs if output.is_aggregate),
+        enough=find_enough_unseen(choices, case.query.wanted_error),
         cost=count_cost(offer, offer.worst),
         preview=preview_for_analyst(state, case, offer, offer.worst),
     )
@@ -237,11 +279,13 @@ def read_view(
     form: DecisionForm,
     offer: Offer,
     *,
+    alarm: str = "",
     revive: bool = False,
 ) -> tuple[DecisionView | None, str, Job[Choice] | None]:
     """Return what follows the slider; or why the preference cannot be used; or the job that evaluates it first.
 
-    ``revive``: a job that was stopped begins again, because somebody chose its preference again.
+    ``alarm``: the query singles people out. ``revive``: a job that was stopped begins again, because somebody chose its
+    preference again.
     """
     measured = measurement.result
     try:
@@ -260,9 +304,19 @@ def read_view(
                 return None, "", job
             choice = job.result
         own = find_own_threshold(state, case, user, measured)
-        return build_view(measured, offer, preference, form, case.query.wanted_error, choice, own), "", None
+        view = build_view(measured, offer, preference, form, case.query.wanted_error, choice, own, alarm=alarm)
+        return view, "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None
+
+
+def describe_gain(case: Case, epsilon: float | None) -> str:
+    """Return what the analyst would get at this ε, in words; empty where nobody looked, or the test finds ε."""
+    job = find_measured(case.served.worker, case.query.id)
+    if epsilon is None or needs_consent(case) or job is None or job.state != "done":
+        return ""
+    advice = job.result.advise(epsilon)
+    return word_gain(advice.columns, advice.at, most=MOST_ERRORS)
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) -> Choice:
@@ -272,9 +326,10 @@ def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) 
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
-    """Return what the controller's own thresholds suggest for this priority, to warn of a looser preference."""
+    """Return the looser of the controller's usual threshold and the one for this priority, to warn of a looser one."""
     if case.served.settings.algorithm == "find-and-release":
         return None
-    percent = read_thresholds(state.database, user)[case.query.priority]
+    thresholds = read_thresholds(state.database, user)
+    percent = min(thresholds["normal"], thresholds[case.query.priority])
     choice = measured.recall(write_preference(DecisionForm(), case.served.schema, percent))
-    return None if choice is None else OwnThreshold(case.query.priority, percent, choice)
+    return None if choice is None else OwnThreshold(percent, choice)

@@ -1,4 +1,4 @@
-"""Everything that changes when the slider or the preference moves: words, tables, chart data. For controllers only.
+"""Everything that changes when the slider or the preference moves: words, tables, pictures. For controllers only.
 
 Takes a MeasuredQuery, an Offer, a DecisionForm and the Choice made by it; gives a DecisionView for the templates.
 Computes only with what is already measured.
@@ -6,64 +6,61 @@ Computes only with what is already measured.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dosimeter.postprocess import find_rank_columns
-from dosimeter.risk import Candidate, Choice, ExposedPerson, Preference
-from dosimeter.show import (
-    TextTable,
-    candidate_rows,
-    count_decimals,
-    format_epsilon,
-    format_errors,
-    format_multiple,
-    format_number,
-    format_people,
-    format_percent,
-    format_times,
-    note_accuracy,
-    order_candidates,
+from dosimeter.risk import Choice, Preference, find_safe
+from dosimeter.show import TextTable, format_epsilon, format_number, note_accuracy, word_gain, word_steps, word_worth
+from dosimeter.show.charts import bin_rows
+from dosimeter.web.decision.accuracy import (
+    MOST_COLUMNS,
+    AccuracyRow,
+    find_enough,
+    list_accuracy,
+    list_columns,
+    show_errors,
+    write_wanted,
 )
-from dosimeter.show.charts import PAGE, Spec, bin_rows, find_range_axis, histogram_spec, range_spec
 from dosimeter.web.decision.costs import Cost, count_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.offer import Offer, Refusal, explain_shortage
-from dosimeter.web.figures import show_number
+from dosimeter.web.decision.offer import Offer, Refusal
+from dosimeter.web.decision.tradeoff import (
+    CAUTIOUS,
+    ENOUGH,
+    FOUND,
+    Histogram,
+    SliderScale,
+    TradeOff,
+    draw_histogram,
+    draw_scale,
+    draw_tradeoff,
+    write_error,
+)
+from dosimeter.web.decision.words import (
+    MOST_ERRORS,
+    Caution,
+    Measure,
+    OwnThreshold,
+    is_undecided,
+    list_cautions,
+    list_measures,
+    list_states,
+    write_line,
+    write_raw_note,
+    write_tail,
+    write_valuetext,
+)
 
-PRIOR = 0.01
-MOST_GROUPS = 40  # groups beyond this number are not listed one by one
+MOST_NOTES = 4
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class AccuracyCell:
-    """How good one number is at one ε: its 95 % error, the range of the answer, and the error relative to it."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the slider starts, and why."""
 
-    error: str
-    range: str
-    relative: str
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AccuracyRow:
-    """How good an answer is at one ε. ``meets``: the preference; ``open``: the account leaves this ε."""
-
-    epsilon: str
-    selected: bool
-    meets: bool | None
-    open: bool
-    cells: tuple[AccuracyCell, ...]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class GroupCell:
-    """A cell of a group's row: the group's own value, without a range; or an exact number, with the answer's range."""
-
-    text: object
-    range: str | None
+    epsilon: float
+    why: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,40 +68,38 @@ class DecisionView:
     """Everything on the decision page that depends on the preference and on ε."""
 
     preference: Preference
+    cautions: tuple[Caution, ...]
     line: str
+    undecided: bool
     states: tuple[str, ...]
     notes: tuple[str, ...]
     selected: float
+    meets: bool
     index: int
     valuetext: str
+    start: Start
+    scale: SliderScale
     refusal: Refusal | None
+    tradeoff: TradeOff
     accuracy: tuple[AccuracyRow, ...]
     accuracy_notes: tuple[str, ...]
     columns: tuple[str, ...]
+    shown_columns: tuple[str, ...]
     alone: bool  # one number per column, so that the page can say in which range it will lie
-    groups: tuple[tuple[GroupCell, ...], ...]
-    more_groups: int
-    range_table: TextTable
-    range_spec: Spec
+    numbers: int  # of the whole answer
     raw_note: str
     histogram_table: TextTable
-    histogram_spec: Spec
+    histogram: Histogram
     tail: str
-    absolute: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    gain: str
+    steps: tuple[str, ...]
+    worth: tuple[str, ...]
     cost: Cost
     wanted: str
 
     def __repr__(self) -> str:
         return "DecisionView(redacted)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class OwnThreshold:
-    """The threshold that this controller set for queries of this priority, and which candidates meet it."""
-
-    priority: str
-    percent: float
-    choice: Choice
 
 
 def build_view(
@@ -115,56 +110,83 @@ def build_view(
     wanted_error: float | None,
     choice: Choice,
     own: OwnThreshold | None = None,
+    *,
+    alarm: str = "",
 ) -> DecisionView:
+    """Return the view. ``own``: the controller's own threshold; ``alarm``: the query singles people out."""
     offer = offer.prefer(choice)
-    selected = _select(form.epsilon, offer, indifferent=is_indifferent(measured, choice))
-    bins = measured.bins(selected)
+    enough = find_enough(measured, wanted_error)
+    start = find_start(offer, choice, enough)
+    selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
+    line, advice, bins = measured.candidate(selected), measured.advise(selected), measured.bins(selected)
+    columns = list_columns(measured)
+    column = form.measure if form.measure in columns else columns[0]
+    shown = columns if len(columns) <= MOST_COLUMNS else (column,)
+    place = columns.index(column)
+    notes = note_accuracy(line)
     return DecisionView(
         preference=preference,
-        line=_write_line(offer, preference, choice),
-        states=(*_list_states(measured, preference, choice, offer), *_compare_thresholds(preference, offer, own)),
-        notes=choice.notes,
+        cautions=tuple(list_cautions(measured, choice, alarm)),
+        line=write_line(offer, preference, choice),
+        undecided=is_undecided(choice),
+        states=tuple(list_states(measured, preference, choice, offer, own)),
+        notes=tuple(note for note in choice.notes if note not in notes),
         selected=selected,
+        meets=selected in (offer.meeting or ()),
         index=sorted(offer.candidates).index(selected),
-        valuetext=_write_valuetext(measured.candidate(selected), offer),
+        valuetext=write_valuetext(line, offer, choice, _write_errors(measured, selected)),
+        start=start,
+        scale=draw_scale(offer, _list_marks(offer, choice)),
         refusal=offer.refuse(selected),
-        accuracy=tuple(_accuracy_rows(measured, choice, selected, offer)),
-        accuracy_notes=note_accuracy(measured.candidate(selected)),
-        columns=tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate),
-        alone=not measured.risk.plan.groups and not measured.risk.plan.further,
-        groups=tuple(_group_rows(measured, selected)),
-        more_groups=max(0, len(measured.groups) - MOST_GROUPS),
-        range_table=candidate_rows(choice.candidates),
-        range_spec=range_spec(
+        tradeoff=draw_tradeoff(
             choice.candidates,
-            PAGE,
+            show_errors(measured, place),
+            offer,
+            selected=selected,
+            marks=_mark_rows(offer, choice, enough),
+            wanted=None if line.errors[place][1] else wanted_error,
+            column=column,
+            in_rows=line.errors[place][1],
             raw=form.raw,
-            reading=float(offer.books.reading.epsilon),
-            remaining=offer.remaining,
-            marks={selected: ""},
+            every=form.every,
         ),
-        raw_note=_write_raw_note(choice.candidates) if form.raw else "",
+        accuracy=tuple(list_accuracy(measured, choice, selected, offer, shown)),
+        accuracy_notes=notes[:MOST_NOTES],
+        columns=columns,
+        shown_columns=shown,
+        alone=not measured.risk.plan.groups and not measured.risk.plan.further,
+        numbers=max(1, len(measured.groups)) * len(columns),
+        raw_note=write_raw_note(choice.candidates) if form.raw else "",
         histogram_table=bin_rows(bins),
-        histogram_spec=histogram_spec(bins, PAGE, log_counts=not form.linear, top=measured.risk.contributions.n),
-        tail=_write_tail(measured, selected, len(bins) == 1),
-        absolute=tuple(_absolute_sentences(offer, measured, selected)),
+        histogram=draw_histogram(bins, measured.risk.contributions.n, linear=form.linear),
+        tail=write_tail(measured, selected, len(bins) == 1),
+        measures=tuple(list_measures(offer, measured, selected)),
+        gain=word_gain(advice.columns, advice.at, most=MOST_ERRORS),
+        steps=tuple(word_steps(advice)),
+        worth=tuple(word_worth(advice, advice.at)),
         cost=count_cost(offer, selected),
-        wanted=_write_wanted(measured, wanted_error),
+        wanted=write_wanted(measured, wanted_error, enough),
     )
 
 
-def is_indifferent(measured: MeasuredQuery, choice: Choice) -> bool:
-    """Return whether the preference has the same value at every ε, so that the largest ε meeting it is no advice."""
-    return is_equal(measured) or does_not_depend(choice)
+def find_start(offer: Offer, choice: Choice, enough: float | None) -> Start:
+    """Return where the slider starts: the smallest of what was found and what the wanted accuracy needs.
 
-
-def is_equal(measured: MeasuredQuery) -> bool:
-    return all(line.rdr.ratio >= 1.0 - 1e-12 for line in measured.candidates)
-
-
-def does_not_depend(choice: Choice) -> bool:
-    values = [line.value for line in choice.candidates if line.value is not None]
-    return len(values) > 1 and max(values) - min(values) <= 1e-12 * abs(max(values))
+    Where every candidate meets the preference (F4), the largest at which nobody is told apart much better than by a
+    coin takes the place of what was found. What the account does not leave, by its cap or budget, is left out.
+    """
+    left = offer.remaining or offer.candidates
+    found, why = offer.found, "the largest ε that meets the sentence"
+    if is_undecided(choice):
+        found, why = find_safe(choice.candidates), "the sentence decides nothing, and this is cautious enough"
+    if found is None:
+        return Start(min(left), "no ε is proposed, so this is the smallest")
+    if enough is not None and enough < found:
+        found, why = enough, "the smallest ε with the wanted accuracy"
+    start = round_down(found, left)
+    if start == max(left) and offer.books.policy.budget is not None:
+        why = "the largest ε that the account still allows"
+    return Start(start, why)
 
 
 def round_down(wanted: float, candidates: Sequence[float]) -> float:
@@ -173,253 +195,36 @@ def round_down(wanted: float, candidates: Sequence[float]) -> float:
     return max(below) if below else min(candidates)
 
 
-def _select(wanted: float | None, offer: Offer, *, indifferent: bool) -> float:
-    """Return the candidate to show: the wanted one, or else the one that was found.
-
-    The smallest one that remains, where none was found or the preference does not depend on ε.
-    """
-    if wanted is not None:
-        return round_down(wanted, offer.candidates)
-    if offer.found is not None and not indifferent:
-        return offer.found
-    return min(offer.remaining or offer.candidates)
-
-
-# ---------------------------------------------------------------- the preference in words
+def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
+    """Return the marks above the slider: what was found, and where the budget ends."""
+    marks = []
+    found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
+    if found is not None:
+        marks.append((found, f"found {format_epsilon(found)}"))
+    if offer.remaining and max(offer.remaining) < max(offer.candidates):
+        most = max(offer.remaining)
+        marks.append((most, f"budget {format_epsilon(most)}"))
+    return sorted(marks)
 
 
-def show_value(preference: Preference, value: float | None) -> str:
-    if value is None:
-        return "no number"
-    if preference.kind == "ratio":
-        return format_percent(value)
-    return format_number(value, 4)
+def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float, tuple[str, ...]]:
+    """Return the words beside candidates of the picture."""
+    marks: dict[float, tuple[str, ...]] = {}
+    found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
+    safe = find_safe(choice.candidates) if is_undecided(choice) else None
+    for epsilon, word in ((found, FOUND), (safe, CAUTIOUS), (enough, ENOUGH)):
+        if epsilon is not None:
+            marks[epsilon] = (*marks.get(epsilon, ()), word)
+    return marks
 
 
-def _write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
-    """Write the largest ε: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
-    name, found = "Without noise, largest ε" if offer.testing else "Largest ε", offer.found
-    if found is None:
-        return f"{name}: none."
-    limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
-    text = f"{name}: {format_epsilon(found)}{limit}."
-    larger = [line for line in choice.candidates if line.epsilon > found]
-    if not larger:
-        return f"{text} It is the largest candidate there is."
-    following = min(larger, key=lambda line: line.epsilon)
-    shown = format_epsilon(following.epsilon)
-    if following.satisfied:
-        return f"{text} The next candidate, {shown}, would meet it too, but is not available."
-    if following.value is None:
-        return f"{text} The next candidate, {shown}, does not meet it."
-    return f"{text} The next candidate, {shown}, gives {show_value(preference, following.value)}."
-
-
-def _list_states(measured: MeasuredQuery, preference: Preference, choice: Choice, offer: Offer) -> list[str]:
-    states = []
-    if is_equal(measured):
-        states.append(
-            "Everybody is equally exposed, at every ε. That is not the same as safe: RDR cannot help to choose here, "
-            "so the slider starts at the smallest ε. Look at the own guarantees and the accuracy below."
-        )
-    elif does_not_depend(choice):
-        states.append(
-            "This preference does not depend on ε here: every candidate gives the same, so the slider starts at the "
-            "smallest ε."
-        )
-    if offer.found is not None:
-        return states
-    if not offer.meeting:
-        states.append(_write_miss(measured, preference, choice))
-        return states
-    best = max(offer.meeting)
-    states.append(
-        f"Stopped by the odometer, not by the preference: ε = {format_epsilon(best)} would meet it, but "
-        f"{explain_shortage(offer.books, best)}."
-    )
-    return states
-
-
-def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> list[str]:
-    """Warn of a preference that is looser than the controller's own threshold: a form can come from a link."""
-    if own is None or preference.text == own.choice.preference:
-        return []
-    allowed = offer.prefer(own.choice).found or 0.0
-    looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
-    if not looser and (offer.found or 0.0) <= allowed:
-        return []
-    largest = f"ε = {format_epsilon(allowed)} at most" if allowed else "no ε"
-    return [
-        f"Looser than your own threshold for {own.priority} priority: at least {own.percent:g} %, which admits "
-        f"{largest}."
-    ]
-
-
-def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice) -> str:
-    valued = [line for line in choice.candidates if line.value is not None]
-    people = int(measured.risk.sensitivities.counts[-1])
-    who = "1 person prevents" if people == 1 else f"{people:,} people prevent"
-    text = "No ε meets this preference."
-    if valued and preference.kind in ("ratio", "variance"):
-        pick = max if preference.kind == "ratio" else min
-        nearest = pick(valued, key=lambda line: line.value or 0.0)
-        text += (
-            f" The nearest miss is ε = {format_epsilon(nearest.epsilon)}, with {show_value(preference, nearest.value)}."
-        )
-    return f"{text} {who} it: the most exposed, listed below."
-
-
-def _write_valuetext(line: Candidate, offer: Offer) -> str:
-    words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
-    short = line.epsilon not in offer.remaining
-    left = f"; not available: {explain_shortage(offer.books, line.epsilon)}" if short else ""
-    return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {format_errors(line)}{left}"
-
-
-def _write_raw_note(candidates: Sequence[Candidate]) -> str:
-    note = (
-        "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
-        "and most exposed never changes: only the level does."
-    )
-    if find_range_axis(candidates, raw=True).logarithmic:
-        note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
-    return note
-
-
-def _write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
-    """Write how many people are the most exposed. They may be fewer than those in the histogram's last bar."""
-    if equal:
-        return "Everybody is equally exposed."
-    people, times = measured.most_exposed(epsilon)
-    spread = measured.candidate(epsilon).rdr
-    decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
-    return f"The most exposed: {format_people(people)} at {format_multiple(times, decimals)} × the average."
-
-
-# ---------------------------------------------------------------- accuracy
-
-
-def _accuracy_rows(measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer) -> Iterator[AccuracyRow]:
-    for line in order_candidates(choice.candidates):
-        cells = zip(line.errors, measured.exact.values(), strict=True)
-        yield AccuracyRow(
-            epsilon=format_epsilon(line.epsilon),
-            selected=line.epsilon == selected,
-            meets=line.satisfied,
-            open=line.epsilon in offer.remaining,
-            cells=tuple(_accuracy_cell(*error, values) for error, values in cells),
-        )
-
-
-def _accuracy_cell(error: float | None, in_rows: bool, values: Sequence[float]) -> AccuracyCell:
-    """Return the 95 % error with its sign ±, the range of the answer, and the relative error.
-
-    The error is relative to the exact number, or to the median of several. What is drawn by rank is off by rows (E3).
-    """
-    if error is None:
-        return AccuracyCell("none", "", "–")
-    if in_rows:
-        return AccuracyCell(f"± {math.ceil(error):,} rows", "", "–")
-    shown = f"± {format_number(error)}"
-    sizes = sorted(abs(value) for value in values)
-    typical = sizes[len(sizes) // 2] if sizes else 0.0
-    relative = format_number(100.0 * error / typical, 2) + " %" if typical > 0 else "–"
-    return AccuracyCell(shown, _write_range(values[0], error) if len(values) == 1 else "", relative)
-
-
-def _write_range(value: float, error: float) -> str:
-    return f"{show_number(value - error, 4)} to {show_number(value + error, 4)}"
-
-
-def _group_rows(measured: MeasuredQuery, epsilon: float) -> Iterator[tuple[GroupCell, ...]]:
-    """Yield each group at the selected ε: its exact numbers, and the range in which the answer will lie."""
-    outputs, ranked = measured.risk.plan.outputs, find_rank_columns(measured.risk.plan)
-    for exact, errors in zip(measured.groups, measured.group_errors(epsilon, MOST_GROUPS), strict=False):
-        left = iter(errors)
-        cells: list[GroupCell] = []
-        for output in outputs:
-            value: Any = exact.get(output.name)  # a column that reads other groups' numbers has none of its own
-            if not output.is_aggregate:
-                cells.append(GroupCell(value, None))
-                continue
-            error = next(left)
-            if error is not None and isinstance(value, (int, float)):
-                cells.append(GroupCell(value, _write_range(float(value), error)))
-            else:
-                cells.append(GroupCell(value, "by rank" if output.name in ranked else "too few people to tell"))
-        yield tuple(cells)
-
-
-def _write_wanted(measured: MeasuredQuery, wanted: float | None) -> str:
-    """Write which ε the accuracy that the analyst asked for needs."""
-    if wanted is None:
-        return ""
-    good = [line.epsilon for line in measured.candidates if all(e is not None and e <= wanted for e in line.error_95)]
-    asked = f"The analyst would like ± {format_number(wanted, 4)}"
-    return (
-        f"{asked}: that takes ε = {format_epsilon(min(good))} or more."
-        if good
-        else f"{asked}: no candidate gives that."
-    )
-
-
-# ---------------------------------------------------------------- absolute measures, costs
-
-
-def _absolute_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -> list[str]:
-    testing, books = offer.testing, offer.books
-    at = offer.worst if testing else epsilon
-    charge = at + float(books.epsilon_svt)
-    own, shown = format_number(measured.own_guarantee(at)), format_epsilon(at)
-    found = offer.algorithm == "find"
-    sentences = [
-        f"Own guarantee: had ε = {shown} been fixed beforehand, the answer would be as private as ε = {own} for "
-        "the most exposed person. Found from the data, ε itself is no guarantee."
-        if found
-        else f"Own guarantee: for the most exposed person this answer is as private as ε = {own}; for everybody "
-        f"it is at most ε = {shown}."
-    ]
-    if testing:
-        sentences = [
-            f"At worst the test finds ε = {shown}; with {format_epsilon(float(books.epsilon_svt))} for the "
-            f"test everybody is then guaranteed ε = {format_number(charge, 6)}. The sentences below are for that "
-            "case, wherever the slider stands.",
-            f"Own guarantee: for the most exposed person the numbers are as private as ε = {own}; the test adds "
-            f"{format_epsilon(float(books.epsilon_svt))}.",
-        ]
-    if not measured.risk.pure:
-        not_for = "thresholded groups" if measured.risk.mechanism.pure else "Gaussian noise"
-        return [
-            *sentences,
-            f"Posterior odds and Lee and Clifton's bound are for pure differential privacy: not for {not_for}.",
-        ]
-    if found:
-        sentences.append("Posterior odds do not apply: ε is found from the data, so the noise itself depends on them.")
-    else:
-        after = measured.posterior(charge, PRIOR)
-        sentences.append(
-            f"Posterior odds: who thought a statement about a person {format_percent(PRIOR)} likely can be "
-            f"brought to {format_percent(after or 0.0)} at most."
-        )
-    picked = measured.identification(at)
-    if picked is None:
-        return [*sentences, "Lee and Clifton's bound is for noise: not for what is drawn by rank."]
-    exact = "" if measured.difference[1] else ", by a cautious estimate"
-    exact += ", for an ε fixed beforehand" if found else ", by the numbers alone" if testing else ""
-    sentences.append(
-        f"Identification (Lee and Clifton): an attacker who knows everybody's records but not who is in picks out "
-        f"the right one of {measured.risk.present:,} with a chance of at most {format_percent(picked)}{exact}."
-    )
-    return sentences
-
-
-def describe_person(person: ExposedPerson) -> dict[str, Any]:
-    """Return one line of "most exposed": how many share the record, how exposed they are, their own ε, and why."""
-    people, why = person.people, person.why
-    return {
-        "who": "1 person has this record" if people == 1 else f"{people:,} people share this",
-        "columns": person.columns,
-        "times": f"{format_times(person.times_average)} ×",
-        "own": format_number(person.own_epsilon),
-        "why": f"removing one changes {why}" if person.sensitivity > 0.0 else why,
-    }
+def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
+    """Write the error of each column at one ε; that of a typical group, where groups differ."""
+    line = measured.candidate(epsilon)
+    found = []
+    for (error, in_rows), foreseen in zip(line.errors, measured.accuracies[epsilon], strict=True):
+        typical = error if in_rows else foreseen.typical
+        text = write_error(typical, error, in_rows=in_rows)
+        varied = typical is not None and error is not None and format_number(typical) != format_number(error)
+        found.append(f"{text} in a typical group" if varied else text)
+    return found

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError
 from dosimeter.risk import ExposedPerson, GroupRisk
-from dosimeter.show.charts import Spec
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
     PARTS,
@@ -33,6 +32,7 @@ from dosimeter.web.decision import (
     find_measurement,
     list_displaced,
     list_identifying,
+    list_numbers,
     make_offer,
     needs_consent,
     note_look,
@@ -83,8 +83,6 @@ class ViewUpdate(BaseModel):
     valuetext: str = ""
     preference: str = ""
     fragments: dict[str, str] = {}
-    range: Spec | None = None
-    histogram: Spec | None = None
 
 
 @router.get("/decide/{query_id}/live")
@@ -114,8 +112,6 @@ def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> Vie
         fragments={
             name: environment.get_template(f"decide/{name}.html").render(page=page, csrf=csrf) for name in PARTS
         },
-        range=view.range_spec,
-        histogram=view.histogram_spec,
     )
 
 
@@ -139,6 +135,7 @@ def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
 
 
 Epsilon = Annotated[float, Query(gt=0, lt=1e300, allow_inf_nan=False)]
+Start = Annotated[int, Query(ge=0, le=10_000_000)]
 Revealed = Annotated[str, Query(max_length=400)]
 
 
@@ -197,11 +194,25 @@ def _people(
     again = f"/decide/{query_id}/people?epsilon={at:.12g}&revealed={mark}"
     if job.state != "done":
         return _progress(request, case, user, job, again)
-    people = [describe_person(row) for row in job.result]
+    moved = measured.risk.plan.ranks or any(row.sensitivity > 0.0 for row in job.result)
+    people = [describe_person(row) for row in job.result] if moved else []
     return render(
         request, "fragments/people.html", user,
         people=people, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
     )  # fmt: skip
+
+
+@router.get("/decide/{query_id}/numbers")
+def show_numbers(
+    request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon, start: Start = 0
+) -> Response:
+    """Show the error of each number of the answer, a part at a time: there may be many groups and columns."""
+    case = find_case(state, query_id)
+    measured = _require_measurement(state, case).result
+    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+    note_look(state, user, case, "viewed exact numbers")
+    numbers = list_numbers(measured, at, start)
+    return render(request, "fragments/numbers.html", user, numbers=numbers, query=case.query, epsilon=at)
 
 
 @router.get("/decide/{query_id}/groups")

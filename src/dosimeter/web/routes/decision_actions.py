@@ -23,6 +23,7 @@ from dosimeter.web.decision import (
     claim_query,
     count_cost,
     deny_query,
+    describe_gain,
     find_case,
     find_earlier,
     find_measurement,
@@ -94,7 +95,8 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     return render(
         request, "confirm.html", user, query=case.query, epsilon=epsilon, at=at, asked=asked,
         preference=preference or "", wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
-        cost=count_cost(offer, at), other_data=_is_other_data(state, case), blind=needs_consent(case),
+        cost=count_cost(offer, at), gain=describe_gain(case, epsilon),
+        other_data=_is_other_data(state, case), blind=needs_consent(case),
         svt=case.served.settings.svt, variance=case.served.settings.variance,
         violation=case.served.settings.violation,
         back=f"/decide/{query_id}?{write_query(form, epsilon)}",

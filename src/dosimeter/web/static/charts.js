@@ -23,20 +23,6 @@ async function draw(element, spec) {
   return result.view;
 }
 
-// The specification without what a drawn picture can replace in place: its data and its parameters.
-function shapeOf({ data, params, ...shape }) {
-  return JSON.stringify(shape);
-}
-
-// Show another specification of the same picture: in place if only data and parameters differ, otherwise drawn anew.
-export async function show(element, spec) {
-  const earlier = views.get(element);
-  if (!earlier || shapeOf(earlier.spec) !== shapeOf(spec)) { await draw(element, spec); return; }
-  views.set(element, { view: earlier.view, spec });
-  for (const { name, value } of spec.params) earlier.view.signal(name, value);
-  await earlier.view.data(spec.data.name, spec.data.values).runAsync();
-}
-
 async function drawAll() {
   for (const element of document.querySelectorAll("[data-spec]")) {
     await draw(element, JSON.parse(element.dataset.spec));
@@ -44,7 +30,7 @@ async function drawAll() {
   }
 }
 
-export const drawn = drawAll();
+drawAll();
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", async () => {
   for (const [element, { spec }] of views) await draw(element, spec);

@@ -1,8 +1,6 @@
 // The decision page: the slider, the number box and the sentence ask the server for what changed, and show it.
 // From an input until the server's answer, what the page shows is out of date: it is dimmed, and nothing can be approved.
 
-import { drawn, show as showChart } from "./charts.js";
-
 const form = document.getElementById("decision-form");
 const slider = document.getElementById("slider");
 const box = document.getElementById("epsilon");
@@ -13,8 +11,7 @@ const computing = document.getElementById("preference-computing");
 const follows = document.querySelectorAll(".follows"); // parts that show what is approved, and its cost
 const verdict = document.getElementById("part-verdict");
 const candidates = slider.dataset.candidates.split(",");
-const range = document.getElementById("range");
-const histogram = document.getElementById("histogram");
+const each = document.getElementById("each");
 const own = form.elements.text;
 let preference = form.dataset.preference;
 let written = Boolean(own && form.elements.preset.value === "own"); // the controller typed a condition of their own, so it is kept
@@ -53,7 +50,7 @@ async function update() {
     const response = await fetch(`${form.dataset.update}?${query()}`, { signal, headers: { Accept: "application/json" } });
     if (response.redirected || response.status === 401) { signInAgain(); return; }
     if (!response.ok) { showProblem("This could not be computed. Load the page again."); return; }
-    await show(await response.json(), signal);
+    show(await response.json(), signal);
   } catch (error) {
     if (error.name !== "AbortError") showProblem("The server does not answer.");
   }
@@ -72,7 +69,7 @@ function showProblem(text) {
   if (text) { clearTimeout(waiting); valuetext.textContent = ""; }
 }
 
-async function show(reading, signal) {
+function show(reading, signal) {
   job = reading.job;
   computing.hidden = !job;
   showProblem(reading.problem);
@@ -91,10 +88,6 @@ async function show(reading, signal) {
   if (document.activeElement !== box || following) box.value = reading.selected;
   for (const [name, html] of Object.entries(reading.fragments)) replacePart(`part-${name}`, html);
   remember(reading.selected);
-  await drawn;
-  if (signal.aborted) return;
-  await showChart(range, reading.range);
-  await showChart(histogram, reading.histogram);
   clearTimeout(settle);
   settle = setTimeout(showParts, 250);
   document.body.dataset.shown = reading.selected;
@@ -130,6 +123,7 @@ function scrollToSelected(pane) {
 function showParts() {
   const epsilon = document.body.dataset.shown;
   for (const element of document.querySelectorAll("[data-part]")) {
+    if (element.closest("details:not([open])")) continue; // on demand
     const values = new URLSearchParams({ epsilon });
     const revealed = element.querySelector("[data-revealed]")?.dataset.revealed;
     if (revealed) values.set("revealed", revealed);
@@ -144,7 +138,7 @@ function showParts() {
 
 function showPreset() {
   const chosen = form.elements.preset?.value;
-  for (const part of form.querySelectorAll("[data-preset]")) part.hidden = part.disabled = part.dataset.preset !== chosen;
+  for (const part of form.querySelectorAll("fieldset[data-preset]")) part.hidden = part.disabled = part.dataset.preset !== chosen;
   if (chosen === "own" && !written) own.value = preference; // start from the preference in use
 }
 
@@ -174,7 +168,7 @@ document.addEventListener("input", (event) => {
     update();
     return;
   }
-  if (target.name === "raw" || target.name === "linear") { update(); return; }
+  if (["raw", "linear", "every", "measure"].includes(target.name)) { update(); return; }
   markOutdated(target !== box);
   if (target === own) written = true;
   if (target.name === "preset") showPreset();
@@ -204,6 +198,15 @@ form.addEventListener("submit", (event) => {
   update();
 });
 document.getElementById("by").addEventListener("change", showParts);
+each.addEventListener("toggle", () => { if (each.open) showParts(); });
+
+// A row of the picture stands for its ε, and a button offers another percentage.
+document.addEventListener("click", ({ target }) => {
+  const row = target.closest("tr[data-index]");
+  const offered = target.closest("[data-percent]");
+  if (row) { slider.value = row.dataset.index; slider.dispatchEvent(new Event("input", { bubbles: true })); }
+  if (offered) { form.elements.percent.value = offered.dataset.percent; form.elements.percent.dispatchEvent(new Event("input", { bubbles: true })); }
+});
 document.getElementById("preference-cancel").addEventListener("click", () => {
   running?.abort();
   computing.hidden = true;

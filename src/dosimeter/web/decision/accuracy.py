@@ -1,0 +1,195 @@
+"""How good the answer would be: errors per ε, per column and per group, beside the exact numbers. For controllers only.
+
+Takes a MeasuredQuery and the Choice made by a preference; gives rows for tables. Computes only with what is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dosimeter.postprocess import find_rank_columns
+from dosimeter.risk import Candidate, Choice
+from dosimeter.show import format_epsilon, format_number, order_candidates
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.offer import Offer
+from dosimeter.web.decision.tradeoff import ShownError, write_error
+from dosimeter.web.figures import show_number
+
+MOST_COLUMNS = 3  # with more, the table of errors has the chosen column only
+NUMBERS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AccuracyCell:
+    """How good one number is at one ε: its 95 % error, the range of the answer, and the error relative to it."""
+
+    error: str
+    range: str
+    relative: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AccuracyRow:
+    """How good an answer is at one ε. ``meets``: the preference; ``open``: the account leaves this ε."""
+
+    epsilon: str
+    selected: bool
+    meets: bool | None
+    open: bool
+    cells: tuple[AccuracyCell, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NumberRow:
+    """One number of the answer: its group and column, exactly, and the range in which the released one will lie."""
+
+    keys: tuple[object, ...]
+    column: str
+    exact: object
+    range: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NumberPage:
+    """Some of the answer's numbers. ``following``: where the next ones start; None if these are the last."""
+
+    names: tuple[str, ...]
+    rows: tuple[NumberRow, ...]
+    start: int
+    total: int
+    following: int | None
+
+
+def list_columns(measured: MeasuredQuery) -> tuple[str, ...]:
+    """Return the columns of the answer that carry noise, or are drawn by rank."""
+    return tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate)
+
+
+def show_errors(measured: MeasuredQuery, place: int) -> dict[float, ShownError]:
+    """Return the error of one column at every candidate."""
+    number = measured.sizes[list_columns(measured)[place]]
+    return {line.epsilon: _show_error(measured, line, place, number) for line in measured.candidates}
+
+
+def _show_error(measured: MeasuredQuery, line: Candidate, place: int, number: float) -> ShownError:
+    worst, in_rows = line.errors[place]
+    foreseen = measured.accuracies[line.epsilon][place]
+    typical = worst if in_rows or foreseen.typical is None else foreseen.typical
+    relative = foreseen.relative
+    if relative is None and typical is not None and not in_rows and number > 0.0:
+        relative = typical / number
+    return ShownError(
+        typical=typical,
+        worst=worst,
+        text=write_error(typical, worst, in_rows=in_rows),
+        relative="–" if relative is None else f"{format_number(100.0 * relative, 2)} %",
+        drowned=not in_rows and foreseen.numbers > 0 and 2 * foreseen.drowned >= foreseen.numbers,
+    )
+
+
+def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
+    """Return the smallest ε at which a typical group of every column is off by no more than what is wanted."""
+    if wanted is None:
+        return None
+    good = [
+        line.epsilon
+        for line in measured.candidates
+        if all(_is_enough(measured, line, place, wanted) for place in range(len(line.errors)))
+    ]
+    return min(good, default=None)
+
+
+def _is_enough(measured: MeasuredQuery, line: Candidate, place: int, wanted: float) -> bool:
+    error, in_rows = line.errors[place]
+    typical = measured.accuracies[line.epsilon][place].typical
+    size = error if in_rows or typical is None else typical
+    return size is not None and not in_rows and size <= wanted * (1.0 + 1e-12)
+
+
+def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | None) -> str:
+    """Write which ε the accuracy that the analyst asked for needs."""
+    if wanted is None:
+        return ""
+    where = " in a typical group" if measured.risk.plan.groups else ""
+    asked = f"The analyst would like ± {format_number(wanted, 4)}{where}"
+    return (
+        f"{asked}: no candidate gives that."
+        if enough is None
+        else f"{asked}: that takes ε = {format_epsilon(enough)} or more."
+    )
+
+
+# ---------------------------------------------------------------- the table of errors
+
+
+def list_accuracy(
+    measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer, columns: Sequence[str]
+) -> Iterator[AccuracyRow]:
+    """Yield how good the answer is at each ε, largest first, in these columns."""
+    names = list_columns(measured)
+    places = [names.index(name) for name in columns]
+    for line in order_candidates(choice.candidates):
+        yield AccuracyRow(
+            epsilon=format_epsilon(line.epsilon),
+            selected=line.epsilon == selected,
+            meets=line.satisfied,
+            open=line.epsilon in offer.remaining,
+            cells=tuple(_accuracy_cell(measured, *line.errors[place], names[place]) for place in places),
+        )
+
+
+def _accuracy_cell(measured: MeasuredQuery, error: float | None, in_rows: bool, column: str) -> AccuracyCell:
+    """Return the 95 % error with its sign ±, the range of the answer, and the relative error.
+
+    The error is relative to the exact number, or to the median of several. What is drawn by rank is off by rows (E3).
+    """
+    if error is None:
+        return AccuracyCell("none", "", "–")
+    if in_rows:
+        return AccuracyCell(f"± {math.ceil(error):,} rows", "", "–")
+    values, typical = measured.exact[column], measured.sizes[column]
+    relative = format_number(100.0 * error / typical, 2) + " %" if typical > 0 else "–"
+    return AccuracyCell(
+        f"± {format_number(error)}", _write_range(values[0], error) if len(values) == 1 else "", relative
+    )
+
+
+def _write_range(value: float, error: float) -> str:
+    return f"{show_number(value - error, 4)} to {show_number(value + error, 4)}"
+
+
+# ---------------------------------------------------------------- every number, on demand
+
+
+def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberPage:
+    """Return some of the numbers of an answer at one ε, group by group and column by column."""
+    plan, columns = measured.risk.plan, list_columns(measured)
+    keys = tuple(output.name for output in plan.outputs if not output.is_aggregate)
+    groups = measured.groups or (_read_only_group(measured, columns),)
+    total, end = len(groups) * len(columns), start + NUMBERS_SHOWN
+    first, last = start // len(columns), min(len(groups), -(-end // len(columns)))
+    errors = measured.group_errors(epsilon, last)
+    ranked = find_rank_columns(plan)
+    rows: list[NumberRow] = []
+    for at in range(first, last):
+        own = errors[at] if at < len(errors) else (None,) * len(columns)
+        for place, column in enumerate(columns):
+            if start <= at * len(columns) + place < end:
+                exact: Any = groups[at].get(column)  # a column that reads other groups' numbers has none of its own
+                words = _write_place(exact, own[place], by_rank=column in ranked)
+                rows.append(NumberRow(tuple(groups[at].get(name) for name in keys), column, exact, words))
+    return NumberPage(keys, tuple(rows), start, total, end if end < total else None)
+
+
+def _read_only_group(measured: MeasuredQuery, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the numbers of an answer without groups."""
+    return {name: values[0] for name in columns if (values := measured.exact.get(name))}
+
+
+def _write_place(exact: object, error: float | None, *, by_rank: bool) -> str:
+    if error is not None and isinstance(exact, (int, float)):
+        return _write_range(float(exact), error)
+    return "by rank" if by_rank else "too few people to tell"

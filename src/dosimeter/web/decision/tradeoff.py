@@ -1,0 +1,312 @@
+"""The trade-off in one picture: beside each ε's bar of people, the error that the analyst would get. Also the slider.
+
+Takes candidates and what is marked among them; gives positions in percent of a picture's width. Templates draw them as
+tables with small SVGs, so that a page needs no script to draw, no second table of numbers, and follows its own colours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dosimeter.risk import Candidate
+from dosimeter.show import Axis, even_axis, format_epsilon, format_number, format_percent, format_range, ratio_axis
+from dosimeter.show.charts import Bin, find_range_axis, write_bins
+from dosimeter.web.decision.offer import Offer
+
+MOST_ROWS = 14  # with so few candidates, none are folded
+WINDOW = 3  # candidates on each side of those that matter
+LEAST_FOLDED = 3
+NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn away from each other
+EDGE = 12.0
+MARGIN, APART, THINNEST = 3.0, 9.0, 0.3  # of axes, their numbers and bars, in percent
+FOUND, CAUTIOUS, ENOUGH = "found", "cautious", "accurate enough"  # words beside candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A place on an axis, in percent, and what is written there. ``turn``: to which side the text runs."""
+
+    at: float
+    text: str
+    turn: str = "middle"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ShownError:
+    """The 95 % error of one column at one ε. ``typical`` is that of the median group, where groups differ.
+
+    ``text`` writes it; ``relative``: as a share of the number. ``drowned``: it is at least as large as the number.
+    """
+
+    typical: float | None
+    worst: float | None
+    text: str
+    relative: str
+    drowned: bool
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TradeRow:
+    """One ε: its bar of people from ``left``, ``width`` wide; and its error from ``at`` (typical) to ``to`` (worst)."""
+
+    epsilon: str
+    index: int
+    selected: bool
+    meets: bool | None
+    open: bool
+    marks: tuple[str, ...]
+    left: float
+    width: float
+    least: str
+    most: str
+    share: str
+    error: ShownError
+    at: float | None
+    to: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Candidates that differ in nothing that matters here, in words."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TradeOff:
+    """The whole picture. ``average``: where the average person stands; ``wanted``: where the wanted accuracy does."""
+
+    rows: tuple[TradeRow | Fold, ...]
+    ticks: tuple[Tick, ...]
+    average: float | None
+    errors: tuple[Tick, ...]
+    wanted: float | None
+    column: str
+    in_rows: bool
+    varied: bool  # groups differ, so that a dot is the typical one
+
+    def __repr__(self) -> str:
+        return "TradeOff(redacted)"
+
+
+@dataclass(frozen=True, slots=True)
+class SliderScale:
+    """What stands on the slider's scale, in percent: ticks, the admissible parts, and the marks above."""
+
+    ticks: tuple[Tick, ...]
+    parts: tuple[tuple[float, float], ...]
+    marks: tuple[Tick, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Everybody at one ε: (left, width, height, words) of each bar, in percent."""
+
+    bars: tuple[tuple[float, float, float, str], ...]
+    ticks: tuple[Tick, ...]
+
+
+# ---------------------------------------------------------------- people and errors
+
+
+def draw_tradeoff(
+    lines: Sequence[Candidate],
+    errors: Mapping[float, ShownError],
+    offer: Offer,
+    *,
+    selected: float,
+    marks: Mapping[float, tuple[str, ...]],
+    wanted: float | None,
+    column: str,
+    in_rows: bool,
+    raw: bool,
+    every: bool,
+) -> TradeOff:
+    """Return the picture, largest ε first. ``marks``: the words that stand beside some candidates.
+
+    ``every``: fold none of the candidates.
+    """
+    ordered = sorted(lines, key=lambda line: -line.epsilon)
+    shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered
+    drawn = [errors[line.epsilon] for line in shown if not isinstance(line, Fold)]
+    sizes = [size for each in drawn for size in (each.typical, each.worst) if size is not None and size > 0.0]
+    people, noise = find_range_axis(ordered, raw=raw), ratio_axis([*sizes, *([wanted] if wanted else [])], ticks=5)
+    places = {line.epsilon: len(ordered) - 1 - at for at, line in enumerate(ordered)}
+    return TradeOff(
+        rows=tuple(
+            line
+            if isinstance(line, Fold)
+            else TradeRow(
+                **_draw_people(line, people, raw=raw),
+                epsilon=format_epsilon(line.epsilon),
+                index=places[line.epsilon],
+                selected=line.epsilon == selected,
+                meets=line.satisfied,
+                open=line.epsilon in offer.remaining,
+                marks=marks.get(line.epsilon, ()),
+                error=errors[line.epsilon],
+                at=_place(noise, errors[line.epsilon].typical),
+                to=_place(noise, errors[line.epsilon].worst),
+            )
+            for line in shown
+        ),
+        ticks=_write_ticks(people),
+        average=None if raw else _percent(people, 1.0),
+        errors=_write_ticks(noise) if sizes else (),
+        wanted=None if wanted is None or not sizes else _percent(noise, wanted),
+        column=column,
+        in_rows=in_rows,
+        varied=any(each.typical != each.worst for each in drawn),
+    )
+
+
+def _draw_people(line: Candidate, axis: Axis, *, raw: bool) -> dict[str, Any]:
+    """Return the bar from the least to the most exposed person."""
+    low, high = (line.rdr.min, line.rdr.max) if raw else line.rdr.relative
+    left, right = _percent(axis, low), _percent(axis, high)
+    if right - left < THINNEST:
+        left, right = (left + right - THINNEST) / 2.0, (left + right + THINNEST) / 2.0
+    least, most = format_range(*line.rdr.relative)
+    share = format_percent(line.rdr.ratio)
+    return {"left": round(left, 2), "width": round(right - left, 2), "least": least, "most": most, "share": share}
+
+
+def _place(axis: Axis, size: float | None) -> float | None:
+    return None if size is None else _percent(axis, size)
+
+
+def _percent(axis: Axis, value: float) -> float:
+    """Return a place in percent, with room at both ends."""
+    return round(MARGIN + (100.0 - 2.0 * MARGIN) * axis.position(value), 2)
+
+
+def _write_ticks(axis: Axis) -> tuple[Tick, ...]:
+    """Return an axis's ticks that have room for their numbers; near its ends the text runs inwards."""
+    found: list[Tick] = []
+    for value in axis.ticks:
+        at = _percent(axis, value)
+        if not found or at - found[-1].at >= APART:
+            found.append(Tick(at, f"{value:,.0f}" if value >= 1000 else f"{value:.6g}", _turn_inwards(at, 4.0)))
+    return tuple(found)
+
+
+def _turn_inwards(at: float, edge: float) -> str:
+    return "start" if at < edge else "end" if at > 100.0 - edge else "middle"
+
+
+# ---------------------------------------------------------------- which candidates are folded
+
+
+def _fold(
+    ordered: Sequence[Candidate], offer: Offer, selected: float, marks: Mapping[float, tuple[str, ...]]
+) -> list[Candidate | Fold]:
+    """Return the candidates; where several in turn have the same verdict and nothing is marked near them, a Fold."""
+    words = [marks.get(line.epsilon, ()) for line in ordered]
+    here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
+    chief = {at for at, each in enumerate(words) if {FOUND, CAUTIOUS} & set(each)} or here
+    near = {at for each in chief for at in range(each - WINDOW, each + WINDOW + 1)}
+    matter = near | here | {at for at, each in enumerate(words) if each}
+    decades = {at for at, line in enumerate(ordered) if at < max(matter) and math.log10(line.epsilon).is_integer()}
+    found: list[Candidate | Fold] = []
+    run: list[Candidate] = []
+    for at, line in enumerate(ordered):
+        if run and (at in matter | decades or not _is_alike(line, run[-1], offer)):
+            found += _close(run, offer, larger=at <= min(chief))
+            run = []
+        if at in matter | decades:
+            found.append(line)
+        else:
+            run.append(line)
+    return [*found, *_close(run, offer, larger=False)]
+
+
+def _is_alike(line: Candidate, other: Candidate, offer: Offer) -> bool:
+    """Return whether two candidates have the same verdict, and the account grants both or neither."""
+    left = offer.remaining
+    return line.satisfied == other.satisfied and (line.epsilon in left) == (other.epsilon in left)
+
+
+def _close(run: Sequence[Candidate], offer: Offer, *, larger: bool) -> Sequence[Candidate | Fold]:
+    if len(run) < LEAST_FOLDED:
+        return run
+    met = {True: "all meet it", False: "none meets it", None: "alike"}[run[0].satisfied]
+    gone = "" if run[0].epsilon in offer.remaining else "; beyond the budget"
+    return [Fold(f"{len(run)} {'larger' if larger else 'smaller'} ε, {met}{gone}")]
+
+
+# ---------------------------------------------------------------- the slider
+
+
+def draw_scale(offer: Offer, marks: Sequence[tuple[float, str]]) -> SliderScale:
+    """Return the slider's scale. ``marks``: an ε and its word, in ascending order; the same ε shares its mark."""
+    ordered = sorted(offer.candidates)
+    step = 100.0 / max(1, len(ordered) - 1)
+    places = {epsilon: round(at * step, 2) for at, epsilon in enumerate(ordered)}
+    decades = {epsilon for epsilon in ordered if math.log10(epsilon).is_integer()}
+    named = decades if len(decades) > 2 else {ordered[0], ordered[-1]}
+    ticks = tuple(
+        Tick(at, format_epsilon(epsilon) if epsilon in named else "", _turn_inwards(at, 2.0))
+        for epsilon, at in places.items()
+    )
+    merged: dict[float, list[str]] = {}
+    for epsilon, word in marks:
+        merged.setdefault(places[epsilon], []).append(word)
+    return SliderScale(ticks, _find_parts(ordered, offer, step), _turn_apart(merged))
+
+
+def _find_parts(ordered: Sequence[float], offer: Offer, step: float) -> tuple[tuple[float, float], ...]:
+    """Return where the account and the preference agree, as (left, width): half a step beyond each end."""
+    parts: list[list[float]] = []
+    for at, epsilon in enumerate(ordered):
+        if epsilon not in offer.remaining or (offer.meeting is not None and epsilon not in offer.meeting):
+            continue
+        left, right = max(0.0, (at - 0.5) * step), min(100.0, (at + 0.5) * step)
+        if parts and left - parts[-1][1] < 1e-9:
+            parts[-1][1] = right
+        else:
+            parts.append([left, right])
+    return tuple((round(left, 2), round(right - left, 2)) for left, right in parts)
+
+
+def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
+    """Return the marks; texts run away from a near neighbour, and inwards at the ends."""
+    places = sorted(merged)
+    found = []
+    for at, place in enumerate(places):
+        turn = _turn_inwards(place, EDGE)
+        if turn == "middle" and at + 1 < len(places) and places[at + 1] - place < NEAR:
+            turn = "end"
+        elif turn == "middle" and at > 0 and place - places[at - 1] < NEAR:
+            turn = "start"
+        found.append(Tick(place, " = ".join(merged[place]), turn))
+    return tuple(found)
+
+
+# ---------------------------------------------------------------- everybody at one ε
+
+
+def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogram:
+    """Return how many people are how exposed. Heights are logarithmic unless ``linear``; a single person is seen."""
+    ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
+    wide = ends[0] > 0.0 and ends[1] / ends[0] > 20.0
+    axis = ratio_axis(ends) if wide else even_axis(*ends)
+    bars = []
+    for held, words in zip(bins, write_bins(bins), strict=True):
+        left, right = _percent(axis, held.start), _percent(axis, held.end)
+        share = held.people / people if linear else math.log1p(held.people) / math.log1p(people)
+        bars.append((left, max(0.4, round(right - left, 2)), round(max(0.5, 100.0 * share), 2), words))
+    return Histogram(tuple(bars), _write_ticks(axis))
+
+
+# ---------------------------------------------------------------- errors in words
+
+
+def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
+    """Write an error: "± 12", or that of the typical group; in rows where it is drawn by rank (E3)."""
+    size = worst if typical is None else typical
+    if size is None:
+        return "none"
+    return f"± {math.ceil(size):,} rows" if in_rows else f"± {format_number(size)}"

@@ -1,0 +1,262 @@
+"""The decision page in words: what the preference finds, warnings, what an attacker could learn. For controllers only.
+
+Takes a MeasuredQuery, an Offer and the Choice made by a preference; gives sentences. The advice itself is worded in
+``dosimeter.show``, the same on the terminal and in a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dosimeter.risk import SAFE_ADVANTAGE, AbsoluteRisk, Candidate, Choice, ExposedPerson, Preference, find_safe
+from dosimeter.show import (
+    count_decimals,
+    format_epsilon,
+    format_multiple,
+    format_number,
+    format_people,
+    format_percent,
+    format_times,
+    word_absolute,
+    word_conflict,
+    word_undecided,
+)
+from dosimeter.show.charts import find_range_axis
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.offer import Offer, explain_shortage
+
+FEW = 5  # fewer people than this are as good as named
+MOST_ERRORS = 2  # errors that are written out beside the slider
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A warning at the top of the page. ``grave``: about single persons."""
+
+    words: str
+    grave: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnThreshold:
+    """The loosest of the thresholds that this controller set for queries of this kind, and what meets it."""
+
+    percent: float
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One absolute measure: the picture that stands beside it, its sentence, and how many of 100 the picture shows."""
+
+    icon: str
+    words: str
+    share: float = 0.0
+
+
+# ---------------------------------------------------------------- warnings, before anything else
+
+
+def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterator[Caution]:
+    """Yield what a controller must know first. ``alarm``: the query singles people out by an identifying column."""
+    if alarm:
+        yield Caution(alarm, grave=True)
+    touched = measured.risk.matched
+    if touched is not None and touched < FEW:
+        who = {0: "nobody", 1: "1 person"}.get(touched, f"only {touched} people")
+        about = "the answer is noise" if touched == 0 else "whatever it answers is about them"
+        yield Caution(f"This question touches {who}: {about}.", grave=touched > 0)
+    if is_undecided(choice):
+        yield Caution(_word_undecided(measured, choice), grave=False)
+
+
+def is_undecided(choice: Choice) -> bool:
+    """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
+    return not choice.decides and any(line.satisfied for line in choice.candidates)
+
+
+def _word_undecided(measured: MeasuredQuery, choice: Choice) -> str:
+    """Say that the preference decides nothing, what its largest ε would do, and what to choose by instead."""
+    largest = max(line.epsilon for line in choice.candidates)
+    told = word_undecided(measured.advise(largest))
+    safe = find_safe(choice.candidates)
+    instead = (
+        "No candidate is cautious enough to be proposed: offer smaller ones."
+        if safe is None
+        else f"Up to ε = {format_epsilon(safe)}, of 100 guesses whether somebody is in the table at most "
+        f"{50 * SAFE_ADVANTAGE:g} more are right than by tossing a coin."
+    )
+    return f"Every ε meets this sentence, so it decides nothing. {told} {instead}"
+
+
+# ---------------------------------------------------------------- the preference
+
+
+def show_value(preference: Preference, value: float | None) -> str:
+    if value is None:
+        return "no number"
+    if preference.kind == "ratio":
+        return format_percent(value)
+    return format_number(value, 4)
+
+
+def write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
+    """Write the largest ε: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
+    name, found = "Without noise, largest ε" if offer.testing else "Largest ε", offer.found
+    if found is None:
+        return f"{name}: none."
+    if is_undecided(choice):
+        return "Every ε meets it, so it finds none."
+    limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
+    text = f"{name}: {format_epsilon(found)}{limit}."
+    larger = [line for line in choice.candidates if line.epsilon > found]
+    if not larger:
+        return f"{text} It is the largest candidate there is."
+    following = min(larger, key=lambda line: line.epsilon)
+    shown = format_epsilon(following.epsilon)
+    if following.satisfied:
+        return f"{text} The next candidate, {shown}, would meet it too, but is not available."
+    if following.value is None:
+        return f"{text} The next candidate, {shown}, does not meet it."
+    return f"{text} The next candidate, {shown}, gives {show_value(preference, following.value)}."
+
+
+def list_states(
+    measured: MeasuredQuery, preference: Preference, choice: Choice, offer: Offer, own: OwnThreshold | None
+) -> Iterator[str]:
+    """Yield what is special about this preference here."""
+    if all(line.rdr.ratio >= 1.0 - 1e-12 for line in measured.candidates):
+        yield (
+            "Everybody is equally exposed, at every ε. That is not the same as safe: choose by what an attacker could "
+            "learn, and by accuracy."
+        )
+    elif _does_not_depend(choice):
+        yield "This preference does not depend on ε here: every candidate gives the same."
+    if offer.found is None and not offer.meeting:
+        yield _write_miss(measured, preference, choice)
+    elif offer.found is None:
+        best = max(offer.meeting or ())
+        yield (
+            f"Stopped by the account, not by the preference: ε = {format_epsilon(best)} would meet it, but "
+            f"{explain_shortage(offer.books, best)}."
+        )
+    yield from _compare_thresholds(preference, offer, own)
+
+
+def _does_not_depend(choice: Choice) -> bool:
+    values = [line.value for line in choice.candidates if line.value is not None]
+    return len(values) > 1 and max(values) - min(values) <= 1e-12 * abs(max(values))
+
+
+def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
+    """Warn of a preference that is looser than the controller's own threshold: a form can come from a link."""
+    if own is None or preference.text == own.choice.preference:
+        return
+    allowed = offer.prefer(own.choice).found or 0.0
+    looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
+    if not looser and (offer.found or 0.0) <= allowed:
+        return
+    largest = f"ε = {format_epsilon(allowed)} at most" if allowed else "no ε"
+    yield f"Looser than your own threshold: at least {own.percent:g} %, which admits {largest}."
+
+
+def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice) -> str:
+    if choice.conflict:
+        return word_conflict(choice.conflict)
+    valued = [line for line in choice.candidates if line.value is not None]
+    text = "No ε meets this preference."
+    if not valued and len(preference.comparisons) == 1:
+        return "This condition has no value here, at any ε: it may divide by zero, or its FILTER matches nobody."
+    if valued and preference.kind in ("ratio", "variance"):
+        pick = max if preference.kind == "ratio" else min
+        nearest = pick(valued, key=lambda line: line.value or 0.0)
+        text += (
+            f" The nearest miss is ε = {format_epsilon(nearest.epsilon)}, with {show_value(preference, nearest.value)}."
+        )
+    if preference.measured:
+        return text
+    people = int(measured.risk.sensitivities.counts[-1])
+    who = "1 person prevents" if people == 1 else f"{people:,} people prevent"
+    return f"{text} {who} it: the most exposed, listed below."
+
+
+# ---------------------------------------------------------------- the slider
+
+
+def write_valuetext(line: Candidate, offer: Offer, choice: Choice, errors: Sequence[str]) -> str:
+    """Write where the slider stands: ε, whether it meets the preference, the first errors, and the account."""
+    words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
+    if is_undecided(choice):
+        words = "meets the preference, as every ε does"
+    short = line.epsilon not in offer.remaining
+    left = f"; not available: {explain_shortage(offer.books, line.epsilon)}" if short else ""
+    told = ", ".join(errors[:MOST_ERRORS])
+    more = f" and {len(errors) - MOST_ERRORS:,} more" if len(errors) > MOST_ERRORS else ""
+    return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {told}{more}{left}"
+
+
+def write_raw_note(candidates: Sequence[Candidate]) -> str:
+    note = (
+        "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
+        "and most exposed never changes: only the level does."
+    )
+    if find_range_axis(candidates, raw=True).logarithmic:
+        note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
+    return note
+
+
+def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
+    """Write how many people are the most exposed. They may be fewer than those in the histogram's last bar."""
+    if equal:
+        return "Everybody is equally exposed."
+    people, times = measured.most_exposed(epsilon)
+    spread = measured.candidate(epsilon).rdr
+    decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
+    return f"The most exposed: {format_people(people)} at {format_multiple(times, decimals)} × the average."
+
+
+# ---------------------------------------------------------------- absolute measures
+
+
+def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[Measure]:
+    """Yield what an attacker could learn of the most exposed; with the noisy test, at the largest ε it can find."""
+    at = offer.worst if offer.testing else epsilon
+    svt = float(offer.books.epsilon_svt)
+    absolute = measured.risk.absolute(at, charge=at + svt)
+    if offer.testing:
+        yield Measure(
+            "note",
+            f"At worst the test finds ε = {format_epsilon(at)}; with {format_epsilon(svt)} for the test everybody is "
+            f"then guaranteed ε = {format_number(at + svt, 6)}. What follows is for that case, wherever the slider "
+            "stands.",
+        )
+    *sentences, caution = word_absolute(absolute)
+    yield from (
+        Measure(icon, words, share) for (icon, share), words in zip(_list_icons(absolute), sentences, strict=True)
+    )
+    if offer.algorithm == "find":
+        yield Measure("note", caution)
+
+
+def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
+    """Yield the picture of each sentence of ``word_absolute``, and how many of 100 it shows."""
+    yield "shield", 0.0
+    yield "guesses", 50.0 * absolute.advantage
+    if absolute.posterior is not None:
+        yield "suspicion", 100.0 * absolute.posterior
+    if absolute.identification is not None:
+        yield "picked", 100.0 * absolute.identification
+
+
+def describe_person(person: ExposedPerson) -> dict[str, Any]:
+    """Return one line of "most exposed": how many share the record, how exposed they are, their own ε, and why."""
+    people, why = person.people, person.why
+    return {
+        "who": "1 person has this record" if people == 1 else f"{people:,} people share this",
+        "columns": person.columns,
+        "times": f"{format_times(person.times_average)} ×",
+        "own": format_number(person.own_epsilon),
+        "why": f"removing one changes {why}" if person.sensitivity > 0.0 else why,
+    }

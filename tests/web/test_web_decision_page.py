@@ -1,0 +1,245 @@
+"""The decision page: what its first screen holds, where the slider starts, what warns first, and what stays usable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dosimeter.web.decision.accuracy import NUMBERS_SHOWN
+from dosimeter.web.question import describe_question
+from tests.web.browsing import OpenPage, decide, expect, wait_for_epsilon, wait_for_rest
+from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text
+
+SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
+ISLAND = (
+    "SELECT diagnosis, sex, smoker, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis, sex, smoker"
+)
+EQUAL = "SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"
+KILOBYTE = 1024
+WEIGHTS = "performance.getEntries().map((entry) => entry.encodedBodySize).filter((size) => size > 0)"
+
+
+def read_start(page: str) -> str:
+    found = re.search(r'id="epsilon"[^>]* value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+# ---------------------------------------------------------------- the first screen
+
+
+def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    with site.guest("anna") as anna:
+        query_id = anna.ask(EQUAL, wanted_error="8", priority="high")
+    carol = open_page(site, "carol", viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+    decide(carol, query_id)
+    wait_for_rest(carol)
+    sizes = carol.evaluate(WEIGHTS)
+    assert len(sizes) > 4
+    assert sum(sizes) < 400 * KILOBYTE  # everything that a browser without a cache loads
+    parts = {
+        "warning": "#part-cautions",
+        "question": ".question h1",
+        "people touched": "#touches",
+        "sentence": "fieldset[data-preset=ratio]",
+        "slider": "#slider",
+        "ticks": ".scale",
+        "picture": "#range",
+        "bars of people": "#range thead .bars svg",
+        "error axis": "#range thead .dots svg",
+        "cost": "#part-cost",
+        "verdict": "#part-verdict .headline",
+        "approve": "[data-approve]",
+        "deny": "text=Deny …",
+        "ask for changes": "text=Ask for changes …",
+    }
+    for name, selector in parts.items():
+        box = carol.locator(selector).first.bounding_box()
+        assert box is not None, name
+        assert box["width"] > 0, name
+        assert box["height"] > 0, name
+        assert box["x"] >= 0, name
+        assert box["y"] >= 0, name
+        assert box["x"] + box["width"] <= 1400, name
+        assert box["y"] + box["height"] <= 900, name
+    assert Axe().run(carol).response["violations"] == []
+
+    carol.click("#range tr[data-index] >> text='0.3'")  # a row of the picture stands for its ε
+    wait_for_epsilon(carol, "0.3")
+    expect(carol.locator("#range tr.selected th")).to_have_text("0.3")
+    carol.click("text=Each of the 30 numbers")
+    expect(carol.locator("#numbers tbody tr")).to_have_count(30)
+    carol.set_viewport_size({"width": 390, "height": 844})
+    carol.evaluate("window.scrollTo(0, 600)")
+    bar = carol.locator("#decide").bounding_box()
+    assert bar is not None
+    assert bar["y"] + bar["height"] == pytest.approx(844, abs=1)  # the verdict stays at the bottom
+    assert carol.evaluate("document.documentElement.scrollWidth") == 390
+
+
+# ---------------------------------------------------------------- where the slider starts
+
+
+@pytest.mark.parametrize(
+    ("sql", "fields", "settings", "start"),
+    [
+        # One COUNT: the ratio is 1 / (1 + ε) (R10), and ± 3 needs ε = 1, more than was found.
+        (SMOKERS, {}, {}, "0.05"),
+        (SMOKERS, {"wanted_error": "3"}, {}, "0.05"),
+        # Discrete Laplace noise of scale 1 / ε is off by more than m with the chance 2 e^-ε(m + 1) / (1 + e^-ε).
+        (SMOKERS, {"wanted_error": "100"}, {}, "0.03"),
+        (SMOKERS, {}, {"max_epsilon": 0.02}, "0.02"),
+        # Every ε meets it: tanh(ε / 2) is at most a quarter up to 0.51.
+        ("SELECT COUNT(*) FROM clinic", {}, {}, "0.5"),
+        ("SELECT COUNT(*) FROM clinic", {"wanted_error": "100"}, {}, "0.03"),
+        # Priority changes nothing by itself.
+        (SMOKERS, {"priority": "high"}, {}, "0.05"),
+        (SMOKERS, {"priority": "low"}, {}, "0.05"),
+    ],
+)
+def test_slider_starts_at_the_smallest_of_what_there_is_to_choose_by(
+    start_site: Callable[..., Site], sql: str, fields: dict[str, str], settings: dict[str, Any], start: str
+) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(**settings)})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        page = carol.get(f"/decide/{anna.ask(sql, **fields)}").text
+    assert read_start(page) == start
+    assert ("data-percent=" in page) == ("priority" in fields)
+
+
+def test_whole_budget_is_never_taken_silently(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(policy="budget:0.04")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        page = carol.get(f"/decide/{anna.ask(SMOKERS)}").text
+    assert read_start(page) == "0.04"
+    words = read_text(page)
+    assert "Starts here: the largest ε that the account still allows." in words
+    assert "The reading goes from 0 to 0.04, the whole budget." in words
+
+
+# ---------------------------------------------------------------- warnings first
+
+
+def test_question_that_decides_nothing_says_what_to_choose_by(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(ISLAND)
+    page = read_text(carol.get(f"/decide/{query_id}", params={"percent": "75"}).text)
+    assert "Touches 11 of 4,000 people" in page
+    assert (
+        "Every ε meets this sentence, so it decides nothing. Its largest candidate, ε = 10, would identify everybody "
+        "whom it touches (11 people): a suspicion of 1 % becomes 99.55 %. Up to ε = 0.5, of 100 guesses whether "
+        "somebody is in the table at most 12.5 more are right than by tossing a coin."
+    ) in page.replace("\xa0", " ")
+    assert page.index("decides nothing") < page.index("Controller only")
+    assert "Warning: at ε = 0.5 the answer would be worth little." in page.replace("\xa0", " ")
+
+
+def test_five_people_are_enough_for_no_alarm(site: Site, anna: Guest, carol: Guest) -> None:
+    few = carol.get(f"/decide/{anna.ask()}").text
+    assert "This question touches only 3 people: whatever it answers is about them." in few
+    assert "touches only" not in carol.get(f"/decide/{anna.ask(ISLAND)}").text
+
+
+def test_named_sentence_shows_its_condition_and_who_conflicts(site: Site, anna: Guest, carol: Guest) -> None:
+    page = carol.get(f"/decide/{anna.ask()}", params={"preset": "balanced"}).text
+    words = read_text(page).replace("\xa0", " ")
+    assert "MAX(advantage) &lt;= 0.25 AND relative_error &lt;= 0.5" in words
+    assert "cannot be met together" in words  # three people: ± 1 needs ε = 2
+    query_id = anna.ask(SMOKERS)
+    fields = {"preset": "balanced", "epsilon": "0.5"}
+    assert carol.get(f"/decide/{query_id}/confirm", params=fields).status_code == 200
+    assert "tried a condition" not in carol.get("/audit").text
+
+
+# ---------------------------------------------------------------- wide and long
+
+
+def test_candidates_that_differ_in_nothing_are_folded(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(SMOKERS)
+    folded = carol.get(f"/decide/{query_id}").text
+    every = carol.get(f"/decide/{query_id}", params={"every": "true"}).text
+    rows = {name: len(re.findall(r"data-index=", page)) for name, page in (("some", folded), ("all", every))}
+    hidden = [int(number) for number in re.findall(r'for="every">(\d+) (?:larger|smaller) ε', folded)]
+    assert rows["all"] == len(site.state.datasets["clinic"].candidates)
+    assert rows["some"] + sum(hidden) == rows["all"]  # nobody is lost
+    assert rows["some"] < 20
+    assert "smaller ε, all meet it" in folded
+    assert 'for="every"' not in every
+
+
+def test_many_groups_and_columns_stay_small(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    names = [f"v{place}" for place in range(100)]
+    people = [f"{a},{b},{at % 100}" for at, (a, b) in enumerate(product(names[:30], names[:30]))]
+    (tmp_path / "big.csv").write_text("\n".join(["a,b,age", *people]) + "\n")
+    values = ", ".join(f'"{name}"' for name in names)
+    (tmp_path / "big.toml").write_text(
+        'table = "big"\nindividuals = 900\nunit = "row"\nreviewed = true\n'
+        f'[columns.a]\ntype = "category"\nvalues = [{values}]\n[columns.b]\ntype = "category"\nvalues = [{values}]\n'
+        '[columns.age]\ntype = "integer"\nbounds = [0, 120]\n'
+    )
+    dataset = clinic_settings(data=str(tmp_path / "big.csv"), schema=tmp_path / "big.toml", candidates="0.1,1,10")
+    site = start_site(datasets={"big": dataset})
+    quantiles = ", ".join(f"QUANTILE_CONT(age, 0.{place:03d})" for place in range(1, 350))
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        for sql, numbers in (
+            ("SELECT a, b, COUNT(*) FROM big GROUP BY a, b", 10_000),
+            (f"SELECT {quantiles} FROM big", 349),
+        ):
+            query_id = anna.ask(sql, dataset="big")
+            page = carol.get(f"/decide/{query_id}").text
+            assert f"Each of the {numbers:,} numbers" in page
+            step = carol.get(f"/decide/{query_id}/live", params={"epsilon": "1"})
+            assert max(len(page), len(step.content)) < 200 * KILOBYTE
+            for start, rows in ((0, NUMBERS_SHOWN), (numbers - 1, 1)):
+                part = carol.get(f"/decide/{query_id}/numbers", params={"epsilon": "1", "start": str(start)}).text
+                assert part.count("<tr>") == rows + 1
+                assert len(part) < 50 * KILOBYTE
+
+
+def test_each_number_is_listed_with_the_range_it_will_lie_in(site: Site, anna: Guest, carol: Guest) -> None:
+    """ε = 0.5, counts of one person each: discrete Laplace noise of scale 2 is off by at most 6 with 95 %."""
+    query_id = anna.ask("SELECT sex, COUNT(*) FROM clinic GROUP BY sex")
+    words = read_text(carol.get(f"/decide/{query_id}/numbers", params={"epsilon": "0.5"}).text)
+    rows = Path(str(clinic_settings().data)).read_text().splitlines()
+    place = rows[0].split(",").index("sex")
+    for sex in ("Female", "Male", "Other"):
+        exact = sum(row.split(",")[place] == sex for row in rows[1:])
+        assert f"{sex} count {exact:,} {exact - 6:,} to {exact + 6:,}" in words.replace("−", "-")
+
+
+# ---------------------------------------------------------------- words and marks
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        (COUNT, "How many people are there with diagnosis = 'Wilson disease'?"),
+        (SMOKERS, "How many people are there with smoker = true?"),
+        ("SELECT sex, AVG(age) FROM clinic GROUP BY sex", "What is the average age, for each sex (3 groups)?"),
+        ("SELECT COUNT(DISTINCT district) FROM clinic", "How many different values are there of district?"),
+    ],
+)
+def test_question_is_asked_in_words(site: Site, sql: str, words: str) -> None:
+    assert describe_question(site.state.datasets["clinic"].prepare(sql)).words == words
+
+
+def test_scale_marks_what_was_found_and_where_the_budget_ends(site: Site, anna: Guest, carol: Guest) -> None:
+    page = carol.get(f"/decide/{anna.ask(SMOKERS)}").text
+    scale = page.split('id="part-scale"')[1].split("</div>")[0]
+    candidates = sorted(site.state.datasets["clinic"].candidates)
+    step = 100 / (len(candidates) - 1)
+    for word, epsilon in (("found 0.05", 0.05), ("budget 2", 2.0)):
+        found = re.search(rf'<text x="([\d.]+)%"[^>]*>{word}<', scale)
+        assert found is not None
+        assert float(found[1]) == pytest.approx(candidates.index(epsilon) * step, abs=0.01)
+    (left, width), *others = re.findall(r'class="admissible" x="([\d.]+)%" y="0" width="([\d.]+)%"', scale)
+    assert others == []
+    assert float(left) == 0
+    assert float(width) == pytest.approx((candidates.index(0.05) + 0.5) * step, abs=0.01)
+    assert scale.count("<line x1=") == len(candidates)
