@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,10 +29,22 @@ NOTICE_COOKIE = "dosimeter_notice"
 _FOLDER = Path(__file__).parents[1]
 
 
+class _Loader(FileSystemLoader):
+    """Loads templates, and writes the versioned address wherever one names a static file: "/static/style.css"."""
+
+    def __init__(self, folder: Path, address: Callable[[str], str]) -> None:
+        super().__init__(folder)
+        self._address = address
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        source, name, is_fresh = super().get_source(environment, template)
+        return re.sub(r'"/static/([^"]+)"', lambda found: f'"{self._address(found[1])}"', source), name, is_fresh
+
+
 def make_environment(address: Callable[[str], str]) -> Environment:
     """Return the templates. ``address``: where a static file is served."""
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
+        loader=_Loader(_FOLDER / "templates", address),
         autoescape=select_autoescape(default=True),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -49,7 +62,6 @@ def make_environment(address: Callable[[str], str]) -> Environment:
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
     environment.filters["cell"] = show_answer_cell
     environment.globals["version"] = __version__
-    environment.globals["static"] = address
     environment.globals["QueryStatus"] = QueryStatus
     return environment
 
