@@ -71,7 +71,8 @@ def prepare(folder: Path, database: str, dataset: str, analysts: int) -> dict[st
     """Write the configuration and add users; return the analysts' tokens."""
     (folder / "secret").write_text(make_key())
     (folder / "dosimeter.toml").write_text(
-        f'database = "{database}"\nsecret_file = "secret"\nport = 0\nsession_hours = 1\n{dataset}'
+        f'database = "{database}"\nsecret_file = "secret"\nport = 0\nsession_hours = 1\n'
+        f"queries_per_minute = 100000\n{dataset}"
     )
     opened = Database(database)
     try:

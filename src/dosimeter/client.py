@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from dosimeter.errors import OptionError, QueryError, ServerError
 from dosimeter.json_values import (
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "ServerError", "Submitted"]
 
+MOST_LISTED = 100  # queries that the server lists at a time
 Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Submitted:
     """A query as the server knows it. ``rows``, ``epsilon`` and ``error_95`` are None until it is released."""
 
@@ -54,7 +55,22 @@ class Submitted:
     guarantee: str | None
     errors: list[dict[str, float | None]] | None
     about: list[str]
+    purpose: str
+    created_at: str
     client: Client
+
+    def withdraw(self) -> Submitted:
+        """Withdraw the query, and return it as it is then.
+
+        Raises:
+            ServerError: it is decided, or was withdrawn before.
+        """
+        return self.client.withdraw(self.id)
+
+    def __repr__(self) -> str:
+        """Show the query on one short line."""
+        rows = "" if self.rows is None else f", {len(self.rows)} rows"
+        return f"Submitted({self.id!r}, {self.status}{rows}, {self.purpose!r})"
 
     def refresh(self) -> Submitted:
         """Return the query as the server knows it now."""
@@ -187,11 +203,33 @@ class Client:
         """Return your queries, newest first.
 
         Args:
-            limit: how many at most.
+            limit: how many at most. The server is asked for a hundred at a time.
         """
-        found = self._call("GET", f"/queries?limit={int(limit)}")
-        with _expecting_ours():
-            return [self._read(document) for document in read_list(read_object(found)["queries"])]
+        found: list[Submitted] = []
+        place = ""
+        while len(found) < limit:
+            part = min(limit - len(found), MOST_LISTED)
+            document = self._call("GET", f"/queries?{urlencode({'limit': part, 'place': place})}")
+            with _expecting_ours():
+                listed = read_object(document)
+                found += [self._read(query) for query in read_list(listed["queries"])]
+                place = read_optional_text(listed.get("following")) or ""
+            if not place:
+                break
+        return found
+
+    def withdraw(self, query_id: str) -> Submitted:
+        """Withdraw one of your queries, and return it as it is then.
+
+        Args:
+            query_id: its id.
+
+        Raises:
+            ServerError: it is decided, or was withdrawn before.
+        """
+        if query_id in ("", ".", ".."):
+            raise OptionError("This is no query's id.")
+        return self._read(self._call("POST", f"/queries/{quote(query_id, safe='')}/withdraw"))
 
     def _dataset(self, name: str | None) -> str:
         if name is not None:
@@ -218,6 +256,8 @@ class Client:
                 guarantee=None,
                 errors=None,
                 about=[],
+                purpose=read_text(document["purpose"]),
+                created_at=read_text(document["created_at"]),
                 client=self,
             )
             if document["answer"] is None:

@@ -83,7 +83,11 @@ class LedgerError(InputError):
 
 
 class LimitError(InputError):
-    """More at a time than one user may have. It works later, or with fewer."""
+    """More at a time than one user may have. ``wait``: after how many seconds it is worth trying again."""
+
+    def __init__(self, *pieces: Piece, wait: int = 2) -> None:
+        super().__init__(*pieces)
+        self.wait = wait
 
 
 class ServerError(InputError):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import SchemaError
+from dosimeter.planning import plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, parse_schema, read_schema
 
@@ -273,3 +274,31 @@ def test_digest_is_of_facts() -> None:
     digests = {digest_schema(other) for other in others}
     assert len(digests) == len(others)
     assert digest_schema(schema) not in digests
+
+
+DESCRIBED = """
+table = "visits"
+description = "One row per visit"
+individuals = 10
+[columns.age]
+type = "integer"
+description = "Age in full years"
+bounds = [0, 120]
+"""
+
+
+def test_descriptions_are_read_written_and_no_part_of_the_facts() -> None:
+    described = parse_schema(DESCRIBED)
+    assert (described.description, described.columns["age"].description) == ("One row per visit", "Age in full years")
+    assert parse_schema(dump_schema(described)) == described
+    plain = parse_schema("\n".join(line for line in DESCRIBED.splitlines() if "description" not in line))
+    assert plain.columns["age"].description is None
+    assert digest_schema(plain) == digest_schema(described)
+    sql = "SELECT SUM(age) FROM visits"
+    assert plan_query(sql, plain).digest == plan_query(sql, described).digest
+
+
+@pytest.mark.parametrize("text", ['""', '"two\\nlines"', "7", f'"{"x" * 501}"'])
+def test_a_description_is_one_short_line(text: str) -> None:
+    with pytest.raises(SchemaError, match="description must be one line"):
+        parse_schema(DESCRIBED.replace('"Age in full years"', text))

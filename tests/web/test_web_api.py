@@ -118,6 +118,7 @@ def test_no_request_that_fits_the_description_breaks_the_server(site: Site) -> N
         _run_property(operation.as_strategy(), check, run)
     assert set(seen) == {
         "GET /datasets", "POST /check", "POST /queries", "GET /queries", "GET /queries/{query_id}", "GET /answers",
+        "POST /queries/{query_id}/withdraw",
     }  # fmt: skip
 
 

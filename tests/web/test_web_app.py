@@ -115,7 +115,7 @@ def test_errors_of_the_package_are_not_shown(site: Site, anna: Guest, monkeypatc
     def broken(*_: object, **__: object) -> None:
         raise DosimeterError("the cell of Xanthippe")
 
-    monkeypatch.setattr(analyst, "list_own", broken)
+    monkeypatch.setattr(analyst, "page_own", broken)
     response = anna.get("/queries")
     assert response.status_code == 503
     assert "Xanthippe" not in response.text

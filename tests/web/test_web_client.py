@@ -10,6 +10,7 @@ import pytest
 
 from dosimeter.client import Client
 from dosimeter.errors import DosimeterError, InputError, OptionError, QueryError, ServerError
+from tests.web.web_site import COUNT, Site
 
 ADDRESS = "https://dosimeter.example.org"
 
@@ -121,3 +122,19 @@ def test_mistakes_are_said_and_not_quoted(address: str, token: str, words: str) 
     with pytest.raises(DosimeterError, match=words) as refused:
         Client(address, token)
     assert "secret" not in str(refused.value)
+
+
+def test_the_client_lists_more_than_the_server_does_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dosimeter import client as module
+
+    monkeypatch.setattr(module, "MOST_LISTED", 2)
+    with Client(site.url, site.tokens["anna"]) as client:
+        made = [client.submit(COUNT, purpose=f"part {number}") for number in range(5)]
+        listed = client.queries(limit=4)
+        assert [query.id for query in listed] == [query.id for query in made[:0:-1]]
+        assert [query.purpose for query in client.queries()] == [f"part {number}" for number in (4, 3, 2, 1, 0)]
+        assert listed[0].created_at > listed[1].created_at
+        assert made[0].withdraw().status == "withdrawn"
+        with pytest.raises(ServerError, match="withdrawn before"):
+            made[0].withdraw()
+        assert repr(made[1]) == f"Submitted({made[1].id!r}, waiting, 'part 1')"

@@ -26,10 +26,11 @@ from dosimeter.web.http import middleware
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
 from dosimeter.web.identity.throttle import Limits, Throttled
+from dosimeter.web.identity.users import MOST_TOKENS
 from dosimeter.web.public import PublicCheck, check_text, find_odd_letter
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
-from dosimeter.web.store.tables import ATTEMPTS
+from dosimeter.web.store.tables import ATTEMPTS, QUERIES
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import (
     COUNT,
@@ -57,7 +58,7 @@ class Slow:
         self._guard = threading.Lock()
         monkeypatch.setattr(checks, "check_query", self)
 
-    def __call__(self, served: Any, sql: str) -> PublicCheck:
+    def __call__(self, served: Any, sql: str, wanted: float | None = None) -> PublicCheck:
         if "slow" not in sql:
             return check_query(served, sql)
         with self._guard:
@@ -124,7 +125,7 @@ def test_newest_check_waits_and_older_ones_give_way() -> None:
     free = threading.Event()
     answer = PublicCheck(answerable=True, message="", clause=None, measures=[], groups=None)
 
-    def work(_served: Any, sql: str) -> PublicCheck:
+    def work(_served: Any, sql: str, _wanted: float | None) -> PublicCheck:
         if sql == "first":
             free.wait(LONGEST_WAIT)
         return answer
@@ -358,24 +359,43 @@ def test_guessing_a_password_on_ones_own_page_is_slowed_down_too(site: Site, ann
 # ---------------------------------------------------------------- open queries
 
 
-def test_an_analyst_has_so_many_open_queries_and_the_queue_has_pages(start_site: Callable[..., Site]) -> None:
-    site = start_site(open_queries=60)
-    with site.api("anna") as api, site.api("bob") as bob, site.guest("carol") as carol, site.guest("anna") as anna:
+def test_an_analyst_has_so_many_open_queries(start_site: Callable[..., Site]) -> None:
+    site = start_site(open_queries=6)
+    with site.api("anna") as api, site.api("bob") as bob, site.guest("anna") as anna:
         body = {"dataset": "clinic", "sql": COUNT, "purpose": "x"}
-        made = [api.post("/queries", json=body).json()["id"] for _ in range(60)]
+        made = [api.post("/queries", json=body).json()["id"] for _ in range(6)]
         refused = api.post("/queries", json=body)
         assert refused.status_code == 429
-        assert "60 open queries" in refused.json()["error"]["message"]
-        assert "60 open queries" in anna.act("/ask", **body).text
+        assert int(refused.headers["retry-after"]) >= 60  # not in two seconds: somebody has to decide first
+        assert "6 open queries" in refused.json()["error"]["message"]
+        assert "6 open queries" in anna.act("/ask", **body).text
         assert bob.post("/queries", json=body).status_code == 201
-        page = carol.get("/queue").text
-        assert page.count("/decide/") == 50
-        assert "The first 50 of 61 waiting queries." in page
-        assert "/queue?shown=100" in page
-        assert carol.get("/queue/rows").text.count("/decide/") == 50
-        assert carol.get("/queue", params={"shown": 100}).text.count("/decide/") == 61
         anna.act(f"/queries/{made[0]}/withdraw")
         assert api.post("/queries", json=body).status_code == 201
+
+
+def test_an_analyst_submits_so_many_queries_a_minute(start_site: Callable[..., Site]) -> None:
+    """Withdrawing does not help: every submission is on record, and would push others off the lists."""
+    site = start_site(queries_per_minute=4)
+    body = {"dataset": "clinic", "sql": COUNT, "purpose": "x"}
+    with site.api("anna") as api, site.api("bob") as bob, site.guest("anna") as anna:
+        for _ in range(4):
+            query_id = api.post("/queries", json=body).json()["id"]
+            assert api.post(f"/queries/{query_id}/withdraw").json()["status"] == "withdrawn"
+        refused = api.post("/queries", json=body)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "60")
+        assert "4 queries within a minute" in refused.json()["error"]["message"]
+        assert anna.act("/ask", **body).status_code == 429
+        assert bob.post("/queries", json=body).status_code == 201
+        old = QUERIES.update().values(created_at="2020-01-01T00:00:00.000000Z")
+        with site.state.database.writing() as connection:
+            connection.execute(old)
+        assert api.post("/queries", json=body).status_code == 201
+
+
+def test_an_analyst_has_so_many_tokens(anna: Guest) -> None:
+    statuses = [anna.act("/me/tokens", name=f"t{number}").status_code for number in range(MOST_TOKENS + 1)]
+    assert statuses == [200] * (MOST_TOKENS - 1) + [429, 429]  # one was made for the tests
 
 
 # ---------------------------------------------------------------- texts that read as something else

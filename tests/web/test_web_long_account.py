@@ -59,6 +59,18 @@ def test_the_page_stays_small_and_leads_to_all_entries(long: Site) -> None:
         assert str(ENTRIES) in read_text(carol.get("/accounts").text)
 
 
+def test_five_thousand_entries_cost_a_page_no_more(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
+    grow(site, 5_000)
+    with site.guest("carol") as carol, site.guest("anna") as anna:
+        for path in ("/accounts/clinic", "/accounts/clinic?axis=time", "/accounts", "/queue", "/audit"):
+            assert len(carol.get(path).content) < 200_000, path
+        page = carol.get("/accounts/clinic").text
+        assert len(list_queries(page)) == 50
+        assert len(read_spec(page)["data"]["values"]) <= 200  # type: ignore[index]
+        assert len(anna.get("/answers").content) < 200_000
+
+
 def list_queries(page: str) -> list[str]:
     ledger = page.split('id="ledger-title"')[1]
     return [unescape(found) for found in re.findall(r"<code>(.*?)</code>", ledger, flags=re.DOTALL)]

@@ -40,7 +40,7 @@ def test_every_analyst_sees_what_was_released_and_nothing_of_who_asked(site: Sit
         assert bob.get(f"/queries/{query_id}").status_code == 404
     assert document["following"] is None
     (found,) = document["answers"]
-    assert set(found) == {"entry", "dataset", "sql", "answer", "measured", "grouped"}
+    assert set(found) == {"entry", "dataset", "sql", "answer", "measured", "grouped", "counts"}
     assert found["sql"] == "SELECT sex, COUNT(*) AS people FROM clinic WHERE smoker GROUP BY sex"
     assert (found["measured"], found["grouped"]) == (["people"], True)
     assert found["answer"]["epsilon"] is found["answer"]["epsilon_svt"] is found["answer"]["error_95"] is None
@@ -65,9 +65,9 @@ def test_epsilon_is_there_where_it_was_released(start_site: Callable[..., Site])
 
 
 def test_answers_come_in_pages(site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web.routes import analyst
+    from dosimeter.web.routes import results
 
-    monkeypatch.setattr(analyst, "PAGE", 2)
+    monkeypatch.setattr(results, "PAGE", 2)
     made = [f"SELECT COUNT(*) FROM clinic WHERE age > {age}" for age in (10, 20, 30, 40, 50)]
     for sql in made:
         carol.approve(anna.ask(sql), "0.05", preference="ratio:0.01")
@@ -82,7 +82,7 @@ def test_answers_come_in_pages(site: Site, anna: Guest, carol: Guest, monkeypatc
         shown, address = [], "/answers"
         while address:
             page = unescape(bob.get(address).text)
-            shown += re.findall(r'<pre class="sql">([^<]*)</pre>', page)
+            shown += re.findall(r'<pre class="sql[^>]*>([^<]*)</pre>', page)
             link = re.search(r'href="(/answers\?[^"]*before=[^"]*)"', page)
             address = link[1] if link else ""
         assert api.get("/answers", params={"dataset": "clinic", "before": "abc123"}).json()["answers"] == []

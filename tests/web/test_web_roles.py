@@ -16,14 +16,23 @@ GETS = {
     "/me": (303, 200, 200),
     "/ask": (303, 200, 403),
     "/ask/schema": (303, 404, 403),
+    "/ask/values": (303, 422, 403),
     "/queries": (303, 200, 403),
     "/queries/{query_id}": (303, 200, 403),
     "/queries/{query_id}/status": (303, 200, 403),
+    "/queries/{query_id}/answer.csv": (303, 404, 403),
+    "/queries/{query_id}/record": (303, 404, 403),
     "/answers": (303, 200, 403),
+    "/answers/{dataset}/{entry_id}": (303, 404, 403),
+    "/answers/{dataset}/{entry_id}/answer.csv": (303, 404, 403),
+    "/records/{entry_id}": (303, 403, 404),
     "/queue": (303, 403, 200),
+    "/decided": (303, 403, 200),
     "/queue/rows": (303, 403, 200),
     "/settings": (303, 403, 200),
     "/audit": (303, 403, 200),
+    "/audit/export.jsonl": (303, 403, 200),
+    "/audit/export.csv": (303, 403, 200),
     "/jobs/{job_id}": (303, 403, 404),
     "/decide/{query_id}": (303, 403, 200),
     "/decide/{query_id}/live": (303, 403, 200),
@@ -56,6 +65,7 @@ POSTS = {
     "/me/password": (303, 422, 422),
     "/me/tokens": (303, 422, 403),
     "/me/tokens/{token_id}/revoke": (303, 404, 403),
+    "/me/sessions/{session_id}/end": (303, 404, 404),
     "/ask": (303, 404, 403),
     "/ask/check": (303, 404, 403),
     "/queries/{query_id}/withdraw": (303, 303, 403),
@@ -85,7 +95,9 @@ def visitors(site: Site) -> Iterator[dict[str, Guest]]:
 
 
 def fill(path: str, query_id: str) -> str:
-    filled = path.format(query_id=query_id, name="clinic", job_id="x", token_id="x") if "{" in path else path
+    names = {"name": "clinic", "dataset": "clinic", "job_id": "x", "token_id": "x"}
+    hexadecimal = {"entry_id": "0a", "session_id": "0" * 16}
+    filled = path.format(query_id=query_id, **names, **hexadecimal) if "{" in path else path
     return filled + QUERY_STRINGS.get(path.rsplit("/", 1)[1], "") if path.startswith("/decide") else filled
 
 
@@ -93,17 +105,30 @@ def test_table_names_every_route(site: Site) -> None:
     from dosimeter.web.routes import (
         accounts,
         analyst,
+        audit,
         decision,
         decision_actions,
         incidents,
         introduction,
         queue,
+        results,
         session,
     )
 
     existing = {
         (method, route.path)
-        for module in (accounts, analyst, decision, decision_actions, incidents, introduction, queue, session)
+        for module in (
+            accounts,
+            analyst,
+            audit,
+            decision,
+            decision_actions,
+            incidents,
+            introduction,
+            queue,
+            results,
+            session,
+        )
         for route in module.router.routes
         for method in route.methods - {"HEAD"}
     }
@@ -144,7 +169,7 @@ def test_analysts_do_not_see_each_other(site: Site, anna: Guest) -> None:
         assert COUNT not in bob.get("/ask", params={"again": query_id}).text
     with site.api("bob") as api:
         assert api.get(f"/queries/{query_id}").status_code == 404
-        assert api.get("/queries").json() == {"queries": []}
+        assert api.get("/queries").json() == {"queries": [], "following": None}
 
 
 @pytest.mark.parametrize("path", ["/datasets", "/queries", "/queries/x", "/answers?dataset=clinic"])

@@ -355,7 +355,7 @@ def test_a_bug_shows_nothing(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the cell of Xanthippe")
 
-    monkeypatch.setattr(analyst, "list_own", broken)
+    monkeypatch.setattr(analyst, "page_own", broken)
     response = anna.get("/queries")
     assert response.status_code == 500
     assert "Something went wrong on our side." in response.text

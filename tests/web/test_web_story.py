@@ -326,16 +326,27 @@ def test_every_page_is_accessible(site: Site, open_page: OpenPage, scheme: str, 
     anna, carol = open_page(site, "anna", **options), open_page(site, "carol", **options)
     visits = [
         (anna, p)
-        for p in ("/ask", "/queries", f"/queries/{decided}", f"/queries/{denied}", f"/queries/{waiting}", "/me")
+        for p in (
+            "/ask",
+            "/queries",
+            f"/queries/{decided}",
+            f"/queries/{denied}",
+            f"/queries/{waiting}",
+            "/me",
+            "/answers",
+        )
     ]
     visits += [
         (carol, p) for p in ("/queue", f"/decide/{waiting}", f"/decide/{decided}", "/accounts", "/accounts/clinic")
     ]
     visits += [(carol, f"/decide/{waiting}/{part}") for part in ("confirm?epsilon=0.1", "deny", "changes")]
-    visits += [(carol, p) for p in ("/audit", "/settings", "/me", "/nowhere")]
+    visits += [(carol, p) for p in ("/decided", "/audit", "/settings", "/me", "/nowhere")]
     problems = {}
     for page, path in visits:
         page.goto(path)
+        if path == "/ask":  # with what to expect
+            page.fill("#sql", "SELECT sex, AVG(cost_eur), COUNT(*) FROM clinic GROUP BY sex")
+            expect(page.locator("#check .expected")).to_be_visible()
         wait_for_rest(page)
         found = Axe().run(page)
         if found.violations_count:

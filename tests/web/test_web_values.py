@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dosimeter.web.assets import Assets
 from dosimeter.web.decision import PARTS, DecisionPage, build_page, find_case
 from dosimeter.web.decision.form import read_fields
 from dosimeter.web.http import make_environment
@@ -147,7 +148,10 @@ def test_page_and_slider_are_rendered_from_one_value(
     form, _ = read_fields(fields)
     page = build_page(state, controller, find_case(state, query_id), form)
     assert isinstance(page, DecisionPage)
-    environment, surroundings = make_environment(), {"csrf": "c", "visitor": None, "here": "/", "demo": False}
+    environment, surroundings = (
+        make_environment(Assets().address),
+        {"csrf": "c", "visitor": None, "here": "/", "demo": False},
+    )
     whole = environment.get_template("decide.html").render(page=page, failed=0, halted=[], **surroundings)
     for name in PARTS:
         part = environment.get_template(f"decide/{name}.html").render(page=page, csrf="c")

@@ -13,7 +13,7 @@ from dosimeter.ledger import REASON_WORDS
 from dosimeter.show import format_epsilon, format_measured
 
 if TYPE_CHECKING:
-    from dosimeter.ledger import Account, Entry, Verification
+    from dosimeter.ledger import Account, Entry, Standing, Verification
 
 MOST_ROWS = 200
 _CHOSEN = {
@@ -49,8 +49,13 @@ code { font-size: 9pt }
 """
 
 
-def write_record(entry: Entry, account: Account | None, verified: Verification, *, controller: bool = False) -> str:
-    """Return the page as HTML. ``controller``: with what only the controller may see, marked as such."""
+def write_record(
+    entry: Entry, account: Account | Standing | None, verified: Verification | None, *, controller: bool = False
+) -> str:
+    """Return the page as HTML. ``controller``: with what only the controller may see, marked as such.
+
+    ``verified``: the ledger's state and head; None for a reader who is not told how many records there are.
+    """
     request, hidden = entry.request, entry.hides_epsilon
     parts = [
         f"<h1>{escape(_STATUS[entry.status])}: one answer about {escape(entry.dataset)}</h1>",
@@ -139,16 +144,18 @@ def _align(number: bool) -> str:
     return ' class="num"' if number else ""
 
 
-def _write_checks(entry: Entry, verified: Verification) -> list[str]:
-    state = f"intact, {verified.records:,} records" if verified.intact else "NOT INTACT"
+def _write_checks(entry: Entry, verified: Verification | None) -> list[str]:
+    told, facts = "Whoever holds the ledger finds this answer in it by its entry.", list[tuple[str, str]]()
+    if verified is not None:
+        told = "Whoever notes the head can later tell whether anything up to here was altered."
+        state = f"intact, {verified.records:,} records" if verified.intact else "NOT INTACT"
+        facts = [("Ledger", state), ("Head", verified.head)]
     return [
         "<h2>How to check it</h2>",
-        "<p>Every record of the ledger carries the hash of the one before it. Whoever notes the head can later tell "
-        "whether anything up to here was altered.</p>",
+        f"<p>Every record of the ledger carries the hash of the one before it. {told}</p>",
         _list_facts(
             [
-                ("Ledger", state),
-                ("Head", verified.head),
+                *facts,
                 ("Digest of the schema", entry.request.schema_digest),
                 ("Software", entry.request.software),
             ]
@@ -156,7 +163,7 @@ def _write_checks(entry: Entry, verified: Verification) -> list[str]:
     ]
 
 
-def _write_private(entry: Entry, account: Account | None) -> list[str]:
+def _write_private(entry: Entry, account: Account | Standing | None) -> list[str]:
     """Return what only the controller may see: the charge, the reading, an ε that was found from the data."""
     reading = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
     facts = [

@@ -28,7 +28,7 @@ class ColumnType(StrEnum):
 class Column:
     """The public facts of one column. Bounds are numbers for numeric columns, dates for date columns.
 
-    ``nulls``: whether NULL is one of its declared groups (C8).
+    ``nulls``: whether NULL is one of its declared groups (C8). ``description``: what the column holds, for analysts.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Column:
     resolution: Decimal | None = None
     identifying: bool = False
     nulls: bool = False
+    description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Schema:
     """The public facts of a table. ``individuals`` is None only in a draft made in memory.
 
     ``account``: the ledger's account that pays for releases; None means the account with the table's name.
+    ``description``: what the table holds, for analysts.
     """
 
     table: str
@@ -74,6 +76,7 @@ class Schema:
     reviewed: bool = False
     tables: Mapping[str, JoinTable] = field(default_factory=_no_tables)
     account: str | None = None
+    description: str | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -112,13 +115,24 @@ class Schema:
                 column.resolution,
                 "yes" if column.nulls else None,
                 "yes" if column.identifying else None,
+                column.description,
             )
             for column in self.columns.values()
         ]
         facts = f"{self.table}: {people} individuals, unit {self.unit}, at most {self.max_rows_per_unit} rows each."
         state = "Reviewed." if self.reviewed else "Not reviewed: it cannot back a release."
-        columns = ["column", "type", "bounds", "values", "resolution", "NULL is a group", "identifies people"]
-        return write_paragraphs([facts, state]) + write_table(columns, rows)
+        columns = [
+            "column",
+            "type",
+            "bounds",
+            "values",
+            "resolution",
+            "NULL is a group",
+            "identifies people",
+            "description",
+        ]
+        described = [] if self.description is None else [self.description]
+        return write_paragraphs([*described, facts, state]) + write_table(columns, rows)
 
     @property
     def account_name(self) -> str:

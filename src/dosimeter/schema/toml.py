@@ -18,12 +18,16 @@ from dosimeter.errors import SchemaError
 from dosimeter.problems import Command
 from dosimeter.schema.facts import Column, ColumnType, JoinTable, Schema
 
-_TOP = {"table", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns", "tables"}
+_TOP = {
+    "table", "description", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns",
+    "tables",
+}  # fmt: skip
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
-_COLUMN = {"type", "bounds", "values", "resolution", "nulls", "identifying"}
+_COLUMN = {"type", "description", "bounds", "values", "resolution", "nulls", "identifying"}
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
+MAX_DESCRIPTION = 500
 _DATA_FILE = re.compile(r"\.((csv|tsv|txt)(\.gz)?|parquet/?|pq/?)$", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters: a single one is a drive
 _EXACT = Context(prec=60)  # more digits than a number here can have
@@ -98,6 +102,7 @@ def read_schema(content: Mapping[str, object]) -> Schema:
         reviewed=_read_flag(content, "reviewed", "the schema"),
         tables=_read_tables(content.get("tables", {}), table),
         account=_read_account(content),
+        description=_read_description(content, "the schema"),
     )
     _check_unit(schema, content)
     return schema
@@ -111,6 +116,19 @@ def _read_account(content: Mapping[str, object]) -> str | None:
     if not isinstance(account, str) or not account.strip() or not account.isprintable():
         raise SchemaError('account must be the name of an account in the ledger, on one line: account = "hospital"')
     return account
+
+
+def _read_description(content: Mapping[str, object], place: str) -> str | None:
+    """Return what analysts read about a table or column; refuse what is not one short line."""
+    text = content.get("description")
+    if text is None:
+        return None
+    if not isinstance(text, str) or not text.strip() or not text.isprintable() or len(text) > MAX_DESCRIPTION:
+        raise SchemaError(
+            f"{place}: description must be one line of text, of at most {MAX_DESCRIPTION} characters, that says what "
+            "is in it."
+        )
+    return text
 
 
 _UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
@@ -257,6 +275,7 @@ def _read_column(name: str, facts: Any, section: str = "columns") -> Column:
         resolution=resolution,
         identifying=_read_flag(facts, "identifying", place),
         nulls=_read_flag(facts, "nulls", place),
+        description=_read_description(facts, place),
     )
 
 
@@ -356,6 +375,8 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
         ``columns.`` and the column's name.
     """
     entries = [("table", _quoted(schema.table))]
+    if schema.description is not None:
+        entries.append(("description", _quoted(schema.description)))
     if schema.account is not None:
         entries.append(("account", _quoted(schema.account)))
     if schema.individuals is not None:
@@ -383,6 +404,8 @@ def _dump_comment(text: str) -> list[str]:
 
 def _dump_column(section: str, column: Column, above: Sequence[str] = ()) -> list[str]:
     lines = ["", *above, f"[{section}]", f'type = "{column.type}"']
+    if column.description is not None:
+        lines.append(f"description = {_quoted(column.description)}")
     if column.bounds is not None:
         lines.append(f"bounds = [{', '.join(_plain(bound) for bound in column.bounds)}]")
     if column.resolution is not None:
@@ -433,7 +456,7 @@ def _plain(value: Any) -> str:
 def digest_schema(schema: Schema) -> str:
     """Return a digest of the public facts, independent of layout and comments.
 
-    Reviewing does not change the facts, and neither does the account that pays, so the digest ignores both.
+    Reviewing does not change the facts, and neither do descriptions or the account that pays: the digest ignores them.
     """
     facts: dict[str, object] = {
         "table": schema.table,

@@ -13,7 +13,9 @@ checks.py            whether a query can be answered, in threads of its own
 incidents.py         datasets that are stopped, and how a stop is cleared
 released.py          the answers released so far, for every analyst
 account_exposure.py  what adds up per person over all the answers of an account
+answer_view.py       a released answer as a table with pictures, and as CSV
 question.py          a query in words, and what its answer will look like
+expected.py          the error to expect of a query, by SQL and schema alone
 state.py             everything the running server holds: settings, database, served datasets
 worker.py            one thread per dataset: long computations with progress and cancel
 identity/            users, passwords, sessions, API tokens, and how often a password may be tried

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,13 +10,12 @@ import sqlalchemy as sa
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.problems import Surface
-from dosimeter.web.assets import STATIC, VegaBundle
+from dosimeter.web.assets import Assets
 from dosimeter.web.checks import CheckQueue
 from dosimeter.web.decision import reconcile
 from dosimeter.web.http import (
@@ -35,11 +34,13 @@ from dosimeter.web.routes import (
     accounts,
     analyst,
     api,
+    audit,
     decision,
     decision_actions,
     incidents,
     introduction,
     queue,
+    results,
     session,
 )
 from dosimeter.web.settings import Settings
@@ -51,7 +52,7 @@ _WORDS = {
     404: "There is no such page.",
     405: "This cannot be done here.",
 }
-RETRY_AFTER = 2  # seconds
+FOR_GOOD = 31_536_000  # seconds: a year, the most that is usual
 BROKEN = "Something went wrong on our side. It is in the server's log."
 
 
@@ -67,35 +68,35 @@ def make_app(settings: Settings) -> Any:
 def build_app(state: ServerState) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.vega.prepare()
+        assets.prepare()
         yield
         checks.close()
         gate.close()
         state.close()
 
-    checks, gate = CheckQueue(), Gate()
+    checks, gate, assets = CheckQueue(), Gate(), Assets()
     app = FastAPI(
         title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
     )  # fmt: skip
     app.state.server = state
     app.state.checks = checks
     app.state.gate = gate
-    app.state.templates = make_environment()
-    app.state.vega = VegaBundle()
-    for module in (session, analyst, queue, decision, decision_actions, accounts, incidents, introduction):
+    app.state.templates = make_environment(assets.address)
+    app.state.assets = assets
+    pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, introduction)
+    for module in pages:
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
-    app.add_api_route("/static/vega.js", show_vega, methods=["GET"])
+    app.add_api_route("/static/{path:path}", show_asset, methods=["GET"])
     interface = api.make_api(state, checks)
     for handled in (app, interface):
         _handle_errors(handled)
     app.mount("/api/v1", interface)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app
 
 
 def show_health(request: Request) -> Response:
-    """Answer whether the database responds and every dataset's thread is alive. Says nothing about the data."""
+    """Answer whether the database responds, and every dataset is there and worked on. Says nothing about the data."""
     state: ServerState = request.app.state.server
     try:
         with state.database.reading() as connection:
@@ -104,12 +105,26 @@ def show_health(request: Request) -> Response:
         return JSONResponse({"status": "no database"}, status_code=503)
     if not all(served.worker.is_alive for served in state.datasets.values()):
         return JSONResponse({"status": "a dataset's thread ended"}, status_code=503)
+    if not all(served.is_there for served in state.datasets.values()):
+        return JSONResponse({"status": "the data of a dataset cannot be found"}, status_code=503)
     return JSONResponse({"status": "ok"})
 
 
-def show_vega(request: Request) -> Response:
-    content: bytes = request.app.state.vega.read()
-    return Response(content, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+def show_asset(request: Request, path: str) -> Response:
+    """Send a file of ours. Under its versioned address a browser may keep it for good; under its plain name not."""
+    assets: Assets = request.app.state.assets
+    found = assets.find(path)
+    if found is None:
+        raise HTTPException(404)
+    asset, versioned = found
+    headers = {
+        "Cache-Control": f"public, max-age={FOR_GOOD}, immutable" if versioned else "public, max-age=300",
+        "Vary": "Accept-Encoding",
+    }
+    packs = any(part.split(";")[0].strip() == "gzip" for part in request.headers.get("accept-encoding", "").split(","))
+    if packs and asset.packed is not None:
+        return Response(asset.packed, media_type=asset.media_type, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(asset.content, media_type=asset.media_type, headers=headers)
 
 
 def _name_fields(error: RequestValidationError) -> str:
@@ -121,8 +136,30 @@ def _name_fields(error: RequestValidationError) -> str:
     named = [name for name in fields if name != "body"]
     if not named:
         return "The request cannot be used: send the fields that /api/v1/openapi.json describes."
-    said = dict.fromkeys(str(part["ctx"]["error"]) for part in problems if part["type"] == "value_error")
+    said = dict.fromkeys(words for part in problems if (words := _tell_limit(part)))
     return " ".join([f"The request cannot be used. Look at: {', '.join(named)}.", *said])  # our own words, no values
+
+
+def _tell_limit(problem: Mapping[str, Any]) -> str:
+    """Return what a field must be, in our own words, without what was given; empty where its name says enough."""
+    limits, name = problem.get("ctx", {}), problem["loc"][-1] if problem["loc"] else ""
+    match problem["type"]:
+        case "value_error":
+            return str(limits["error"])
+        case "string_too_long":
+            return f"{name} may have {limits['max_length']:,} characters at most."
+        case "string_too_short" | "missing":
+            return f"{name} is needed."
+        case "greater_than" | "greater_than_equal":
+            than = "above" if problem["type"] == "greater_than" else "at least"
+            return f"{name} must be {than} {limits.get('gt', limits.get('ge'))}."
+        case "less_than" | "less_than_equal":
+            than = "below" if problem["type"] == "less_than" else "at most"
+            return f"{name} must be {than} {limits.get('lt', limits.get('le')):,}."
+        case "literal_error":
+            return f"{name} must be one of: {str(limits['expected']).replace(chr(39), '')}."
+        case _:
+            return ""
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -143,7 +180,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(LimitError)
     async def _too_many(request: Request, error: LimitError) -> Response:
         response = await run_in_threadpool(refuse, request, 429, "too_many", error.word(Surface.WEB))
-        response.headers["Retry-After"] = str(RETRY_AFTER)
+        response.headers["Retry-After"] = str(error.wait)
         return response
 
     @app.exception_handler(DosimeterError)

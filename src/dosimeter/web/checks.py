@@ -12,10 +12,14 @@ import html
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+from sqlglot.dialects.duckdb import DuckDB
+
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan
 from dosimeter.problems import Audience, Surface
-from dosimeter.web.public import PublicCheck, find_odd_letter
+from dosimeter.release import Prepared
+from dosimeter.web.expected import expect_errors, find_needed
+from dosimeter.web.public import Example, ExpectedErrors, PublicCheck, PublicDataset, find_odd_letter
 from dosimeter.web.state import ServedDataset
 
 THREADS = 2
@@ -30,7 +34,9 @@ class CheckQueue:
         self._running: dict[str, asyncio.Future[PublicCheck]] = {}
         self._newest: dict[str, object] = {}
 
-    async def check(self, user_id: str, served: ServedDataset, sql: str, *, patience: float) -> PublicCheck:
+    async def check(
+        self, user_id: str, served: ServedDataset, sql: str, *, patience: float, wanted: float | None = None
+    ) -> PublicCheck:
         """Return the check of a query.
 
         Waits at most ``patience`` seconds for the same user's previous check. Raises LimitError if that one is not
@@ -47,7 +53,7 @@ class CheckQueue:
                 await asyncio.wait([before], timeout=left)
             if self._newest.get(user_id) is not me:
                 raise LimitError(BUSY)
-            running = asyncio.wrap_future(self._threads.submit(check_query, served, sql))
+            running = asyncio.wrap_future(self._threads.submit(check_query, served, sql, wanted))
             self._running[user_id] = running
             running.add_done_callback(lambda _: self._running.pop(user_id, None))
             return await asyncio.shield(running)  # the check runs to its end, even if the request was cancelled
@@ -59,26 +65,37 @@ class CheckQueue:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def check_query(served: ServedDataset, sql: str) -> PublicCheck:
-    """Return whether a query can be answered, and if not, why. Never touches the data."""
+def check_query(served: ServedDataset, sql: str, wanted: float | None = None) -> PublicCheck:
+    """Return whether a query can be answered, and with which error; if not, why. Never touches the data.
+
+    ``wanted``: the error that would be good enough, so that the ε it needs can be said.
+    """
     if not sql.strip():
         return PublicCheck(answerable=False, message="Write a query.", clause=None, measures=[], groups=None)
     odd = find_odd_letter(sql)
     if odd:
         return PublicCheck(answerable=False, message=odd, clause=None, measures=[], groups=None)
     try:
-        plan = served.prepare_anew(sql).plan
+        prepared = served.prepare_anew(sql)
     except InputError as error:
         clause = error.clause if isinstance(error, QueryError) else None
         return PublicCheck(answerable=False, message=_for_analysts(error), clause=clause, measures=[], groups=None)
+    plan = prepared.plan
     if plan.singled_out and not served.settings.allow_identifying:
         return _refuse_singling_out(plan)
     facts = explain_plan(plan, advise=False)
     names = [measure.measure for measure in facts.measures]
     return PublicCheck(
         answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts.groups,
-        notes=list(facts.notes),
+        notes=list(facts.notes), expected=_expect(served, prepared, wanted),
     )  # fmt: skip
+
+
+def _expect(served: ServedDataset, prepared: Prepared, wanted: float | None) -> ExpectedErrors:
+    found = expect_errors(prepared)
+    if wanted is None:
+        return found
+    return found.model_copy(update={"wanted": wanted, "needed": find_needed(prepared, wanted, served.candidates)})
 
 
 def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
@@ -116,3 +133,32 @@ def _find(sql: str, clause: str) -> tuple[int, int] | None:
     if found is None and len(parts) > 1:
         found = re.search(re.escape(parts[0]) + r"\b", sql, flags=re.IGNORECASE)
     return None if found is None else found.span()
+
+
+def write_examples(dataset: PublicDataset) -> list[Example]:
+    """Return queries that work on any dataset with such columns, by the schema alone."""
+    table = _quote(dataset.name)
+    plain = [column for column in dataset.columns if not column.identifying]
+    groups = next((column for column in plain if column.values and len(column.values) <= 50), None)
+    number = next((column for column in plain if column.bounds and column.type in ("integer", "decimal")), None)
+    whole = next((column for column in plain if column.bounds and column.type == "integer"), None)
+    found = [Example(title="How many there are", sql=f"SELECT COUNT(*) FROM {table}")]
+    if groups is not None and groups.values:
+        name, value = _quote(groups.name), groups.values[0].replace("'", "''")
+        found.append(Example(title="Some of them", sql=f"SELECT COUNT(*) FROM {table} WHERE {name} = '{value}'"))
+        sql = f"SELECT {name}, COUNT(*) FROM {table} GROUP BY {name}"
+        found.append(Example(title="In each group", sql=sql))
+    if number is not None and groups is not None:
+        name, of = _quote(groups.name), _quote(number.name)
+        sql = f"SELECT {name}, AVG({of}) FROM {table} GROUP BY {name}"
+        found.append(Example(title="An average by group", sql=sql))
+    if whole is not None:
+        found.append(Example(title="A median", sql=f"SELECT MEDIAN({_quote(whole.name)}) FROM {table}"))
+    return found
+
+
+def _quote(name: str) -> str:
+    """Return a name as SQL needs it: in quotation marks only where it is no plain word."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in DuckDB.Tokenizer.KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'

@@ -17,6 +17,52 @@ def show_number(value: float, digits: int = 6) -> str:
     return format_number(value, digits).replace("-", "−")
 
 
+def show_estimate(value: float, error: float | None) -> tuple[str, str]:
+    """Return a released number with as many digits as its 95 % error allows, and the error itself with two digits.
+
+    12,345 ± 1,234 is written 12,300 ± 1,300: the error is rounded up. Without an error a number keeps six digits.
+    """
+    if error is None or not math.isfinite(error) or error <= 0.0 or not math.isfinite(value):
+        text = f"{value:,}".replace("-", "−") if isinstance(value, int) else show_number(value, 6)
+        return text, "0" if error == 0.0 else ""
+    unit = _find_unit(error, isinstance(value, int))
+    return _write_multiple(round(value / unit), unit), _write_multiple(math.ceil(error / unit * (1 - 1e-12)), unit)
+
+
+def show_interval(value: float, error: float) -> str:
+    """Return the range around a released number that holds the exact one with 95 %, rounded outwards."""
+    if not (math.isfinite(value) and math.isfinite(error)):
+        return ""
+    if error <= 0.0:
+        return f"exactly {show_number(value, 8)}"
+    unit = _find_unit(error, isinstance(value, int))
+    low, high = math.floor((value - error) / unit + 1e-9), math.ceil((value + error) / unit - 1e-9)
+    return f"{_write_multiple(low, unit)} to {_write_multiple(high, unit)}"
+
+
+def _find_unit(error: float, whole: bool) -> float:
+    """Return the step in which two digits of an error are written: 100 for 1,234, and 0.01 for 0.123."""
+    power = math.floor(math.log10(error)) - 1
+    return 10.0 ** (max(power, 0) if whole else max(power, -12))
+
+
+def _write_multiple(times: int, unit: float) -> str:
+    decimals = max(0, -round(math.log10(unit)))
+    number = times * round(unit) if unit >= 1.0 else times * unit
+    return f"{number:,.{decimals}f}".replace("-", "−") if times else "0"
+
+
+def show_age(seconds: float) -> str:
+    """Return how long ago something was: "just now", "5 min", "3 h", "12 days"."""
+    if seconds < 60.0:
+        return "just now"
+    if seconds < 3_600.0:
+        return f"{int(seconds // 60)} min"
+    if seconds < 2 * 86_400.0:
+        return f"{int(seconds // 3_600)} h"
+    return f"{int(seconds // 86_400):,} days"
+
+
 def show_small(value: float) -> str:
     """Return a small number such as δ: 0, 0.01, or 6.25·10⁻⁶ instead of a row of zeros."""
     if value == 0.0 or abs(value) >= 1e-3:

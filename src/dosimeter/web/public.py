@@ -76,12 +76,20 @@ class Public(BaseModel):
 
 
 class PublicColumn(Public):
+    """One column of a table. ``identifying``: it tells people apart, so that no condition may test it.
+
+    ``further``: how many more values there are than those listed.
+    """
+
     name: str
     type: str
+    description: str | None
     bounds: list[str] | None
     values: list[str] | None
     resolution: str | None
     nulls: bool
+    identifying: bool
+    further: int = 0
 
 
 class PublicDataset(Public):
@@ -91,11 +99,29 @@ class PublicDataset(Public):
     """
 
     name: str
+    description: str | None
     individuals: int
     algorithm: Algorithm
     mechanism: Noise
     columns: list[PublicColumn]
     stopped: bool = False
+
+
+class Example(Public):
+    """A query that works on a dataset, and what it asks."""
+
+    title: str
+    sql: str
+
+
+class PublicSchema(Public):
+    """What the page lists of a dataset: columns that hold the words ``find``, of ``total`` in all, and examples."""
+
+    dataset: PublicDataset
+    find: str
+    total: int
+    found: int
+    examples: list[Example]
 
 
 class PublicAnswer(Public):
@@ -113,10 +139,60 @@ class PublicAnswer(Public):
 
 
 class AnswerShape(Public):
-    """Which columns of an answer carry noise, and whether there are groups; by default, as far as nothing is known."""
+    """Which columns of an answer carry noise, and whether there are groups; by default, as far as nothing is known.
+
+    ``counts``: columns that count, so that a number below 0 is noise.
+    """
 
     measured: list[str] = []
     grouped: bool = True
+    counts: list[str] = []
+
+
+class Whisker(Public):
+    """Where a number and the ends of its 95 % range lie, in percent of a picture's width. ``zero``: where 0 lies."""
+
+    dot: float
+    low: float
+    high: float
+    zero: float | None
+
+
+class ShownCell(Public):
+    """One cell of an answer as it is written. ``margin``: the 95 % error after ±; ``interval``: the range in words."""
+
+    text: str
+    margin: str = ""
+    interval: str = ""
+    note: str = ""
+    faint: bool = False
+    whisker: Whisker | None = None
+
+
+class ShownColumn(Public):
+    """The head of a column. ``scale``: the two ends of its picture, where it has one."""
+
+    name: str
+    numeric: bool
+    measured: bool
+    scale: list[str] = []
+
+
+class ShownAnswer(Public):
+    """A part of an answer's rows. ``earlier`` and ``later``: the first row of the parts beside it, where there are any.
+
+    ``negative``: a count below 0 is among them; ``ranged``: numbers have a 95 % range.
+    """
+
+    columns: list[ShownColumn]
+    rows: list[list[ShownCell]]
+    first: int
+    last: int
+    total: int
+    earlier: int | None
+    later: int | None
+    negative: bool
+    ranged: bool
 
 
 class PublicRelease(Public):
@@ -131,6 +207,12 @@ class PublicRelease(Public):
     answer: PublicAnswer
     measured: list[str]
     grouped: bool
+    counts: list[str] = []
+
+    @property
+    def shape(self) -> AnswerShape:
+        """Return what is known of the answer's columns."""
+        return AnswerShape(measured=self.measured, grouped=self.grouped, counts=self.counts)
 
 
 class PublicReleases(Public):
@@ -156,7 +238,47 @@ class PublicQuery(Public):
 
 
 class PublicList(Public):
+    """Some of an analyst's queries. ``following``: give it as ``place`` for the next ones; None: these are the last."""
+
     queries: list[PublicQuery]
+    following: str | None = None
+
+
+class OwnList(Public):
+    """One part of an analyst's queries, as the page lists them. ``total``: how many fit in all."""
+
+    queries: list[PublicQuery]
+    following: str
+    total: int
+    dataset: str = ""
+    status: str = ""
+    text: str = ""
+
+
+class ExpectedError(Public):
+    """The 95 % error of one column at each ε; None where it depends on the data. ``in_rows``: it counts rows.
+
+    ``by_people``: for an average, the errors if a group had so many people.
+    """
+
+    column: str
+    errors: list[float | None]
+    in_rows: bool = False
+    by_people: dict[int, list[float | None]] = {}
+
+
+class ExpectedErrors(Public):
+    """The errors to expect, by SQL and schema alone. ``more``: how many further columns are left out.
+
+    ``needed``: the smallest ε at which every column is within the wanted error, where one was given and is known to be
+    enough.
+    """
+
+    epsilons: list[float]
+    columns: list[ExpectedError]
+    more: int
+    wanted: float | None = None
+    needed: float | None = None
 
 
 class PublicCheck(Public):
@@ -168,6 +290,7 @@ class PublicCheck(Public):
     measures: list[str]
     groups: int | None
     notes: list[str] = []
+    expected: ExpectedErrors | None = None
 
 
 class PublicToken(Public):
@@ -175,6 +298,16 @@ class PublicToken(Public):
     name: str
     created_at: str
     used_on: str | None
+
+
+class PublicSession(Public):
+    """Where somebody is signed in. ``here``: this very session; ``id``: what names it in a form."""
+
+    id: str
+    created_at: str
+    expires_at: str
+    address: str
+    here: bool
 
 
 class PublicVisitor(Public):
@@ -213,12 +346,15 @@ def show_column(column: Column) -> PublicColumn:
         values=None if column.values is None else list(column.values),
         resolution=None if column.resolution is None else str(column.resolution),
         nulls=column.nulls,
+        identifying=column.identifying,
+        description=column.description,
     )
 
 
 def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stopped: bool = False) -> PublicDataset:
     return PublicDataset(
         name=schema.table,
+        description=schema.description,
         individuals=schema.individuals or 0,
         algorithm=algorithm,
         mechanism=mechanism,

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from sqlglot import exp
+
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry, Ledger
-from dosimeter.planning import write_plainly
+from dosimeter.planning import QueryPlan, write_plainly
 from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
@@ -31,6 +33,14 @@ def list_released(
         if found is not None:
             shown.append(found)
     return PublicReleases(answers=shown, following=None)
+
+
+def find_release(state: ServerState, served: ServedDataset, entry_id: str) -> PublicRelease | None:
+    """Return one released answer of a dataset; None if it has none with this id."""
+    entry = state.entry(entry_id)
+    if entry is None or entry.dataset != served.schema.account_name:
+        return None
+    return _show_release(state, served, entry)
 
 
 def _list_backwards(ledger: Ledger, account: str, first: int, before: str | None) -> Iterator[Entry]:
@@ -60,6 +70,7 @@ def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> Pu
         answer=answer,
         measured=shape.measured,
         grouped=shape.grouped,
+        counts=shape.counts,
     )
 
 
@@ -70,7 +81,15 @@ def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
     except InputError:
         return None
     measured = [output.name for output in plan.outputs if output.is_aggregate]
-    return AnswerShape(measured=measured, grouped=bool(plan.groups or plan.further))
+    counts = [output.name for output in plan.outputs if _counts(plan, output.formula)]
+    return AnswerShape(measured=measured, grouped=bool(plan.groups or plan.further), counts=counts)
+
+
+def _counts(plan: QueryPlan, formula: exp.Expression | None) -> bool:
+    """Return whether a column is a count as it is."""
+    if plan.further or not isinstance(formula, exp.Column) or not formula.name.startswith("e"):
+        return False
+    return plan.estimates[int(formula.name[1:])].whole
 
 
 def _write_query(sql: str) -> str:

@@ -63,7 +63,9 @@ class ServerSettings:
     """What the server itself needs, as the file has it.
 
     A ``public_url`` with https makes cookies Secure and adds HSTS. ``trusted_proxies``: proxies whose X-Forwarded-For
-    is trusted; by default none. ``open_queries``: how many queries an analyst may have waiting at a time.
+    is trusted; by default none. ``open_queries``: how many queries an analyst may have waiting at a time;
+    ``queries_per_minute``: how many they may submit in a minute. ``contact``: whom to ask for access, for the sign-in
+    page: a name, a telephone number, an address.
     """
 
     database: str
@@ -74,6 +76,8 @@ class ServerSettings:
     session_hours: Positive = 12
     largest_body: Positive = 65_536
     open_queries: Positive = 50
+    queries_per_minute: Positive = 30
+    contact: Annotated[str, Field(max_length=200)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)

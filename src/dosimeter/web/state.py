@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from itsdangerous import URLSafeSerializer
 
@@ -81,6 +82,12 @@ class ServedDataset:
 
     def public(self, *, stopped: bool = False) -> PublicDataset:
         return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file with the data can be found; True for other sources, which only a query can reach."""
+        data = self.settings.data.removeprefix("duckdb:")
+        return "://" in data or any(sign in data for sign in "*?[") or Path(data).exists()
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
         """Return what the schema alone decides. Never touches the data. Without an order, remembered by the SQL.

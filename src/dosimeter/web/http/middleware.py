@@ -53,7 +53,9 @@ class SecurityMiddleware:
             await self._application(scope, receive, send)
             return
         private = not scope["path"].startswith("/static/")
-        started = False
+        started, bare = False, scope["method"] == "HEAD"
+        if bare:  # a page's head is that of the page itself
+            scope = {**scope, "method": "GET"}
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started
@@ -61,7 +63,11 @@ class SecurityMiddleware:
                 started = True
                 given = [(n, v) for n, v in message.get("headers", []) if n.lower() != b"server"]
                 extra = [(b"cache-control", b"no-store")] if private else []
-                message = {**message, "headers": [*given, *self._headers, *extra]}
+                named = {name.lower() for name, _ in given}
+                own = [(name, value) for name, value in self._headers if name not in named]  # a page may be stricter
+                message = {**message, "headers": [*given, *own, *extra]}
+            if bare and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
             await send(message)
 
         refusal = self._check_head(dict(scope["headers"]))

@@ -18,13 +18,19 @@ from dosimeter.web.store import NOBODY, User, note, write_time
 
 
 def _way_back_from(request: Request) -> str:
-    """Return the page somebody was on: the one requested, or the one with the form or fragment that was sent."""
+    """Return the page somebody was on: the one requested, or the one with the form or fragment that was sent.
+
+    A form's own page is known by the header Referer, with all that was chosen on it; where it is left out, by the path.
+    """
     if request.headers.get("hx-request") == "true":
         parts = urlsplit(request.headers.get("hx-current-url", ""))
     else:
         parts = urlsplit(str(request.url))
     path = parts.path
     if request.method not in SAFE:  # a form: back to the page that contains it
+        came = urlsplit(request.headers.get("referer", ""))
+        if came.netloc == request.url.netloc and (known := find_way_back(f"{came.path}?{came.query}".rstrip("?"))):
+            return known
         path = re.sub(r"^(/decide/\w+)/\w+$", r"\1", re.sub(r"^(/queries/\w+)/\w+$", r"\1", path))
         return find_way_back(re.sub(r"^/me/.*$", "/me", path))
     return find_way_back(path + (f"?{parts.query}" if parts.query else ""))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,13 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from itsdangerous import BadSignature
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 from sqlalchemy.exc import SQLAlchemyError
 
 from dosimeter.errors import DosimeterError
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.version import __version__
-from dosimeter.web.figures import keep_together, show_bound, show_number, show_small
+from dosimeter.web.figures import keep_together, show_age, show_bound, show_number, show_small
 from dosimeter.web.http.csrf import make_csrf
 from dosimeter.web.http.visitors import get_state
 from dosimeter.web.public import Public, PublicVisitor
@@ -26,22 +29,36 @@ NOTICE_COOKIE = "dosimeter_notice"
 _FOLDER = Path(__file__).parents[1]
 
 
-def make_environment() -> Environment:
+class _Loader(FileSystemLoader):
+    """Loads templates, and writes the versioned address wherever one names a static file: "/static/style.css"."""
+
+    def __init__(self, folder: Path, address: Callable[[str], str]) -> None:
+        super().__init__(folder)
+        self._address = address
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        source, name, is_fresh = super().get_source(environment, template)
+        return re.sub(r'"/static/([^"]+)"', lambda found: f'"{self._address(found[1])}"', source), name, is_fresh
+
+
+def make_environment(address: Callable[[str], str]) -> Environment:
+    """Return the templates. ``address``: where a static file is served."""
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
+        loader=_Loader(_FOLDER / "templates", address),
         autoescape=select_autoescape(default=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["moment"] = show_moment
+    environment.filters["when"] = show_when
+    environment.filters["age"] = lambda at: show_age((datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())
     environment.filters["number"] = lambda value: "–" if value is None else show_number(float(value), 6)
     environment.filters["short"] = lambda value: "–" if value is None else show_number(float(value), 4)
     environment.filters["figure"] = lambda value: format_number(float(value))
     environment.filters["small"] = lambda value: show_small(float(value))
     environment.filters["together"] = keep_together
     environment.filters["bound"] = show_bound
-    environment.filters["range"] = show_range
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
     environment.filters["cell"] = show_answer_cell
     environment.globals["version"] = __version__
@@ -54,7 +71,13 @@ def show_moment(at: str | None) -> str:
     return "" if not at else at[:16].replace("T", " ")
 
 
+def show_when(at: str | None) -> Markup:
+    """Return a time in UTC as an element; a script adds the reader's own time to it."""
+    return Markup("") if not at else Markup('<time datetime="{}">{}</time>').format(at, show_moment(at))
+
+
 def show_answer_cell(value: object) -> str:
+    """Return one cell of an answer or of a record."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -62,17 +85,6 @@ def show_answer_cell(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}".replace("-", "−")
     return show_number(value, 8) if isinstance(value, float) else str(value)
-
-
-def show_range(value: object, error: float | None, between: str = "to") -> str:
-    """Return the range around a released number that holds the exact one with a chance of 95 %; empty if unknown.
-
-    ``between``: the word between its two ends.
-    """
-    if error is None or isinstance(value, bool) or not isinstance(value, (int, float)):
-        return ""
-    digits = 6 if abs(value) >= 1000 else 4
-    return f"{show_number(value - error, digits)} {between} {show_number(value + error, digits)}"
 
 
 def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:

@@ -24,7 +24,17 @@ def get_state(request: Request) -> ServerState:
 
 HOMES = {
     "analyst": ("/ask", "/queries", "/answers", "/me"),
-    "controller": ("/queue", "/decide/", "/accounts", "/incidents", "/audit", "/settings", "/me"),
+    "controller": (
+        "/queue",
+        "/decide/",
+        "/decided",
+        "/records/",
+        "/accounts",
+        "/incidents",
+        "/audit",
+        "/settings",
+        "/me",
+    ),
 }
 """The pages of each role, the first one its home. Only to these does a sign-in lead back."""
 

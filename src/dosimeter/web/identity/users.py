@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 
 import sqlalchemy as sa
 
-from dosimeter.errors import OptionError
+from dosimeter.errors import LimitError, OptionError
 from dosimeter.web.identity.passwords import LONGEST_PASSWORD, check_password
 from dosimeter.web.identity.throttle import Limits, clean_name, count_attempt, take_back
 from dosimeter.web.store import (
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 TOKEN_PREFIX = "dsm_"
+MOST_TOKENS = 20
+MOST_SESSIONS = 50  # that are listed
 SUCCEEDED, FAILED = "signed in", "failed to sign in"
 
 
@@ -236,6 +238,33 @@ def end_session(database: Database, user: User) -> None:
         write_audit(connection, user.name, "signed out")
 
 
+def list_sessions(database: Database, user: User) -> list[dict[str, str | bool]]:
+    """Return where somebody is signed in now, the latest first. A session's name is the beginning of its digest."""
+    query = (
+        sa.select(SESSIONS)
+        .where(SESSIONS.c.user_id == user.id, SESSIONS.c.expires_at > write_time())
+        .order_by(SESSIONS.c.created_at.desc())
+        .limit(MOST_SESSIONS)
+    )
+    with database.reading() as connection:
+        rows = connection.execute(query).mappings().all()
+    kept = ("created_at", "expires_at", "address")
+    return [
+        {"id": row["digest"][:16], "here": row["digest"] == user.session, **{name: row[name] for name in kept}}
+        for row in rows
+    ]
+
+
+def end_other_session(database: Database, user: User, session_id: str) -> bool:
+    """End one of somebody's own sessions; return False if there is none with this name."""
+    with database.writing() as connection:
+        begins = SESSIONS.c.digest.startswith(session_id, autoescape=True)
+        ended = connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id, begins)).rowcount
+        if ended:
+            write_audit(connection, user.name, "ended a session")
+    return ended == 1
+
+
 def end_everything(database: Database, user: User) -> None:
     """End every session and token of a user; devices that were known become unknown."""
     with database.writing() as connection:
@@ -253,13 +282,16 @@ class SessionEnded(Exception):
 
 
 def make_token(database: Database, user: User, name: str) -> str:
-    """Make an API token and return it. It is shown once; only analysts have tokens."""
+    """Make an API token and return it. It is shown once; only analysts have tokens, and ``MOST_TOKENS`` at a time."""
     key = TOKEN_PREFIX + make_key()
     with database.writing() as connection:
         connection.execute(sa.select(USERS.c.id).where(USERS.c.id == user.id).with_for_update())
         still = connection.execute(sa.select(SESSIONS.c.digest).where(SESSIONS.c.digest == user.session)).first()
         if user.session and still is None:
             raise SessionEnded
+        own = sa.select(sa.func.count()).where(TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
+        if int(connection.execute(own).scalar_one()) >= MOST_TOKENS:
+            raise LimitError(f"You have {MOST_TOKENS} tokens, the most. Revoke one that you no longer use.", wait=60)
         connection.execute(
             TOKENS.insert().values(
                 id=make_identifier(), digest=digest_key(key), user_id=user.id, name=name, created_at=write_time()

@@ -6,21 +6,32 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import LimitError
 from dosimeter.problems import Surface
-from dosimeter.web.checks import CheckQueue, underline_clause
+from dosimeter.web.checks import CheckQueue, underline_clause, write_examples
 from dosimeter.web.http import Analyst, Checks, Refused, StateOf, render_public, require_dataset
 from dosimeter.web.own_queries import find_shown, show_query
-from dosimeter.web.public import AnswerShape, NewQuery, PublicCheck, PublicQuery
-from dosimeter.web.released import describe_shape, list_released, note_readings
-from dosimeter.web.state import ServerState
-from dosimeter.web.store import User, find_own, list_own, submit_query, withdraw_query
+from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema, check_text
+from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.store import (
+    PLACE,
+    PublicStatusName,
+    QueryFilter,
+    User,
+    find_own,
+    page_own,
+    submit_query,
+    withdraw_query,
+)
 
 router = APIRouter()
-PAGE = 20
+PAGE = 50
+MOST_COLUMNS = 60  # of a schema that are listed at a time
+MOST_VALUES = 24  # of a column that are listed at a time
+MOST_MATCHES = 200
 PATIENCE = 10.0  # seconds that a page waits for the analyst's previous check
 
 
@@ -33,13 +44,21 @@ class AskForm(BaseModel):
     priority: Annotated[str, Field(max_length=20)] = "normal"
     wanted_error: Annotated[str, Field(max_length=40)] = ""
     switch: Annotated[str, Field(max_length=10)] = ""  # only another dataset was chosen; nothing is submitted yet
+    find: Annotated[str, Field(max_length=100)] = ""  # words that the listed columns of the schema hold
 
 
 @router.get("/ask")
 async def show_form(
-    request: Request, state: StateOf, checks: Checks, user: Analyst, dataset: str = "", again: str = ""
+    request: Request,
+    state: StateOf,
+    checks: Checks,
+    user: Analyst,
+    dataset: str = "",
+    again: str = "",
+    find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
     form = await run_in_threadpool(_begin_form, state, user, dataset, again)
+    form.find = find
     return await _ask_page(request, state, checks, user, form)
 
 
@@ -70,27 +89,83 @@ async def _ask_page(
     return render_public(
         request, "ask.html", user, status=status if problems else 200,
         form=form.model_dump(), problems=problems or {}, names=list(state.datasets),
-        dataset=await run_in_threadpool(state.public, served), check=check, marked=marked,
+        schema=await run_in_threadpool(_find_schema, state, served, form.find), check=check, marked=marked,
     )  # fmt: skip
+
+
+def _find_schema(state: ServerState, served: ServedDataset, words: str) -> PublicSchema:
+    """Return the public facts of a dataset, cut to what a page can list: columns with these words in them."""
+    dataset = state.public(served)
+    found = [column for column in dataset.columns if _is_about(column, words)]
+    kept = [
+        column
+        if column.values is None or len(column.values) <= MOST_VALUES
+        else column.model_copy(
+            update={"values": column.values[:MOST_VALUES], "further": len(column.values) - MOST_VALUES}
+        )
+        for column in found[:MOST_COLUMNS]
+    ]
+    return PublicSchema(
+        dataset=dataset.model_copy(update={"columns": kept}), find=words, total=len(dataset.columns),
+        found=len(found), examples=write_examples(dataset),
+    )  # fmt: skip
+
+
+def _is_about(column: PublicColumn, words: str) -> bool:
+    text = f"{column.name} {column.type} {column.description or ''}".lower()
+    return all(word in text for word in words.lower().split())
 
 
 async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> tuple[PublicCheck | None, str]:
     """Return the check of a query, and its SQL with the clause in the way marked; None while another check runs."""
     served = require_dataset(state, form.dataset)
     try:
-        check = await checks.check(user.id, served, form.sql, patience=PATIENCE)
+        check = await checks.check(user.id, served, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
     except LimitError:
         return None, ""
     return check, "" if check.answerable else underline_clause(form.sql, check.clause)
 
 
+def _read_wanted(form: AskForm) -> float | None:
+    """Return the wanted accuracy, if what was typed so far is one."""
+    try:
+        wanted = float(form.wanted_error.strip().replace(",", "."))
+    except ValueError:
+        return None
+    return wanted if 0.0 < wanted < 1e300 else None
+
+
 @router.get("/ask/schema")
 def show_schema(
-    request: Request, state: StateOf, user: Analyst, dataset: Annotated[str, Field(max_length=200)] = ""
+    request: Request,
+    state: StateOf,
+    user: Analyst,
+    dataset: Annotated[str, Field(max_length=200)] = "",
+    find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Show the public facts of another dataset; what was typed stays."""
+    """Show the public facts of another dataset, or other columns of it; what was typed stays."""
     served = require_dataset(state, dataset)
-    return render_public(request, "fragments/schema.html", user, dataset=state.public(served))
+    return render_public(request, "fragments/schema.html", user, schema=_find_schema(state, served, find))
+
+
+@router.get("/ask/values")
+def show_values(
+    request: Request,
+    state: StateOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200)],
+    column: Annotated[str, Query(max_length=200)],
+    text: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Show the declared values of a column, those that hold a text."""
+    found = require_dataset(state, dataset).schema.columns.get(column)
+    if found is None or found.values is None:
+        raise Refused(404, "not_found", "There is no such list of values.")
+    matching = [value for value in found.values if text.lower() in value.lower()]
+    return render_public(
+        request, "values.html", user, dataset=dataset, column=column, text=text, values=matching[:MOST_MATCHES],
+        counted=f"{len(matching):,}", cut=len(matching) > MOST_MATCHES,
+    )  # fmt: skip
 
 
 @router.post("/ask/check")
@@ -114,7 +189,7 @@ async def ask(
         return await _ask_page(request, state, checks, user, form, {})
     wanted = form.wanted_error.strip().replace(",", ".") or None
     try:
-        query = NewQuery.model_validate(form.model_dump(exclude={"switch"}) | {"wanted_error": wanted})
+        query = NewQuery.model_validate(form.model_dump(exclude={"switch", "find"}) | {"wanted_error": wanted})
     except ValidationError as error:
         return await _ask_page(request, state, checks, user, form, _name_problems(error))
     try:
@@ -122,8 +197,10 @@ async def ask(
         if not checked.answerable:
             problems = {"sql": "This query cannot be answered as it is."}
             return await _ask_page(request, state, checks, user, form, problems)
-        most = state.settings.open_queries
-        query_id = await run_in_threadpool(submit_query, state.database, user, query, most=most)
+        most, each_minute = state.settings.open_queries, state.settings.queries_per_minute
+        query_id = await run_in_threadpool(
+            submit_query, state.database, user, query, most=most, each_minute=each_minute
+        )
     except LimitError as error:
         return await _ask_page(request, state, checks, user, form, {"sql": error.word(Surface.WEB)}, 429)
     return RedirectResponse(f"/queries/{query_id}", status_code=303)
@@ -140,36 +217,26 @@ def _name_problems(error: ValidationError) -> dict[str, str]:
 
 
 @router.get("/queries")
-def list_queries(request: Request, state: StateOf, user: Analyst) -> Response:
-    shown = [show_query(query, None) for query in list_own(state.database, user)]
-    stopped = [name for name in state.datasets if state.is_stopped(name)]
-    return render_public(request, "queries.html", user, queries=shown, stopped=stopped)
-
-
-@router.get("/queries/{query_id}")
-def show_one(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
-    return _query_page(request, state, user, query_id, "query.html")
-
-
-@router.get("/queries/{query_id}/status")
-def show_status(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
-    return _query_page(request, state, user, query_id, "fragments/status.html")
-
-
-def _query_page(request: Request, state: ServerState, user: User, query_id: str, template: str) -> Response:
-    query = find_shown(state, user, query_id, user.session)
-    shape = _find_shape(state, query)
-    return render_public(request, template, user, query=query, measured=shape.measured, grouped=shape.grouped)
-
-
-def _find_shape(state: ServerState, query: PublicQuery) -> AnswerShape:
-    """Return which columns of the answer carry noise, and whether there are groups.
-
-    Only for an answered query: the time this takes could reveal that somebody opened a waiting one.
-    """
-    served = state.dataset(query.dataset) if query.answer is not None else None
-    shape = None if served is None else describe_shape(served, query.sql)
-    return shape or AnswerShape()
+def list_queries(
+    request: Request,
+    state: StateOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200), AfterValidator(check_text)] = "",
+    status: PublicStatusName = "",
+    text: Annotated[str, Query(max_length=200), AfterValidator(check_text)] = "",
+    place: Annotated[str, Query(max_length=80, pattern=PLACE)] = "",
+) -> Response:
+    """Show the analyst's own queries, newest first, in parts."""
+    only = QueryFilter(dataset=dataset, status=status, text=text)
+    page = page_own(state.database, user, limit=PAGE, only=only, place=place)
+    listed = OwnList(
+        queries=[show_query(query, None) for query in page.queries], following=page.following, total=page.total,
+        dataset=dataset, status=status, text=text,
+    )  # fmt: skip
+    return render_public(
+        request, "queries.html", user, listed=listed, names=list(state.datasets),
+        stopped=[name for name in state.datasets if state.is_stopped(name)], place=place,
+    )  # fmt: skip
 
 
 @router.post("/queries/{query_id}/withdraw")
@@ -178,26 +245,3 @@ def withdraw(state: StateOf, user: Analyst, query_id: str) -> Response:
     if not withdraw_query(state.database, user, query_id):
         raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
     return RedirectResponse("/queries", status_code=303)
-
-
-@router.get("/answers")
-def show_answers(
-    request: Request,
-    state: StateOf,
-    user: Analyst,
-    dataset: Annotated[str, Query(max_length=200)] = "",
-    before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$")] = None,
-) -> Response:
-    """Show the released answers of a dataset, without names and purposes."""
-    served = require_dataset(state, dataset or next(iter(state.datasets)))
-    listed = list_released(state, served, limit=PAGE, before=before)
-    note_readings(state, user, listed, user.session)
-    return render_public(
-        request,
-        "answers.html",
-        user,
-        names=list(state.datasets),
-        dataset=served.name,
-        listed=listed,
-        later=before is not None,
-    )

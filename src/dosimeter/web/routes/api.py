@@ -28,7 +28,7 @@ from dosimeter.web.public import (
 )
 from dosimeter.web.released import MOST_LISTED, list_released, note_readings
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import User, list_own, submit_query
+from dosimeter.web.store import PLACE, PublicStatusName, QueryFilter, User, page_own, submit_query, withdraw_query
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
@@ -54,8 +54,9 @@ class ApiError(BaseModel):
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ApiError, "description": words}
     for status, words in {
-        400: "Malformed", 401: "No valid token", 404: "Not there", 408: "Too slow", 413: "Too large",
-        415: "Not JSON", 422: "Cannot be used", 429: "Too many at a time; Retry-After says when to try again",
+        400: "Malformed", 401: "No valid token", 404: "Not there", 408: "Too slow", 409: "Decided before",
+        413: "Too large", 415: "Not JSON", 422: "Cannot be used",
+        429: "Too many at a time; Retry-After says when to try again",
     }.items()
 }  # fmt: skip
 
@@ -106,7 +107,10 @@ async def submit(state: StateOf, checks: Checks, user: TokenUser, query: NewQuer
 
 
 def _submit(state: ServerState, user: User, query: NewQuery) -> PublicQuery:
-    query_id = submit_query(state.database, user, query, most=state.settings.open_queries)
+    settings = state.settings
+    query_id = submit_query(
+        state.database, user, query, most=settings.open_queries, each_minute=settings.queries_per_minute
+    )
     return find_shown(state, user, query_id, _name_session(user))
 
 
@@ -115,16 +119,31 @@ def list_queries(
     state: StateOf,
     user: TokenUser,
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
-    before: Annotated[str | None, Query(max_length=40, description="created_at of the last one seen")] = None,
+    before: Annotated[str, Query(max_length=40, description="created_at of the last one seen")] = "",
+    place: Annotated[str, Query(max_length=80, pattern=PLACE, description="following of the list before")] = "",
+    dataset: Annotated[str, Query(max_length=200)] = "",
+    status: PublicStatusName = "",
+    text: Annotated[str, Query(max_length=200, description="words in SQL, purpose or id")] = "",
 ) -> PublicList:
-    if before is not None and not before.isprintable():
-        raise Refused(422, "unusable", "before must be a time, as created_at gives it.")
-    own = list_own(state.database, user, limit=limit, before=before)
-    return PublicList(queries=[show_own(state, user, query, _name_session(user)) for query in own])
+    for name, given in {"before": before, "dataset": dataset, "text": text}.items():
+        if not given.isprintable():
+            raise Refused(422, "unusable", f"{name} holds a character that cannot be printed.")
+    only = QueryFilter(dataset=dataset, status=status, text=text)
+    page = page_own(state.database, user, limit=limit, only=only, place=place, before=before)
+    shown = [show_own(state, user, query, _name_session(user)) for query in page.queries]
+    return PublicList(queries=shown, following=page.following or None)
 
 
 @router.get("/queries/{query_id}", summary="One of your queries, with its answer once it is released")
 def read_query(state: StateOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
+    return find_shown(state, user, query_id, _name_session(user))
+
+
+@router.post("/queries/{query_id}/withdraw", summary="Withdraw a query that is not decided")
+def withdraw(state: StateOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
+    find_shown(state, user, query_id, _name_session(user))
+    if not withdraw_query(state.database, user, query_id):
+        raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
     return find_shown(state, user, query_id, _name_session(user))
 
 

@@ -1,41 +1,48 @@
-"""The controller's queue, thresholds and audit log."""
+"""The controller's queue, decisions and settings, and computations that pages wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.web.decision import settle_left
+from dosimeter.errors import InputError
+from dosimeter.web.decision import ALGORITHMS, describe_policy, settle_left
+from dosimeter.web.expected import find_needed
 from dosimeter.web.http import Controller, Refused, StateOf, render
 from dosimeter.web.public import PHRASES, check_text
-from dosimeter.web.state import ServerState
+from dosimeter.web.question import describe_question
+from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
-    AuditFilter,
+    PLACE,
+    RANKED_PLACE,
+    QueryFilter,
+    QueryPage,
     QueryStatus,
     StoredQuery,
     User,
-    count_open,
     find_query,
-    list_audit,
-    list_decided,
-    list_open,
+    list_people,
     note,
-    read_head,
+    page_decided,
+    page_open,
     read_thresholds,
     save_thresholds,
 )
 
 router = APIRouter()
 PAGE = 50
-AUDIT_PAGE = 200
-Shown = Annotated[int, Query(ge=1, le=1_000)]
+RECENT = 8  # decisions below the queue
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+Words = Annotated[str, Query(max_length=200), AfterValidator(check_text)]
+Place = Annotated[str, Query(max_length=80, pattern=RANKED_PLACE)]
+DecidedPlace = Annotated[str, Query(max_length=80, pattern=PLACE)]
+DecidedStatus = Literal["", "released", "denied", "changes", "withdrawn"]
 
 
 class ThresholdForm(BaseModel):
@@ -44,40 +51,135 @@ class ThresholdForm(BaseModel):
     low: Percent
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingQuery:
+    """A waiting query as the queue lists it. ``words``: the question, empty where the schema no longer admits it.
+
+    ``needed``: the smallest ε that gives the wanted accuracy, where SQL and schema alone can tell; nobody has looked.
+    """
+
+    query: StoredQuery
+    words: str
+    needed: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingList:
+    """One part of the queries that wait. ``rest``: the address of the next part; ``thresholds``: by priority, in %."""
+
+    queries: list[WaitingQuery]
+    total: int
+    rest: str
+    here: str
+    only: QueryFilter
+    thresholds: Mapping[str, float]
+
+
 @router.get("/queue")
 def show_queue(
     request: Request,
     state: StateOf,
     user: Controller,
     done: Annotated[str, Query(max_length=64)] = "",
-    shown: Shown = PAGE,
+    dataset: Words = "",
+    analyst: Words = "",
+    text: Words = "",
+    place: Place = "",
 ) -> Response:
+    """Show what waits, the most urgent first, in parts; below it the latest decisions."""
+    only = QueryFilter(dataset=dataset, analyst=analyst, text=text)
     return render(
-        request, "queue.html", user, said=_tell_done(state, user, done),
-        waiting=_list_waiting(state, user, shown), decided=list_decided(state.database),
+        request, "queue.html", user, said=_tell_done(state, user, done), names=list(state.datasets), place=place,
+        waiting=_list_waiting(state, user, only, place),
+        decided=list_shown(state, page_decided(state.database, limit=RECENT, only=QueryFilter())),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingList:
-    """The first queries that wait. ``following``: how many are shown next; ``thresholds``: by priority, in percent."""
+@router.get("/queue/rows")
+def show_rows(
+    request: Request,
+    state: StateOf,
+    user: Controller,
+    dataset: Words = "",
+    analyst: Words = "",
+    text: Words = "",
+    place: Place = "",
+) -> Response:
+    only = QueryFilter(dataset=dataset, analyst=analyst, text=text)
+    waiting = _list_waiting(state, user, only, place)
+    return render(request, "fragments/waiting.html", user, waiting=waiting, place=place, polled=True)
 
-    queries: list[StoredQuery]
-    shown: int
-    following: int
-    total: int
-    thresholds: Mapping[str, float]
 
-
-def _list_waiting(state: ServerState, user: User, shown: int) -> WaitingList:
-    """Return the first waiting queries, and how many there are in all. Settles those whose release ended unrecorded."""
+def _list_waiting(state: ServerState, user: User, only: QueryFilter, place: str) -> WaitingList:
+    """Return one part of the waiting queries. Settles those whose release ended unrecorded."""
+    page = page_open(state.database, limit=PAGE, only=only, place=place)
     return WaitingList(
-        queries=[settle_left(state, query) for query in list_open(state.database, limit=shown)],
-        shown=shown,
-        following=shown + PAGE,
-        total=count_open(state.database),
+        queries=[_describe(state, settle_left(state, query)) for query in page.queries],
+        total=page.total,
+        rest=_write_query(only, page.following) if page.following else "",
+        here=_write_query(only, place),
+        only=only,
         thresholds=read_thresholds(state.database, user),
     )
+
+
+def _write_query(only: QueryFilter, place: str = "") -> str:
+    parts = {"dataset": only.dataset, "analyst": only.analyst, "status": only.status, "text": only.text, "place": place}
+    return urlencode({name: value for name, value in parts.items() if value})
+
+
+def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
+    """Return a query with its question in words, from SQL and schema alone."""
+    served = state.dataset(query.dataset)
+    try:
+        prepared = None if served is None else served.prepare(query.sql)
+    except InputError:
+        prepared = None
+    if served is None or prepared is None:
+        return WaitingQuery(query, "", None)
+    needed = None
+    if query.wanted_error is not None:
+        needed = find_needed(prepared, query.wanted_error, served.candidates)
+    return WaitingQuery(query, describe_question(prepared).words, needed)
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedQuery:
+    """A decided query as it is listed. ``epsilon``: what was approved, or what the noisy test found."""
+
+    query: StoredQuery
+    epsilon: str
+
+
+def list_shown(state: ServerState, page: QueryPage) -> list[DecidedQuery]:
+    """Return decided queries with the ε of their answers: a test's is in the ledger, not in the approval."""
+    found = []
+    for query in page.queries:
+        entry = state.entry(query.entry_id) if query.status is QueryStatus.RELEASED else None
+        epsilon = query.epsilon or ("" if entry is None or entry.epsilon is None else f"{entry.epsilon.normalize():f}")
+        found.append(DecidedQuery(query, epsilon))
+    return found
+
+
+@router.get("/decided")
+def show_decided(
+    request: Request,
+    state: StateOf,
+    user: Controller,
+    dataset: Words = "",
+    analyst: Words = "",
+    status: DecidedStatus = "",
+    text: Words = "",
+    place: DecidedPlace = "",
+) -> Response:
+    """Show every decision, the latest first, in parts."""
+    only = QueryFilter(dataset=dataset, analyst=analyst, status=status, text=text)
+    page = page_decided(state.database, limit=PAGE, only=only, place=place)
+    return render(
+        request, "decided.html", user, decided=list_shown(state, page), total=page.total, only=only, place=place,
+        names=list(state.datasets), rest=_write_query(only, page.following) if page.following else "",
+        first=_write_query(only),
+    )  # fmt: skip
 
 
 def _tell_done(state: ServerState, user: User, query_id: str) -> str:
@@ -95,42 +197,57 @@ def _tell_done(state: ServerState, user: User, query_id: str) -> str:
             return ""
 
 
-@router.get("/queue/rows")
-def show_rows(request: Request, state: StateOf, user: Controller, shown: Shown = PAGE) -> Response:
-    return render(request, "fragments/waiting.html", user, waiting=_list_waiting(state, user, shown))
-
-
 @router.get("/settings")
 def show_settings(request: Request, state: StateOf, user: Controller, saved: bool = False) -> Response:
+    thresholds = read_thresholds(state.database, user)
     return render(
-        request, "settings.html", user, thresholds=read_thresholds(state.database, user), saved=saved
+        request, "settings.html", user, thresholds=thresholds, saved=saved, examples=_exemplify(state, thresholds),
+        people=list_people(state.database), served=[_describe_dataset(served) for served in state.datasets.values()],
+        limits=state.settings,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What a percentage means for counts: the largest candidate for one number, and for ten groups (R3)."""
+
+    priority: str
+    percent: float
+    one: float | None
+    ten: float | None
+
+
+def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[Threshold]:
+    candidates = sorted(next(iter(state.datasets.values())).candidates)
+
+    def allow(percent: float, numbers: int) -> float | None:
+        """Return the largest candidate at which k/(k + ε) is at least the percentage: the ratio of a COUNT (R3)."""
+        least = percent / 100.0
+        return max((each for each in candidates if numbers / (numbers + each) >= least - 1e-12), default=None)
+
+    return [
+        Threshold(name, thresholds[name], allow(thresholds[name], 1), allow(thresholds[name], 10))
+        for name in ("high", "normal", "low")
+    ]
+
+
+def _describe_dataset(served: ServedDataset) -> dict[str, str]:
+    settings = served.settings
+    return {
+        "name": served.name,
+        "people": f"{served.schema.individuals or 0:,}",
+        "algorithm": ALGORITHMS[settings.algorithm],
+        "policy": describe_policy(settings.policy),
+        "cap": "none" if settings.max_epsilon is None else f"ε = {settings.max_epsilon:g}",
+        "noise": settings.mechanism.capitalize(),
+        "single": "allowed" if settings.allow_identifying else "refused",
+    }
 
 
 @router.post("/settings")
 def change_settings(state: StateOf, user: Controller, form: Annotated[ThresholdForm, Form()]) -> Response:
     save_thresholds(state.database, user, form.model_dump())
     return RedirectResponse("/settings?saved=true", status_code=303)
-
-
-@router.get("/audit")
-def show_audit(
-    request: Request,
-    state: StateOf,
-    user: Controller,
-    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
-    who: Annotated[str, Query(max_length=64), AfterValidator(check_text)] = "",
-    day: Annotated[str, Query(max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = "",
-    text: Annotated[str, Query(max_length=200), AfterValidator(check_text)] = "",
-) -> Response:
-    only = AuditFilter(who, day, text)
-    entries = list_audit(state.database, limit=AUDIT_PAGE, before=before, only=only)
-    earlier = urlencode({"who": who, "day": day, "text": text, "before": entries[-1].id}) if entries else ""
-    count, head = read_head(state.database)
-    return render(
-        request, "audit.html", user, entries=entries, only=only, count=count, head=head,
-        earlier=earlier if len(entries) == AUDIT_PAGE else "",
-    )  # fmt: skip
 
 
 @router.get("/jobs/{job_id}")

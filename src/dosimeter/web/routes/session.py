@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Path, Request
 from fastapi.responses import RedirectResponse, Response
 from itsdangerous import BadSignature
 from pydantic import BaseModel, Field
@@ -39,7 +39,7 @@ from dosimeter.web.http import (
     write_device,
 )
 from dosimeter.web.identity import Crowded, Limits, Throttled, refuse_throttled
-from dosimeter.web.public import LineText, PublicToken
+from dosimeter.web.public import LineText, PublicSession, PublicToken
 from dosimeter.web.store import note
 
 router = APIRouter()
@@ -93,7 +93,7 @@ def _sign_in_page(
     key = make_entry_key()
     page = render(
         request, "sign_in.html", None, status=status, problem=problem, entry=entry_csrf(state, key), back=back,
-        name=name[:64], said=said,
+        name=name[:64], said=said, contact=state.settings.contact,
     )  # fmt: skip
     page.set_cookie(ENTRY_COOKIE, key, httponly=True, samesite="strict", secure=state.settings.secure, path="/sign-in")
     return page
@@ -196,7 +196,10 @@ def _me_page(
     request: Request, state: StateOf, user: Visitor, fresh: str = "", said: str = "", status: int = 200
 ) -> Response:
     tokens = [PublicToken.model_validate(token) for token in identity.list_tokens(state.database, user)]
-    return render_public(request, "me.html", user, status=status, tokens=tokens, fresh=fresh, said=said)
+    sessions = [PublicSession.model_validate(session) for session in identity.list_sessions(state.database, user)]
+    return render_public(
+        request, "me.html", user, status=status, tokens=tokens, fresh=fresh, said=said, sessions=sessions
+    )  # fmt: skip
 
 
 @router.post("/me/password")
@@ -218,6 +221,14 @@ async def change_password(
     except Crowded:
         said, status = CROWDED, 503
     return await run_in_threadpool(_me_page, request, state, user, said=said, status=status)
+
+
+@router.post("/me/sessions/{session_id}/end")
+def end_other(state: StateOf, user: Visitor, session_id: Annotated[str, Path(pattern="^[0-9a-f]{16}$")]) -> Response:
+    """End another session of one's own: on a device that was lost, or left open."""
+    if not identity.end_other_session(state.database, user, session_id):
+        raise Refused(404, "not_found", "There is no such session: it may have ended.")
+    return RedirectResponse("/me", status_code=303)
 
 
 @router.post("/me/tokens")

@@ -24,3 +24,46 @@ for (const input of document.querySelectorAll("[data-keep]")) {
 for (const form of document.querySelectorAll("[data-forget]")) {
   form.addEventListener("submit", () => sessionStorage.clear());
 }
+
+// Say a moment in the reader's own time zone too, beside UTC.
+function tellLocalTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
+    const moment = new Date(time.dateTime);
+    if (!Number.isNaN(moment.getTime())) time.title = `${moment.toLocaleString()} where you are`;
+  }
+}
+tellLocalTimes(document);
+document.addEventListener("htmx:afterSwap", (event) => tellLocalTimes(event.target));
+
+// Put a column's name, or an example, into the query.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-insert], [data-example]");
+  const sql = document.getElementById("sql");
+  if (!button || !sql) return;
+  const { insert, example } = button.dataset;
+  if (example !== undefined) {
+    sql.value = example;
+  } else {
+    const name = /^[A-Za-z_]\w*$/.test(insert) ? insert : `"${insert.replaceAll('"', '""')}"`;
+    const before = sql.value.slice(0, sql.selectionStart);
+    sql.setRangeText((before && !/[\s(,]$/.test(before) ? " " : "") + name, sql.selectionStart, sql.selectionEnd, "end");
+  }
+  sql.focus();
+  sql.dispatchEvent(new Event("input", { bubbles: true }));
+});
+
+// Copy what stands in another element.
+for (const button of document.querySelectorAll("[data-copy]")) {
+  if (!navigator.clipboard) continue;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+  });
+}
+
+// Say at once that something was begun which may take a while.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const busy = event.target.dataset?.busy;
+  if (busy) { event.target.textContent = busy; event.target.disabled = true; }
+});

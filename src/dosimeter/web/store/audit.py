@@ -126,6 +126,15 @@ def check_audit(database: Database, head: str | None = None) -> Verification:
         return verify_audit(rows, head)
 
 
+def follow_log(database: Database) -> Iterator[AuditRecord]:
+    """Yield every record, oldest first, each verified to follow the one before it; end at the first that does not."""
+    with _reading_raw(database) as rows:
+        try:
+            yield from follow_audit(rows)
+        except BadAuditRecord:
+            return
+
+
 def export_audit(database: Database, stream: TextIO) -> None:
     """Write every record as one line of JSON, oldest first. Raises LedgerError at the first altered record."""
     with _reading_raw(database) as rows:

@@ -12,18 +12,25 @@ from dosimeter.web.public import NewQuery
 from dosimeter.web.store.audit import write_audit
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_identifier
+from dosimeter.web.store.listing import RANK, with_names
 from dosimeter.web.store.stored_query import OPEN, QueryStatus, StoredQuery
-from dosimeter.web.store.tables import QUERIES, THRESHOLDS, USERS, write_time
+from dosimeter.web.store.tables import QUERIES, THRESHOLDS, USERS, later, write_time
 from dosimeter.web.store.user import User
 
+MINUTE = 60  # seconds
+OPEN_WAIT = 300  # seconds after which a program may try again that has too many open queries
 PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
 """Suggested least ÷ most, in percent: the more urgent, the looser. Every controller may keep a table of their own."""
 
-_RANK = sa.case({"high": 0, "normal": 1}, value=QUERIES.c.priority, else_=2)
 
+def submit_query(
+    database: Database, analyst: User, query: NewQuery, *, most: int | None = None, each_minute: int | None = None
+) -> str:
+    """Store a query; return its id.
 
-def submit_query(database: Database, analyst: User, query: NewQuery, *, most: int | None = None) -> str:
-    """Store a query; return its id. ``most``: how many an analyst may have open at a time."""
+    ``most``: how many an analyst may have open at a time. ``each_minute``: how many they may submit in a minute,
+    whatever became of them: who submits and withdraws all the time would fill the audit log.
+    """
     now, query_id = write_time(), make_identifier()
     row = {
         "id": query_id,
@@ -40,9 +47,16 @@ def submit_query(database: Database, analyst: User, query: NewQuery, *, most: in
         "withdrawal": False,
     }
     with database.writing() as connection:
+        connection.execute(sa.select(USERS.c.id).where(USERS.c.id == analyst.id).with_for_update())  # one at a time
         if most is not None and _count_open(connection, analyst) >= most:
             raise LimitError(
-                f"You have {most} open queries, the most at a time. Wait until some are decided, or withdraw some."
+                f"You have {most} open queries, the most at a time. Wait until some are decided, or withdraw some.",
+                wait=OPEN_WAIT,
+            )
+        if each_minute is not None and _count_latest(connection, analyst) >= each_minute:
+            raise LimitError(
+                f"You have submitted {each_minute} queries within a minute, the most. Wait a minute, then go on.",
+                wait=MINUTE,
             )
         connection.execute(QUERIES.insert().values(row))
         write_audit(connection, analyst.name, "asked", dataset=query.dataset, query_id=query_id)
@@ -50,21 +64,18 @@ def submit_query(database: Database, analyst: User, query: NewQuery, *, most: in
 
 
 def _count_open(connection: sa.Connection, analyst: User) -> int:
-    """Return how many queries an analyst has open. Locks the analyst's row, so that submissions take turns."""
-    connection.execute(sa.select(USERS.c.id).where(USERS.c.id == analyst.id).with_for_update())
+    """Return how many queries an analyst has open."""
     query = sa.select(sa.func.count()).where(
         QUERIES.c.analyst_id == analyst.id, QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False)
     )
     return int(connection.execute(query).scalar_one())
 
 
-def _with_names() -> sa.Select[Any]:
-    decider = USERS.alias("decider")
-    return (
-        sa.select(QUERIES, USERS.c.name.label("analyst"), decider.c.name.label("decider"))
-        .join(USERS, USERS.c.id == QUERIES.c.analyst_id)
-        .join(decider, decider.c.id == QUERIES.c.decided_by, isouter=True)
-    )
+def _count_latest(connection: sa.Connection, analyst: User) -> int:
+    """Return how many queries an analyst has submitted within the last minute."""
+    since = later(seconds=-MINUTE)
+    query = sa.select(sa.func.count()).where(QUERIES.c.analyst_id == analyst.id, QUERIES.c.created_at > since)
+    return int(connection.execute(query).scalar_one())
 
 
 def _read(database: Database, query: sa.Select[Any]) -> list[StoredQuery]:
@@ -75,15 +86,8 @@ def _read(database: Database, query: sa.Select[Any]) -> list[StoredQuery]:
 # ---------------------------------------------------------------- for the analyst: only their own
 
 
-def list_own(database: Database, analyst: User, *, limit: int = 100, before: str | None = None) -> list[StoredQuery]:
-    query = _with_names().where(QUERIES.c.analyst_id == analyst.id)
-    if before is not None:
-        query = query.where(QUERIES.c.created_at < before)
-    return _read(database, query.order_by(QUERIES.c.created_at.desc()).limit(limit))
-
-
 def find_own(database: Database, analyst: User, query_id: str) -> StoredQuery | None:
-    query = _with_names().where(QUERIES.c.id == query_id, QUERIES.c.analyst_id == analyst.id)
+    query = with_names().where(QUERIES.c.id == query_id, QUERIES.c.analyst_id == analyst.id)
     return next(iter(_read(database, query)), None)
 
 
@@ -120,7 +124,7 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
 
 def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> list[StoredQuery]:
     """Return the open queries, most urgent first, then oldest first."""
-    query = _with_names().where(QUERIES.c.status.in_(OPEN)).order_by(_RANK, QUERIES.c.created_at).limit(limit)
+    query = with_names().where(QUERIES.c.status.in_(OPEN)).order_by(RANK, QUERIES.c.created_at).limit(limit)
     if dataset is not None:
         query = query.where(QUERIES.c.dataset == dataset)
     return _read(database, query)
@@ -134,18 +138,20 @@ def count_open(database: Database, dataset: str | None = None) -> int:
         return int(connection.execute(query).scalar_one())
 
 
-def list_decided(database: Database, limit: int = 50) -> list[StoredQuery]:
-    query = _with_names().where(QUERIES.c.status.not_in(OPEN)).order_by(QUERIES.c.changed_at.desc()).limit(limit)
-    return _read(database, query)
-
-
 def list_approving(database: Database) -> list[StoredQuery]:
     """Return the queries whose approval is under way, or was when a crash ended the server."""
-    return _read(database, _with_names().where(QUERIES.c.status == QueryStatus.APPROVING))
+    return _read(database, with_names().where(QUERIES.c.status == QueryStatus.APPROVING))
 
 
 def find_query(database: Database, query_id: str) -> StoredQuery | None:
-    return next(iter(_read(database, _with_names().where(QUERIES.c.id == query_id))), None)
+    return next(iter(_read(database, with_names().where(QUERIES.c.id == query_id))), None)
+
+
+def find_texts(database: Database, query_ids: Collection[str]) -> dict[str, str]:
+    """Return the SQL of queries by their ids, for controllers."""
+    query = sa.select(QUERIES.c.id, QUERIES.c.sql).where(QUERIES.c.id.in_(query_ids))
+    with database.reading() as connection:
+        return {row.id: row.sql for row in connection.execute(query)}
 
 
 def move_query(

@@ -1,0 +1,169 @@
+"""A released answer as a table: as many digits as the errors allow, a part of its rows, dots with whiskers; and as CSV.
+
+Takes public values; gives public values. Everything here is decided by the answer itself, after it was released.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dosimeter.web.figures import show_estimate, show_interval, show_number
+from dosimeter.web.public import AnswerShape, PublicAnswer, ShownAnswer, ShownCell, ShownColumn, Whisker
+
+MOST_ROWS = 100
+MOST_PICTURES = 3
+FEW = "too few people to tell"
+NEGATIVE = "negative: that is the noise"
+Value = str | int | float | bool | None
+
+
+def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, most: int = MOST_ROWS) -> ShownAnswer:
+    """Return one part of an answer's rows. ``first``: the number of its first row, from 1."""
+    total = len(answer.rows)
+    start = min(max(first, 1), max(total, 1)) - 1
+    names = list(answer.rows[0]) if answer.rows else []
+    errors = _ErrorsOf(answer, shape)
+    few = any(FEW in fact for fact in answer.about)
+    columns = [_view_column(name, answer, errors) for name in names]
+    scales = {column.name: _find_scale(column.name, answer, errors) for column in columns if column.measured}
+    drawn = [name for name, scale in scales.items() if scale is not None][:MOST_PICTURES] if total > 1 else []
+    rows = [
+        [_view_cell(row[name], name, at, errors, few, scales.get(name) if name in drawn else None) for name in names]
+        for at, row in enumerate(answer.rows[start : start + most], start=start)
+    ]
+    shown = [column.model_copy(update={"scale": _name_ends(scales[column.name])}) if column.name in drawn else column
+             for column in columns]  # fmt: skip
+    end = start + len(rows)
+    return ShownAnswer(
+        columns=shown,
+        rows=rows,
+        first=start + 1 if total else 0,
+        last=end,
+        total=total,
+        earlier=None if start == 0 else max(1, start - most + 1),
+        later=end + 1 if end < total else None,
+        negative=any(cell.note == NEGATIVE for row in rows for cell in row),
+        ranged=any(cell.interval for row in rows for cell in row),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ErrorsOf:
+    """The 95 % errors of an answer's numbers: of each row where they are known, otherwise the largest of the column."""
+
+    answer: PublicAnswer
+    shape: AnswerShape
+
+    def is_measured(self, name: str) -> bool:
+        """Return whether a column carries noise; where nothing is known of the query, as far as its values tell."""
+        return name in self.shape.measured
+
+    def find(self, name: str, at: int) -> float | None:
+        """Return the error of one number; None where it has none, or where it is withheld."""
+        answer, measured = self.answer, self.shape.measured
+        if answer.rank_errors and name in answer.rank_errors:
+            return None
+        if answer.errors:
+            return answer.errors[at].get(name)
+        if answer.error_95 is None or name not in measured or len(measured) != len(answer.error_95):
+            return None
+        return answer.error_95[measured.index(name)]
+
+
+def _view_column(name: str, answer: PublicAnswer, errors: _ErrorsOf) -> ShownColumn:
+    numeric = any(_is_number(row[name]) for row in answer.rows)
+    return ShownColumn(name=name, numeric=numeric, measured=errors.is_measured(name))
+
+
+def _view_cell(
+    value: Value, name: str, at: int, errors: _ErrorsOf, few: bool, scale: tuple[float, float] | None
+) -> ShownCell:
+    measured = errors.is_measured(name)
+    if value is None:
+        return ShownCell(text=FEW if few and measured else "NULL", faint=True)
+    if isinstance(value, bool):
+        return ShownCell(text=str(value).lower())
+    if not isinstance(value, (int, float)):
+        return ShownCell(text=str(value))
+    error = errors.find(name, at) if measured else None
+    text, margin = show_estimate(value, error)
+    return ShownCell(
+        text=text,
+        margin=margin,
+        interval="" if error is None else show_interval(value, error),
+        note=NEGATIVE if measured and value < 0 and name in errors.shape.counts else "",
+        whisker=None if scale is None else _place(value, error, scale),
+    )
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _find_scale(name: str, answer: PublicAnswer, errors: _ErrorsOf) -> tuple[float, float] | None:
+    """Return the ends of a column's picture: all its numbers with their errors, and 0 if it is near.
+
+    None where no error is known: dots alone would look exact.
+    """
+    ends: list[float] = []
+    for at, row in enumerate(answer.rows):
+        value = row[name]
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            error = errors.find(name, at)
+            if error is not None and math.isfinite(error):
+                ends += [value - error, value + error]
+    if not ends:
+        return None
+    low, high = min(ends), max(ends)
+    if 0.0 < low <= 0.5 * high:
+        low = 0.0
+    elif 0.5 * low <= high < 0.0:
+        high = 0.0
+    return (low, high) if high > low else None
+
+
+def _name_ends(scale: tuple[float, float] | None) -> list[str]:
+    return [] if scale is None else [show_number(end, 3) for end in scale]
+
+
+def _place(value: float, error: float | None, scale: tuple[float, float]) -> Whisker | None:
+    """Return where dot and whisker lie, in percent of the picture's width, away from its edges."""
+    low, high = scale
+
+    def at(number: float) -> float:
+        return round(3.0 + 94.0 * (number - low) / (high - low), 1)
+
+    if error is None or not math.isfinite(error) or not math.isfinite(value):
+        return None
+    zero = at(0.0) if low < 0.0 < high else None
+    return Whisker(dot=at(value), low=at(value - error), high=at(value + error), zero=zero)
+
+
+def write_csv(answer: PublicAnswer, shape: AnswerShape) -> Iterator[str]:
+    """Yield the answer as CSV, line by line: every row, every digit, and the 95 % errors where they are known."""
+    names = list(answer.rows[0]) if answer.rows else []
+    errors = _ErrorsOf(answer, shape)
+    with_error = [name for name in names if any(errors.find(name, at) is not None for at in range(len(answer.rows)))]
+    head: list[str] = []
+    for name in names:
+        head += [name, f"{name} error_95"] if name in with_error else [name]
+    yield _write_line(head)
+    for at, row in enumerate(answer.rows):
+        line: list[Value] = []
+        for name in names:
+            line.append(row[name])
+            if name in with_error:
+                line.append(errors.find(name, at))
+        yield _write_line(line)
+
+
+def _write_line(values: Sequence[Value]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\r\n").writerow(
+        ["" if value is None else str(value).lower() if isinstance(value, bool) else value for value in values]
+    )
+    return stream.getvalue()

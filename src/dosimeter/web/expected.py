@@ -1,0 +1,91 @@
+"""The error to expect of an answer, before anybody has looked: decided by SQL, schema and noise alone, never by data.
+
+An average's error depends on how many people there are, which nobody may know here: it is given for round numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dosimeter.planning import QueryPlan
+from dosimeter.postprocess import find_rank_columns, foresee_accuracy, list_group_errors, rank_errors
+from dosimeter.release import Prepared
+from dosimeter.schema import Scalar
+from dosimeter.web.public import ExpectedError, ExpectedErrors
+
+EPSILONS = (0.1, 0.5, 1.0)
+PEOPLE = (100, 1_000, 10_000)
+MOST_COLUMNS = 8
+SMALLEST = 1e-9
+
+
+def expect_errors(prepared: Prepared, epsilons: Sequence[float] = EPSILONS) -> ExpectedErrors:
+    """Return the 95 % errors of the first columns at a few ε."""
+    plan = prepared.plan
+    names = [output.name for output in plan.outputs if output.is_aggregate]
+    columns = [_expect(prepared, name, epsilons) for name in names[:MOST_COLUMNS]]
+    return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=max(0, len(names) - MOST_COLUMNS))
+
+
+def _expect(prepared: Prepared, name: str, epsilons: Sequence[float]) -> ExpectedError:
+    plan = _keep_column(prepared.plan, name)
+    if name in find_rank_columns(prepared.plan):
+        rows: list[float | None] = [rank_errors(prepared.plan, epsilon)[name] for epsilon in epsilons]
+        return ExpectedError(column=name, errors=rows, in_rows=True)
+    errors = [_foresee(prepared, plan, epsilon) for epsilon in epsilons]
+    if any(error is not None for error in errors) or plan.further or plan.sets:
+        return ExpectedError(column=name, errors=errors)
+    sized = [_foresee_sizes(prepared, plan, epsilon) for epsilon in epsilons]
+    by_people = {people: [each[at] for each in sized] for at, people in enumerate(PEOPLE)}
+    told = {people: found for people, found in by_people.items() if any(error is not None for error in found)}
+    return ExpectedError(column=name, errors=errors, by_people=told)
+
+
+def _keep_column(plan: QueryPlan, name: str) -> QueryPlan:
+    """Return the plan with this output alone; its noise stays that of the whole query."""
+    return replace(plan, outputs=tuple(output for output in plan.outputs if output.name == name))
+
+
+def _foresee(prepared: Prepared, plan: QueryPlan, epsilon: float) -> float | None:
+    """Return the error of the plan's only column; None where it depends on the data."""
+    (column,) = foresee_accuracy(plan, prepared.mechanism, [_scale(prepared, epsilon)])[0]
+    return column.worst
+
+
+def _foresee_sizes(prepared: Prepared, plan: QueryPlan, epsilon: float) -> list[float | None]:
+    """Return the error of the plan's only column if a group had as many people as each of ``PEOPLE``."""
+    counts = {estimate.measures[0] for estimate in plan.estimates if estimate.counted is not None}
+    values = [[Fraction(people if at in counts else 0) for at in range(len(plan.measures))] for people in PEOPLE]
+    keys: list[tuple[Scalar, ...]] = [(None,) * len(plan.groups)] * len(PEOPLE)
+    found = list_group_errors(plan, prepared.mechanism, _scale(prepared, epsilon), [(keys, values)], len(PEOPLE))
+    return [errors[0] for errors in found]
+
+
+def _scale(prepared: Prepared, epsilon: float) -> float:
+    return prepared.mechanism.scale(prepared.plan.sensitivity(prepared.mechanism.norm), epsilon)
+
+
+def find_needed(prepared: Prepared, wanted: float, candidates: Sequence[float]) -> float | None:
+    """Return the smallest candidate at which every column is within the wanted error; None where none is known to be.
+
+    Errors fall as ε grows, so the candidates are halved. Columns whose error depends on the data say nothing.
+    """
+    ordered = sorted(candidates)
+    names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]
+    plans = [_keep_column(prepared.plan, name) for name in names]
+    if find_rank_columns(prepared.plan):  # their errors count rows
+        return None
+
+    def is_met(epsilon: float) -> bool:
+        errors = [_foresee(prepared, plan, epsilon) for plan in plans]
+        return all(error is not None and error <= wanted for error in errors)
+
+    if not plans or wanted < SMALLEST or not is_met(ordered[-1]):
+        return None
+    low, high = 0, len(ordered) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_met(ordered[middle]) else (middle + 1, high)
+    return ordered[low]

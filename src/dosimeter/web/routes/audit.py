@@ -1,0 +1,123 @@
+"""The audit log: who saw and did what, in parts, by user, day and words; and as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response, StreamingResponse
+from pydantic import AfterValidator
+
+from dosimeter.web.http import Controller, StateOf, render
+from dosimeter.web.public import check_text
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import AuditFilter, AuditRecord, find_texts, follow_log, list_audit, note, read_head
+
+router = APIRouter()
+PAGE = 100
+LOOKS = ("viewed", "chose to look")
+Who = Annotated[str, Query(max_length=64), AfterValidator(check_text)]
+Day = Annotated[str, Query(max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
+Words = Annotated[str, Query(max_length=200), AfterValidator(check_text)]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """Records that belong together: what one person looked at, of one query, one after the other.
+
+    ``what``: their actions; ``detail``: their details, each once; ``sql``: the query they are about, if any.
+    """
+
+    newest: AuditRecord
+    what: str
+    detail: str
+    sql: str
+
+
+@router.get("/audit")
+def show_audit(
+    request: Request,
+    state: StateOf,
+    user: Controller,
+    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    who: Who = "",
+    day: Day = "",
+    text: Words = "",
+) -> Response:
+    only = AuditFilter(who, day, text)
+    entries = list_audit(state.database, limit=PAGE, before=before, only=only)
+    asked = {name: value for name, value in (("who", who), ("day", day), ("text", text)) if value}
+    earlier = urlencode({**asked, "before": entries[-1].id}) if len(entries) == PAGE else ""
+    count, head = read_head(state.database)
+    return render(
+        request, "audit.html", user, lines=_fold(state, entries), only=only, count=count, head=head, earlier=earlier,
+        latest=urlencode(asked) if before else None, asked=urlencode(asked),
+    )  # fmt: skip
+
+
+def _fold(state: ServerState, entries: Sequence[AuditRecord]) -> list[AuditLine]:
+    """Return the records, newest first, with those of one visit to one query on one line."""
+    texts = find_texts(state.database, {entry.query_id for entry in entries if entry.query_id})
+    lines: list[list[AuditRecord]] = []
+    for entry in entries:
+        if lines and _belongs(entry, lines[-1][-1]):
+            lines[-1].append(entry)
+        else:
+            lines.append([entry])
+    return [
+        AuditLine(
+            newest=line[0],
+            what=", ".join(dict.fromkeys(entry.action for entry in reversed(line))),
+            detail="; ".join(dict.fromkeys(entry.detail for entry in reversed(line) if entry.detail)),
+            sql=texts.get(line[0].query_id or "", ""),
+        )
+        for line in lines
+    ]
+
+
+def _belongs(entry: AuditRecord, newer: AuditRecord) -> bool:
+    """Return whether both are looks of one person at one query, within the same hour."""
+    looks = all(each.action.startswith(LOOKS) for each in (entry, newer)) and entry.query_id is not None
+    return looks and (entry.user, entry.query_id, entry.at[:13]) == (newer.user, newer.query_id, newer.at[:13])
+
+
+@router.get("/audit/export.jsonl")
+def export_whole(state: StateOf, user: Controller) -> Response:
+    """Send the whole log as JSON lines, oldest first, as ``dosimeter audit export`` writes it: it can be verified."""
+    note(state.database, user.name, "exported the audit log")
+    headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
+    lines = (record.to_json_line() + "\n" for record in follow_log(state.database))
+    return StreamingResponse(lines, media_type="application/jsonl; charset=utf-8", headers=headers)
+
+
+@router.get("/audit/export.csv")
+def export_part(state: StateOf, user: Controller, who: Who = "", day: Day = "", text: Words = "") -> Response:
+    """Send the records that fit as CSV, newest first."""
+    fits = ", ".join(f"{name} {value}" for name, value in (("who", who), ("day", day), ("words", text)) if value)
+    note(state.database, user.name, "exported the audit log", detail=fits)
+    headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
+    lines = _write_csv(state, AuditFilter(who, day, text))
+    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _write_csv(state: ServerState, only: AuditFilter) -> Iterator[str]:
+    yield _write_line(["id", "at", "user", "action", "dataset", "query_id", "detail"])
+    before: int | None = None
+    while entries := list_audit(state.database, limit=1_000, before=before, only=only):
+        for entry in entries:
+            query_id = entry.query_id or ""
+            yield _write_line(
+                [entry.id, entry.at, entry.user, entry.action, entry.dataset or "", query_id, entry.detail]
+            )
+        before = entries[-1].id
+
+
+def _write_line(values: Sequence[str | int]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\r\n").writerow(values)
+    return stream.getvalue()

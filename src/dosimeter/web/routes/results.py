@@ -1,0 +1,158 @@
+"""What analysts read: the page of one query with its answer, released answers, CSV files and printable records."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
+
+from dosimeter.ledger import Entry
+from dosimeter.release import write_record
+from dosimeter.web.answer_view import view_answer, write_csv
+from dosimeter.web.http import Analyst, Controller, Refused, StateOf, render_public, require_dataset
+from dosimeter.web.own_queries import find_shown
+from dosimeter.web.public import AnswerShape, PublicQuery, PublicRelease, ShownAnswer
+from dosimeter.web.released import describe_shape, find_release, list_released, note_readings
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import User, find_own, note
+
+router = APIRouter()
+PAGE = 20
+FEW_ROWS = 12  # of an answer in a list of answers
+FirstRow = Annotated[int, Query(ge=1, le=1_000_000, alias="from")]
+EntryId = Annotated[str, Path(max_length=64, pattern="^[0-9a-f]+$")]
+
+
+@router.get("/queries/{query_id}")
+def show_one(request: Request, state: StateOf, user: Analyst, query_id: str, first: FirstRow = 1) -> Response:
+    return _query_page(request, state, user, query_id, "query.html", first)
+
+
+@router.get("/queries/{query_id}/status")
+def show_status(request: Request, state: StateOf, user: Analyst, query_id: str) -> Response:
+    return _query_page(request, state, user, query_id, "fragments/status.html")
+
+
+def _query_page(
+    request: Request, state: ServerState, user: User, query_id: str, template: str, first: int = 1
+) -> Response:
+    query = find_shown(state, user, query_id, user.session)
+    view: ShownAnswer | None = None
+    if query.answer is not None:
+        view = view_answer(query.answer, _find_shape(state, query), first=first)
+    return render_public(request, template, user, query=query, view=view)
+
+
+def _find_shape(state: ServerState, query: PublicQuery) -> AnswerShape:
+    """Return which columns of the answer carry noise, and whether there are groups.
+
+    Only for an answered query: the time this takes could reveal that somebody opened a waiting one.
+    """
+    served = state.dataset(query.dataset) if query.answer is not None else None
+    shape = None if served is None else describe_shape(served, query.sql)
+    return shape or AnswerShape()
+
+
+@router.get("/queries/{query_id}/answer.csv")
+def download_answer(state: StateOf, user: Analyst, query_id: str) -> Response:
+    """Send the answer of one's own query as CSV: every row and every digit."""
+    query = find_shown(state, user, query_id, user.session)
+    if query.answer is None:
+        raise Refused(404, "not_found", "There is no answer to this query.")
+    return _send_csv(write_csv(query.answer, _find_shape(state, query)), f"answer-{query.id[:8]}.csv")
+
+
+def _send_csv(lines: object, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)  # type: ignore[arg-type]
+
+
+@router.get("/queries/{query_id}/record")
+def show_record(state: StateOf, user: Analyst, query_id: str) -> Response:
+    """Show the printable page about the answer of one's own query."""
+    query = find_own(state.database, user, query_id) if query_id.isalnum() else None
+    entry = None if query is None else state.entry(query.entry_id)
+    if query is None or entry is None or find_shown(state, user, query_id, user.session).answer is None:
+        raise Refused(404, "not_found", "There is no answer to this query.")
+    return send_record(write_record(_keep_public(entry), None, None))
+
+
+def _keep_public(entry: Entry) -> Entry:
+    """Return an entry without what its analyst is not told elsewhere: the preference, and who approved it."""
+    request = entry.request
+    settings = {name: value for name, value in request.settings.items() if name != "approved_by"}
+    return replace(entry, request=replace(request, preference=None, settings=settings))
+
+
+@router.get("/records/{entry_id}")
+def show_full_record(state: StateOf, user: Controller, entry_id: EntryId, private: bool = False) -> Response:
+    """Show controllers the printable page about an entry; ``private``: with what only they may see."""
+    entry = state.entry(entry_id)
+    if entry is None:
+        raise Refused(404, "not_found", "There is no such entry.")
+    shared = private or entry.status == "denied"
+    note(state.database, user.name, "viewed record", dataset=entry.dataset, detail=entry_id)
+    account = state.database.ledger.standing(entry.dataset) if shared else None
+    return send_record(write_record(entry, account, state.verify()[1], controller=shared))
+
+
+def send_record(page: str) -> Response:
+    """Send a page that brings its own style: nothing else may be loaded or run."""
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+
+# ---------------------------------------------------------------- released answers, whoever asked for them
+
+
+@router.get("/answers")
+def show_answers(
+    request: Request,
+    state: StateOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200)] = "",
+    before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$")] = None,
+) -> Response:
+    """Show the released answers of a dataset, without names and purposes; of a long answer its first rows."""
+    served = require_dataset(state, dataset or next(iter(state.datasets)))
+    listed = list_released(state, served, limit=PAGE, before=before)
+    note_readings(state, user, listed, user.session)
+    views = [view_answer(item.answer, item.shape, most=FEW_ROWS) for item in listed.answers]
+    return render_public(
+        request, "answers.html", user, names=list(state.datasets), dataset=served.name, listed=listed, views=views,
+        later=before is not None,
+    )  # fmt: skip
+
+
+@router.get("/answers/{dataset}/{entry_id}")
+def show_answer(
+    request: Request, state: StateOf, user: Analyst, dataset: str, entry_id: EntryId, first: FirstRow = 1
+) -> Response:
+    """Show one released answer, in parts."""
+    item = _require_release(state, user, dataset, entry_id)
+    view = view_answer(item.answer, item.shape, first=first)
+    return render_public(request, "answer.html", user, item=item, view=view)
+
+
+@router.get("/answers/{dataset}/{entry_id}/answer.csv")
+def download_released(state: StateOf, user: Analyst, dataset: str, entry_id: EntryId) -> Response:
+    """Send one released answer as CSV."""
+    item = _require_release(state, user, dataset, entry_id)
+    return _send_csv(write_csv(item.answer, item.shape), f"answer-{entry_id[:8]}.csv")
+
+
+def _require_release(state: ServerState, user: User, dataset: str, entry_id: str) -> PublicRelease:
+    found = find_release(state, require_dataset(state, dataset), entry_id)
+    if found is None:
+        raise Refused(404, "not_found", "There is no such answer.")
+    if state.is_first("read", user.session, entry_id):
+        note(state.database, user.name, "read a released answer", dataset=dataset, detail=entry_id)
+    return found

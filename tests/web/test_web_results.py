@@ -1,0 +1,263 @@
+"""Answers as analysts read them: digits that the error allows, pictures, CSV, printable records; what to expect."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import math
+import re
+from collections.abc import Callable
+
+import pytest
+
+from dosimeter.web.answer_view import view_answer, write_csv
+from dosimeter.web.figures import show_age, show_estimate, show_interval
+from dosimeter.web.public import AnswerShape, PublicAnswer
+from tests.web.web_site import Guest, Site, clinic_settings, read_text
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text", "interval"),
+    [
+        (12_345, 1_234.0, ("12,300", "1,300"), "11,100 to 13,600"),
+        (-4, 29.96, ("−4", "30"), "−34 to 26"),
+        (41.18, 0.0671, ("41.180", "0.068"), "41.112 to 41.248"),
+        (7, 0.4, ("7", "1"), "6 to 8"),
+        (1_234_567.0, 250_000.0, ("1,230,000", "250,000"), "980,000 to 1,490,000"),
+        (3, 0.0, ("3", "0"), "exactly 3"),
+    ],
+)
+def test_digits_end_where_the_error_begins(value: float, error: float, text: tuple[str, str], interval: str) -> None:
+    assert show_estimate(value, error) == text
+    assert show_interval(value, error) == interval
+
+
+def test_what_is_written_never_claims_more_than_the_error() -> None:
+    """Rounding may only widen: the written range holds the real one, and the written error is no smaller."""
+    for step in range(1, 400):
+        error, value = 1.013**step * 1e-3, (-1) ** step * 0.7 * step**2
+        low, high = (float(end.replace("−", "-").replace(",", "")) for end in show_interval(value, error).split(" to "))
+        assert low <= value - error + 1e-9
+        assert high >= value + error - 1e-9
+        assert high - low <= 2.5 * error
+        assert float(show_estimate(value, error)[1].replace(",", "")) >= error * (1 - 1e-9)
+
+
+def test_age_in_words() -> None:
+    assert [show_age(seconds) for seconds in (3, 300, 7_200, 86_400 * 12)] == ["just now", "5 min", "2 h", "12 days"]
+
+
+def make_answer(rows: int, *, errors: bool = True) -> PublicAnswer:
+    values: list[dict[str, str | int | float | bool | None]] = [
+        {"g": f"g{at}", "n": at - 3, "m": None if at == 1 else at / 7} for at in range(rows)
+    ]
+    return PublicAnswer(
+        rows=values,
+        epsilon=1.0 if errors else None,
+        epsilon_svt=None,
+        error_95=[4.0, 0.5] if errors else None,
+        errors=[{"n": 2.0 + at, "m": 0.5} for at in range(rows)] if errors else None,
+        about=["NULL in place of an average: too few people to tell."],
+        guarantee="ε",
+    )
+
+
+SHAPE = AnswerShape(measured=["n", "m"], counts=["n"])
+
+
+def test_each_number_has_its_own_error_and_its_place_in_the_picture() -> None:
+    answer = make_answer(10)
+    view = view_answer(answer, SHAPE)
+    assert [cell.text for cell in view.rows[1]] == ["g1", "−2", "too few people to tell"]
+    assert view.negative
+    assert view.rows[1][1].note == "negative: that is the noise"
+    low, high = min(at - 3 - 2 - at for at in range(10)), max(at - 3 + 2 + at for at in range(10))
+    for at, row in enumerate(view.rows):
+        whisker = row[1].whisker
+        assert whisker is not None
+        for drawn, number in ((whisker.dot, at - 3), (whisker.low, -5), (whisker.high, 2 * at - 1)):
+            assert drawn == pytest.approx(3 + 94 * (number - low) / (high - low), abs=0.06)
+    hidden = view_answer(make_answer(10, errors=False), SHAPE)
+    assert not hidden.ranged
+    assert not any(column.scale for column in hidden.columns)  # dots alone would look exact
+    assert all(not cell.margin for row in hidden.rows for cell in row)
+
+
+def test_rows_come_in_parts_and_none_is_left_out() -> None:
+    answer, first, seen = make_answer(1_234), 1, list[str]()
+    while first:
+        view = view_answer(answer, SHAPE, first=first)
+        assert view.first == first
+        seen += [row[0].text for row in view.rows]
+        first = view.later or 0
+    assert seen == [f"g{at}" for at in range(1_234)]
+    assert view.earlier == 1_101
+
+
+def test_csv_holds_every_digit() -> None:
+    answer = make_answer(5)
+    lines = list(csv.reader(io.StringIO("".join(write_csv(answer, SHAPE)))))
+    assert lines[0] == ["g", "n", "n error_95", "m", "m error_95"]
+    assert [float(line[3]) for line in lines[1:] if line[3]] == [at / 7 for at in range(5) if at != 1]
+    assert [float(line[2]) for line in lines[1:]] == [2.0 + at for at in range(5)]
+    hidden = list(csv.reader(io.StringIO("".join(write_csv(make_answer(5, errors=False), SHAPE)))))
+    assert hidden[0] == ["g", "n", "m"]
+
+
+# ---------------------------------------------------------------- what to expect, before anybody looks
+
+
+def test_the_error_to_expect_is_decided_by_the_schema_alone(start_site: Callable[..., Site]) -> None:
+    """A count's noise at ε is on whole numbers: the tail beyond t is 2 q^(t+1)/(1 + q) with q = exp(−ε)."""
+    site = start_site()
+    with site.api("anna") as api, site.guest("anna") as anna:
+        body = {"dataset": "clinic", "sql": "SELECT COUNT(*) FROM clinic WHERE smoker"}
+        before = api.post("/check", json=body).json()["expected"]
+        site.state.datasets["clinic"].worker.dataset.close()  # nothing can be read from here on
+        assert api.post("/check", json=body).json()["expected"] == before
+        page = read_text(anna.act("/ask/check", **body, wanted_error="5").text)
+    (count,) = before["columns"]
+    for epsilon, error in zip(before["epsilons"], count["errors"], strict=True):
+        q = math.exp(-epsilon)
+        assert 2 * q ** (error + 1) / (1 + q) <= 0.05 + 1e-12
+        assert 2 * q**error / (1 + q) > 0.05
+        assert f"± {error:,.0f}" in page
+    assert "± 5 takes about ε = 0.6" in page
+
+
+def test_an_average_says_how_many_people_it_needs(site: Site, anna: Guest) -> None:
+    checked = anna.act("/ask/check", dataset="clinic", sql="SELECT AVG(age), MEDIAN(age) FROM clinic", wanted_error="1")
+    text = read_text(checked.text)
+    assert all(f"if {people} people" in text for people in ("100", "1,000", "10,000"))
+    assert re.search(r"median_age ± \d+ rows", text)
+    with site.api("anna") as api:
+        document = api.post("/check", json={"dataset": "clinic", "sql": "SELECT AVG(age) FROM clinic"}).json()
+    by_people = document["expected"]["columns"][0]["by_people"]
+    large = by_people["10000"]
+    assert all(few is None or few > many for few, many in zip(by_people["1000"], large, strict=True))
+    assert large == sorted(large, reverse=True)  # a larger ε, a smaller error
+
+
+def test_examples_and_descriptions_come_from_the_schema(site: Site, anna: Guest) -> None:
+    page = anna.get("/ask").text
+    assert "What their treatment cost, in euros" in page
+    examples = re.findall(r'data-example="([^"]+)"', page)
+    assert len(examples) >= 4
+    with site.api("anna") as api:
+        for sql in examples:
+            document = {"dataset": "clinic", "sql": sql.replace("&#39;", "'").replace("&#34;", '"')}
+            assert api.post("/check", json=document).json()["answerable"], sql
+
+
+# ---------------------------------------------------------------- printable records
+
+
+def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(purpose="the purpose")
+    carol.approve(query_id, "0.05", preference="ratio:0.9501")
+    record = anna.get(f"/queries/{query_id}/record")
+    assert record.status_code == 200
+    assert "the purpose" in record.text
+    for secret in ("carol", "0.9501", "0.05", "agreed", "records</dd>"):
+        assert secret not in record.text, secret
+    style = re.search(r"<style>(.*?)</style>", record.text, flags=re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert record.headers["content-security-policy"].startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
+    assert len(record.headers.get_list("content-security-policy")) == 1
+    with site.guest("bob") as bob:
+        for part in ("record", "answer.csv"):
+            assert bob.get(f"/queries/{query_id}/{part}").status_code == 404
+    waiting = anna.ask("SELECT SUM(visits) FROM clinic")
+    assert anna.get(f"/queries/{waiting}/record").status_code == 404
+    entry = re.search(r'href="/records/(\w+)"', carol.get("/decided").text)
+    assert entry is not None
+    assert "carol" in carol.get(f"/records/{entry[1]}").text
+    assert "For the controller only" not in carol.get(f"/records/{entry[1]}").text
+    assert "For the controller only" in carol.get(f"/records/{entry[1]}?private=true").text
+
+
+def test_one_released_answer_has_a_page_and_a_file(site: Site, anna: Guest, carol: Guest) -> None:
+    carol.approve(anna.ask("SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"))
+    with site.guest("bob") as bob:
+        listed = bob.get("/answers").text
+        place = re.search(r'href="(/answers/clinic/\w+)">All rows', listed)
+        assert place is not None  # 30 rows: the list shows the first ones
+        whole = bob.get(place[1])
+        assert whole.text.count("Wilson disease") >= 3
+        assert len(bob.get(f"{place[1]}/answer.csv").text.splitlines()) == 31
+        assert bob.get("/answers/nowhere/0a").status_code == 404
+        assert bob.get("/answers/clinic/0a").status_code == 404
+
+
+# ---------------------------------------------------------------- people, sessions, ways back
+
+
+def test_somebody_sees_and_ends_their_own_sessions(site: Site, anna: Guest) -> None:
+    with site.guest("anna") as other, site.guest("bob") as bob:
+        page = anna.get("/me").text
+        ends = re.findall(r'action="/me/sessions/([0-9a-f]{16})/end"', page)
+        assert (page.count(">this one<"), len(ends)) == (1, 1)
+        assert bob.act(f"/me/sessions/{ends[0]}/end").status_code == 404
+        assert other.get("/queries").url.path == "/queries"
+        assert anna.act(f"/me/sessions/{ends[0]}/end").status_code == 200
+        assert other.get("/queries").url.path == "/sign-in"
+
+
+def test_a_session_that_ends_on_a_confirmation_leads_back_to_it(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    address = f"/decide/{query_id}/confirm?epsilon=0.03&percent=90"
+    carol.get(address)
+    with site.guest("carol") as same:
+        same.act("/sign-out-everywhere")
+    fields = {"csrf": carol.csrf, "epsilon": "0.03", "preference": "ratio:0.9", "confirmed": "0.03", "reason": "x"}
+    page = carol.post(f"/decide/{query_id}/approve", data=fields, headers={"Referer": f"{site.url}{address}"})
+    assert page.url.path == "/sign-in"
+    assert page.url.params["next"] == address
+    elsewhere = carol.post(
+        f"/decide/{query_id}/approve", data=fields, headers={"Referer": f"https://evil.test{address}"}
+    )
+    assert elsewhere.url.params["next"] == f"/decide/{query_id}"
+
+
+def test_the_sign_in_page_says_whom_to_ask(start_site: Callable[..., Site]) -> None:
+    site = start_site(contact="the data office, extension 4711")
+    with site.guest() as guest:
+        assert "Ask the data office, extension 4711." in guest.get("/sign-in").text
+
+
+def test_settings_say_what_a_threshold_means(carol: Guest) -> None:
+    """For a count the ratio is k/(k + ε), whatever the data."""
+    page = read_text(carol.get("/settings").text)
+    for priority, least in (("High", 0.90), ("Normal", 0.95), ("Low", 0.97)):
+        one = max(e / 1000 for e in (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 200) if 1 / (1 + e / 1000) >= least)
+        ten = max(e / 10 for e in range(1, 11) if 10 / (10 + e / 10) >= least)
+        assert f"{priority} {one:g} {ten:g}" in page
+    assert "anna analyst" in page
+
+
+def test_health_tells_that_the_data_are_gone(start_site: Callable[..., Site], tmp_path: object) -> None:
+    from pathlib import Path
+
+    from tests.web.web_site import CLINIC
+
+    copy = Path(str(tmp_path)) / "copy.csv"
+    copy.write_bytes((CLINIC / "clinic.csv").read_bytes())
+    site = start_site(datasets={"clinic": clinic_settings(data=str(copy))})
+    with site.guest() as guest:
+        assert guest.get("/health").status_code == 200
+        copy.unlink()
+        answer = guest.get("/health")
+        assert (answer.status_code, answer.json()) == (503, {"status": "the data of a dataset cannot be found"})
+
+
+def test_an_interface_says_the_limit_that_was_passed(site: Site) -> None:
+    with site.api("anna") as api:
+        long = api.post("/queries", json={"dataset": "clinic", "sql": "x" * 10_001, "purpose": "p"}).json()
+        assert "sql may have 10,000 characters at most." in long["error"]["message"]
+        empty = api.post("/queries", json={"dataset": "clinic", "sql": "SELECT 1", "purpose": ""}).json()
+        assert "purpose is needed." in empty["error"]["message"]
+        many = api.get("/queries", params={"limit": 200}).json()
+        assert "limit must be at most 100." in many["error"]["message"]
