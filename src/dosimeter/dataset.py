@@ -96,7 +96,8 @@ class Dataset:
             SchemaError: the schema is malformed.
         """
         facts = _read_schema_source(schema)
-        options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}))
+        one_row_each = facts is None or facts.unit == "row"
+        options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}), one_row_each)
         reopen = partial(open_engine, source, engine, options)
         opened = ClosableEngine(reopen())
         try:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class ReadOptions:
     """How to read the source. ``delimiter``, ``encoding`` and ``null`` are for CSV; ``table`` for a database.
 
-    ``tables``: further tables in memory, by name, for joins.
+    ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether rows are individuals, so that
+    rows are counted by their cells; no answer depends on it.
     """
 
     table: str | None = None
@@ -32,6 +33,7 @@ class ReadOptions:
     encoding: str | None = None
     null: str | None = None
     tables: Mapping[str, object] = field(default_factory=dict)
+    one_row_each: bool = False
 
     def wording(self) -> tuple[str | None, ...]:
         """Return how a file's text is to be read: the same bytes read in another way are other data."""
