@@ -103,7 +103,9 @@ class Dataset:
             SchemaError: the schema is malformed.
         """
         facts = _read_schema_source(schema)
-        options = ReadOptions(table, delimiter, encoding, null, read_frames(tables or {}), decimal, date_format)
+        one_row_each = facts is None or facts.unit == "row"
+        written = (delimiter, encoding, null, read_frames(tables or {}), decimal, date_format)
+        options = ReadOptions(table, *written, one_row_each=one_row_each)
         reopen = partial(open_engine, source, engine, options)
         opened = ClosableEngine(reopen())
         try:

@@ -65,6 +65,21 @@ def test_an_altered_checkpoint_or_state_is_refused(
     assert ledger.verify().first_bad == (record.seq, "its content does not match its digest")
 
 
+@pytest.mark.parametrize("kind", ["settle", "view", "state", "checkpoint"])
+def test_what_was_followed_a_moment_ago_is_no_excuse(tampered: tuple[sqlite3.Connection, Ledger], kind: str) -> None:
+    """A process remembers what it followed, and still reads every record that a use relies on."""
+    raw, ledger = tampered
+    record = last_of(raw, kind)
+    before = [ledger.standing("clinic"), ledger.standing("clinic")]
+    assert before[0] == before[1]
+    raw.execute("UPDATE dosimeter_ledger SET payload = payload || ' ' WHERE seq = ?", (record.seq,))
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=f"altered at record {record.seq}"):
+            ledger.standing("clinic")
+    put(raw, record)
+    assert ledger.standing("clinic") == before[0]
+
+
 @pytest.mark.parametrize("kind", ["state", "checkpoint"])
 def test_a_resealed_checkpoint_does_not_fit_what_follows(
     tampered: tuple[sqlite3.Connection, Ledger], kind: str

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class ReadOptions:
     """How to read the source: ``table`` is for a database; the others are for CSV.
 
-    ``tables``: further tables in memory, by name, for joins.
+    ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether rows are individuals, so that
+    rows are counted by their cells; no answer depends on it.
     """
 
     table: str | None = None
@@ -34,6 +35,7 @@ class ReadOptions:
     tables: Mapping[str, object] = field(default_factory=dict)
     decimal: str | None = None
     date_format: str | None = None
+    one_row_each: bool = False
 
     def wording(self) -> tuple[str | None, ...]:
         """Return how a file's text is to be read: the same bytes read in another way are other data.

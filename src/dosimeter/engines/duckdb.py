@@ -113,7 +113,7 @@ class DuckDBEngine:
 
     @classmethod
     def _over_files(cls, files: Files, options: ReadOptions) -> DuckDBEngine:
-        connection = _connect()
+        connection = _connect(one_row_each=options.one_row_each)
         try:
             allowed = dict.fromkeys(name for path in files.paths for name in (quote_text(path), quote_path(path)))
             connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
@@ -137,7 +137,7 @@ class DuckDBEngine:
         """Open a DuckDB file, attached to a database in memory so that one process may open it several times."""
         if not Path(path).is_file():
             raise DataError(f"There is no DuckDB file {path}.")
-        connection = _connect()
+        connection = _connect(one_row_each=options.one_row_each)
         try:
             connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
             connection.execute(f"USE {_ATTACHED}")
@@ -160,7 +160,7 @@ class DuckDBEngine:
 
     @classmethod
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
-        connection = _connect()
+        connection = _connect(one_row_each=options.one_row_each)
         unread: dict[str, str] = {}
         try:
             connection.register(_SOURCE, _without_zones(table))
@@ -413,7 +413,7 @@ class DuckDBEngine:
 # ---------------------------------------------------------------- connections
 
 
-def _connect() -> duckdb.DuckDBPyConnection:
+def _connect(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -425,9 +425,8 @@ def _connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET enable_progress_bar = true")
     connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(
-        "SET disabled_optimizers = 'compressed_materialization'"
-    )  # groups of small numbers are slower so
+    if one_row_each:  # counting rows by small numbers is faster without; windows over individuals are not
+        connection.execute("SET disabled_optimizers = 'compressed_materialization'")
     return connection
 
 

@@ -1,0 +1,169 @@
+"""All candidates in one pass: the numbers are those of each ε alone, and of plain loops over what was vectorised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from dosimeter import Dataset
+from dosimeter.arrays import FloatArray
+from dosimeter.mechanisms import Gaussian, Laplace
+from dosimeter.mechanisms.tails import erf, invert_gamma_tail, invert_small_erf
+from dosimeter.mechanisms.zcdp import zcdp_epsilon, zcdp_epsilons
+from dosimeter.postprocess.propagation import _find_quantile, _find_step
+from dosimeter.risk.absolute import _join_cells
+from dosimeter.risk.rdr import summarise_rdrs
+from dosimeter.risk.values import RDRs
+
+QUERIES = (
+    "SELECT COUNT(*) FROM stays",
+    "SELECT ward, AVG(cost) AS a, COUNT(*) AS n FROM stays GROUP BY ward",
+    "SELECT ward, sex, COUNT(*) AS n FROM stays GROUP BY ROLLUP (ward, sex)",
+    "SELECT ward, 100.0 * COUNT(*) / (COUNT(*) + 10) AS s, CASE WHEN ward = 'a' THEN SUM(cost) ELSE 0 END AS c "
+    "FROM stays GROUP BY ward",
+    "SELECT ward, STDDEV(cost) AS d FROM stays GROUP BY ward HAVING COUNT(*) > 5",
+)
+
+
+@pytest.fixture
+def stays() -> Dataset:
+    random = np.random.default_rng(5)
+    import pyarrow as pa
+
+    rows = pa.table(
+        {
+            "ward": random.choice(["a", "b", "c"], 300, p=[0.7, 0.28, 0.02]).tolist(),
+            "sex": random.choice(["f", "m"], 300).tolist(),
+            "cost": random.integers(0, 120, 300).tolist(),
+        }
+    )
+    columns = {
+        "ward": {"type": "category", "values": ["a", "b", "c"]},
+        "sex": {"type": "category", "values": ["f", "m"]},
+        "cost": {"type": "integer", "bounds": [0, 100]},
+    }
+    schema = {"table": "stays", "individuals": 300, "reviewed": True, "columns": columns}
+    return Dataset.open(rows, schema=schema)
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_every_candidate_is_what_it_is_alone(stays: Dataset, sql: str, mechanism: str) -> None:
+    with stays:
+        together = stays.risk(sql, mechanism=mechanism).find("advantage:0.5,error:20,own:2")  # type: ignore[arg-type]
+        alone = stays.risk(sql, mechanism=mechanism)  # type: ignore[arg-type]
+        for line in together.candidates[::3]:
+            alone.foreseen.clear()
+            single = alone.candidate(line.epsilon)
+            assert [each.describe() for each in line.accuracy] == [
+                pytest.approx(each.describe(), rel=1e-12) for each in single.accuracy
+            ]
+            assert line.absolute is not None
+            assert single.absolute is not None
+            numbers = ({"at": each.own_epsilon, "told": each.advantage} for each in (line.absolute, single.absolute))
+            assert next(numbers) == pytest.approx(next(numbers), rel=1e-12)
+            assert line.rdr.describe() == pytest.approx(single.rdr.describe(), rel=1e-12)
+
+
+# ---------------------------------------------------------------- quantiles over directions
+
+
+def find_by_halving(moves: FloatArray, logs: Sequence[float], tail: float, *, interpolate: bool) -> float:
+    """Return the quantile of one cell, direction by direction, in plain Python."""
+
+    def exceeded(limit: float) -> float:
+        chances = []
+        for direction in moves.T:
+            nodes, inner = [0.0, *direction.tolist()], 0
+            while inner + 1 < len(nodes) and nodes[inner + 1] <= limit:
+                inner += 1
+            log = [0.0, *logs][inner]
+            if interpolate and inner + 1 < len(nodes) and math.isfinite(nodes[inner + 1]):
+                share = (limit - nodes[inner]) / (nodes[inner + 1] - nodes[inner])
+                log += share * (logs[inner] - log)
+            chances.append(math.exp(log))
+        return sum(chances) / len(chances)
+
+    high = max(move for move in moves.reshape(-1).tolist() if math.isfinite(move))
+    if exceeded(high) > tail:
+        return math.inf
+    low, parts = 0.0, high
+    for _ in range(32):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if exceeded(middle) <= tail else (middle, high)
+    assert high <= parts
+    return high
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("interpolate", [True, False])
+def test_quantiles_are_those_of_a_plain_search(seed: int, interpolate: bool) -> None:
+    random = np.random.default_rng(seed)
+    logs = np.log(np.geomspace(0.9, 0.0005, 16))
+    moves = np.maximum.accumulate(random.exponential(1.0, (6, 16, 10)) * random.lognormal(0, 2, (6, 1, 1)), axis=1)
+    moves[1, 8:, 3] = np.inf  # some noise leaves no number
+    moves[2, 2:, :] = np.inf  # most does
+    moves[4] = np.ceil(moves[4])
+    search = _find_quantile(moves, logs, math.log(0.048)) if interpolate else _find_step(moves, logs, 0.048)
+    expected = [find_by_halving(cell, logs.tolist(), 0.048, interpolate=interpolate) for cell in moves]
+    assert search.tolist() == pytest.approx(expected, rel=1e-9)
+
+
+# ---------------------------------------------------------------- what else became one pass
+
+
+def test_spreads_are_those_of_everybody_listed() -> None:
+    random = np.random.default_rng(1)
+    counts = random.integers(0, 9, 40)
+    many = [RDRs(e, np.sort(random.exponential(1.0 / e, 40)), counts, 9.0) for e in (2.0, 1.0, 0.1)]
+    many.append(RDRs(0.01, random.permutation(40).astype(float), counts, 9.0))
+    for rdrs, found in zip(many, summarise_rdrs(many), strict=True):
+        everybody = np.repeat(rdrs.values, counts)
+        assert found.describe() == pytest.approx(
+            {
+                "min": everybody.min(),
+                "max": everybody.max(),
+                "mean": everybody.mean(),
+                "median": np.median(everybody),
+                "variance": everybody.var(),
+                "ratio": everybody.min() / everybody.max(),
+            },
+            rel=1e-12,
+        )
+
+
+def test_conversions_and_tails_are_those_of_other_code() -> None:
+    from scipy.special import erf as scipy_erf
+    from scipy.special import erfinv, gammainccinv
+
+    rhos = np.append(np.geomspace(1e-9, 1e3, 200), [0.0, math.inf])
+    assert zcdp_epsilons(rhos, 1e-8).tolist() == pytest.approx(
+        [zcdp_epsilon(r, 1e-8) for r in rhos.tolist()], rel=1e-12
+    )
+    for doubled in (1, 2, 3, 4, 7, 12, 51):
+        for probability in np.geomspace(0.9, 1e-12, 13).tolist():
+            expected = float(gammainccinv(0.5 * doubled, probability))
+            assert invert_gamma_tail(doubled, probability) == pytest.approx(expected, rel=1e-12)
+    small = np.geomspace(1e-9, 1 / 16, 20)
+    assert [invert_small_erf(value) for value in small.tolist()] == pytest.approx(erfinv(small).tolist(), rel=1e-14)
+    wide = np.linspace(-3.0, 3.0, 5000)
+    assert erf(wide[:100]).tolist() == pytest.approx(scipy_erf(wide[:100]).tolist(), rel=1e-14)
+    assert erf(wide).tolist() == pytest.approx([math.erf(value) for value in wide.tolist()], rel=1e-14)
+    assert Laplace().reach(0.05, 1) == pytest.approx(-math.log(0.05), rel=1e-14)
+    assert Gaussian(1e-6).reach(0.05, 2) == pytest.approx(math.sqrt(-2.0 * math.log(0.05)), rel=1e-14)
+
+
+def test_connected_cells_are_those_of_a_walk() -> None:
+    random = np.random.default_rng(3)
+    for edges in (0, 10, 30, 60):
+        one, other = random.integers(0, 50, (2, edges))
+        labels = _join_cells(np.arange(50), one, other).tolist()
+        reached = {cell: {cell} for cell in range(50)}
+        for _ in range(50):
+            for a, b in zip(one.tolist(), other.tolist(), strict=True):
+                reached[a] |= reached[b]
+                reached[b] |= reached[a]
+        assert labels == [min(reached[cell]) for cell in range(50)]

@@ -1,0 +1,116 @@
+"""What is remembered between questions: plans, counts per state of the data, the profile of raw cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from dosimeter import Dataset, dataset
+from dosimeter.engines import file_digests
+from dosimeter.influence import bounded_rows
+from dosimeter.influence.rows import raw_first
+from dosimeter.planning import PlanOptions
+
+COLUMNS: dict[str, Any] = {
+    "pid": {"type": "integer"},
+    "ward": {"type": "category", "values": ["a", "b"]},
+    "cost": {"type": "integer", "bounds": [0, 100]},
+}
+SCHEMA = {"table": "visits", "individuals": 9, "reviewed": True, "columns": COLUMNS}
+MANY = SCHEMA | {"unit": "pid", "max_rows_per_unit": 2, "row_key": "cost"}
+ROWS = {
+    "pid": [1, 1, 2, 3, 4, 4, 5, 6],
+    "ward": ["a", "b", "a", None, "x", "a", "b", "b"],
+    "cost": [-5, 20, 20, 101, None, 50, 50, 2**60],
+}
+
+
+def test_a_plan_is_made_once_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset, "MOST_PLANS", 3)
+    sql = "SELECT COUNT(*) FROM visits WHERE cost > {}"
+    with Dataset.open(pa.table(ROWS), schema=SCHEMA) as visits:
+        first = visits.plan(sql.format(0))
+        assert visits.plan(sql.format(0)) is first
+        assert visits.plan(sql.format(0), PlanOptions()) is first
+        assert visits.plan(sql.format(0), PlanOptions(min_rows=2)) is not first
+        for number in range(1, 4):
+            visits.plan(sql.format(number))
+        assert visits.plan(sql.format(0)) is not first
+        assert visits.plan(sql.format(0)).digest == first.digest
+
+
+def test_a_plan_follows_a_draft_that_grows() -> None:
+    with Dataset.open(pa.table(ROWS), table="visits") as visits:
+        first = visits.plan("SELECT SUM(cost) FROM visits")
+        again = visits.plan("SELECT SUM(cost) FROM visits")
+        assert again is first
+        visits.plan("SELECT ward, COUNT(*) FROM visits GROUP BY ward", PlanOptions(groups="observed"))
+        assert visits.plan("SELECT SUM(cost) FROM visits").schema is visits.schema
+
+
+def test_people_are_counted_once_per_state_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_digests, "SETTLED_NS", -(10**18))  # a file that was just written counts as an old one
+    counted: list[int] = []
+    find_facts = bounded_rows.find_facts
+    monkeypatch.setattr(bounded_rows, "find_facts", lambda *given: counted.append(1) or find_facts(*given))
+    path = tmp_path / "visits.csv"
+    csv.write_csv(pa.table(ROWS), path)
+    with Dataset.open(path, schema=MANY) as visits:
+        for _ in range(4):
+            visits.renew()
+            assert visits.count() == 6
+        before = len(counted)
+        assert before <= 2
+        more = {name: [*cells, cells[0]] for name, cells in ROWS.items()} | {"pid": [*ROWS["pid"], 7]}
+        csv.write_csv(pa.table(more), path)
+        visits.renew()
+        assert visits.count() == 7
+        csv.write_csv(pa.table(ROWS), path)  # the same bytes as before, and another state
+        visits.renew()
+        assert visits.count() == 6
+        assert len(counted) == before + 2
+
+
+def test_a_file_that_changed_just_now_is_counted_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    csv.write_csv(pa.table(ROWS), path)
+    with Dataset.open(path, schema=MANY) as visits:
+        visits.renew()
+        generation = visits.engine.generation
+        visits.renew()
+        assert visits.engine.generation > generation
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT SUM(cost) FROM visits",
+        "SELECT ward, AVG(cost) FROM visits GROUP BY ward",
+        "SELECT UPPER(ward) AS w, COUNT(*), SUM(cost) FILTER (WHERE ward = 'a') FROM visits WHERE pid < 6 GROUP BY w",
+        "SELECT MEDIAN(cost), COUNT(DISTINCT cost) FROM visits",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward UNION ALL SELECT 'all', SUM(cost) FROM visits",
+    ],
+)
+def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values beyond the bounds, groups that nobody declared, and NULL, with and without counting raw cells first."""
+
+    def look() -> tuple[list[float], list[int], int | None, object]:
+        with Dataset.open(pa.table(ROWS), schema=SCHEMA) as visits:
+            risk = visits.risk(sql, quantiles="noise")
+            found = risk.sensitivities
+            return found.values.tolist(), found.counts.tolist(), risk.matched, risk.measured().values
+
+    rewritten: list[bool] = []
+    group = raw_first.group_raw_first
+    monkeypatch.setattr(
+        "dosimeter.influence.rows.queries.group_raw_first",
+        lambda query, schema: rewritten.append((found := group(query, schema)) is not query) or found,
+    )
+    first = look()
+    assert any(rewritten)
+    monkeypatch.setattr(raw_first, "MOST_CELLS", 0)
+    assert look() == first
