@@ -82,6 +82,11 @@ def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str)
         assert describe_datasets(ledger)[0]["entries"][0]["reason"] == "noisy test"
         assert hand_out(entry).describe() == {"status": "denied"}
         assert "noisy" not in repr(entry) + repr(hand_out(entry))
+        assert ledger.find_kept("clinic", kept.of) == kept
+        assert ledger.find_kept("another", kept.of) is ledger.find_kept("clinic", "another") is None
+        for number in range(70):  # behind a checkpoint too
+            ledger.record_view("clinic", f"look-{number}", "risk")
+        assert ledger.find_kept("clinic", kept.of) == kept
 
 
 @pytest.mark.parametrize(

@@ -235,15 +235,6 @@ def test_an_altered_number_is_not_used(tmp_path: Path, stays: Dataset, asked: di
             ask(stays, ledger, **asked)
 
 
-def test_it_is_found_behind_a_checkpoint(stays: Dataset, ledger: Ledger) -> None:
-    ask(stays, ledger)
-    for number in range(70):
-        ledger.record_view("stays", f"look-{number}", "risk")
-    ask(stays, ledger, variance=0.8)
-    assert charges(ledger) == [HALF, None]
-    assert ledger.verify().intact
-
-
 # ---------------------------------------------------------------- V7: the promise
 
 
