@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from itertools import product
@@ -171,6 +172,25 @@ def test_candidates_that_differ_in_nothing_are_folded(site: Site, anna: Guest, c
     assert rows["some"] < 20
     assert "smaller ε, all meet it" in folded
     assert 'for="every"' not in every
+
+
+def test_bars_and_dots_are_drawn_to_scale(site: Site, anna: Guest, carol: Guest) -> None:
+    """One COUNT: most ÷ least exposed is 1 + ε (R10), so that on a log axis a bar is as long as log(1 + ε)."""
+    page = carol.get(f"/decide/{anna.ask(SMOKERS)}", params={"every": "true"}).text
+    rows = re.findall(
+        r'class="eps">([\d.]+).*?class="bar" x="[\d.]+%" y="5" width="([\d.]+)%"'
+        r'.*?cx="([\d.]+)%".*?error">± ([\d,.]+)<',
+        page,
+        flags=re.DOTALL,
+    )
+    assert len(rows) == len(site.state.datasets["clinic"].candidates)
+    length = {float(epsilon): float(width) for epsilon, width, _, _ in rows}
+    for epsilon in (5.0, 2.0, 1.0, 0.5):
+        assert length[epsilon] / length[10.0] == pytest.approx(math.log1p(epsilon) / math.log1p(10.0), rel=0.01)
+    dots = {float(error.replace(",", "")): float(at) for _, _, at, error in rows}
+    step = (dots[2996.0] - dots[30.0]) / math.log(2996 / 30)
+    assert step > 5
+    assert dots[300.0] == pytest.approx(dots[30.0] + step * math.log(10), abs=0.1)
 
 
 def test_many_groups_and_columns_stay_small(start_site: Callable[..., Site], tmp_path: Path) -> None:

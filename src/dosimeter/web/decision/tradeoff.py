@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dosimeter.risk import Candidate
 from dosimeter.show import Axis, even_axis, format_epsilon, format_number, format_percent, format_range, ratio_axis
@@ -19,6 +19,7 @@ from dosimeter.web.decision.offer import Offer
 MOST_ROWS = 14  # with so few candidates, none are folded
 WINDOW = 3  # candidates on each side of those that matter
 LEAST_FOLDED = 3
+MOST_NUMBERED = 8  # bars of a histogram that all have their number above them
 NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn away from each other
 EDGE = 12.0
 MARGIN, APART, THINNEST = 3.0, 9.0, 0.3  # of axes, their numbers and bars, in percent
@@ -101,11 +102,21 @@ class SliderScale:
     marks: tuple[Tick, ...]
 
 
+class Bar(NamedTuple):
+    """One bar of a histogram, in percent; in words, and the number above it."""
+
+    left: float
+    width: float
+    height: float
+    words: str
+    number: str
+
+
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Everybody at one ε: (left, width, height, words) of each bar, in percent."""
+    """Everybody at one ε. Most bars of many have no number written above them."""
 
-    bars: tuple[tuple[float, float, float, str], ...]
+    bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
 
 
@@ -294,10 +305,12 @@ def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogr
     wide = ends[0] > 0.0 and ends[1] / ends[0] > 20.0
     axis = ratio_axis(ends) if wide else even_axis(*ends)
     bars = []
+    tallest = max(bins, key=lambda held: held.people)
     for held, words in zip(bins, write_bins(bins), strict=True):
         left, right = _percent(axis, held.start), _percent(axis, held.end)
         share = held.people / people if linear else math.log1p(held.people) / math.log1p(people)
-        bars.append((left, max(0.4, round(right - left, 2)), round(max(0.5, 100.0 * share), 2), words))
+        number = f"{held.people:,}" if len(bins) <= MOST_NUMBERED or held in (tallest, bins[-1]) else ""
+        bars.append(Bar(left, max(0.4, round(right - left, 2)), round(max(0.5, 100.0 * share), 2), words, number))
     return Histogram(tuple(bars), _write_ticks(axis))
 
 

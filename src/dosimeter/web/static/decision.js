@@ -18,6 +18,7 @@ let written = Boolean(own && form.elements.preset.value === "own"); // the contr
 let following = false; // ε follows the preference until somebody moves it
 let running = null;
 let job = null;
+const parts = new Map(); // what each part showed last: what stays the same is neither drawn nor read out again
 let settle = 0;
 let waiting = 0;
 
@@ -31,6 +32,7 @@ function query() {
 // Mark the results as out of date: they no longer belong to the form.
 function markOutdated(atOnce) {
   for (const part of follows) part.setAttribute("aria-busy", "true");
+  parts.delete("part-verdict"); // its button is about to change
   const button = verdict?.querySelector("button");
   if (button) { button.disabled = true; button.textContent = "Approve …"; }
   clearTimeout(waiting);
@@ -102,7 +104,8 @@ function remember(selected) {
 
 function replacePart(id, html) {
   const element = document.getElementById(id);
-  if (!element) return;
+  if (!element || parts.get(id) === html) return;
+  parts.set(id, html);
   const open = [...element.querySelectorAll("details")].map((details) => details.open);
   const scrolled = element.querySelector(".scroll")?.scrollTop ?? 0;
   element.innerHTML = html;
