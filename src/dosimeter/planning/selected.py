@@ -32,7 +32,8 @@ def _read(query: exp.Expression) -> tuple[Public, bool]:
         return {}, True  # nothing is known of it
     relations: dict[str, Public] = {}
     selected = False
-    for source in [query.args["from_"], *(query.args.get("joins") or [])]:
+    first = query.args.get("from_")  # none where every item is a subquery of its own
+    for source in [*([] if first is None else [first]), *(query.args.get("joins") or [])]:
         relation = source.this
         if isinstance(relation, exp.Subquery):
             known, chosen = _read(relation.this)
