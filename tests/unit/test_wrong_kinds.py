@@ -32,6 +32,7 @@ WRONG: list[dict[str, Any]] = [
     {"groups": "thresholded", "group_delta": "a"},
     {"epsilon": None, "svt": "a", "variance": 0.1},
     {"epsilon": None, "svt": 1, "variance": 0.1, "selection": None},
+    {"policy": 5},
     {"sql": None},
     {"sql": 5},
 ]
@@ -39,12 +40,12 @@ WRONG: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_what_no_option_takes_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    asked: dict[str, Any] = {"sql": "SELECT AVG(age) FROM people", "epsilon": 1.0} | wrong
+    asked: dict[str, Any] = {"sql": "SELECT AVG(age) FROM people", "epsilon": 1.0, "policy": "budget:1"} | wrong
     if asked["epsilon"] is None:
         del asked["epsilon"]
     with Dataset.open(PEOPLE, schema=SCHEMA) as people, Ledger.open(tmp_path / "ledger.db") as ledger:
         with pytest.raises(DosimeterError):
-            people.release(asked.pop("sql"), ledger=ledger, policy="budget:1", **asked)
+            people.release(asked.pop("sql"), ledger=ledger, **asked)
         assert ledger.verify().records == 0
 
 

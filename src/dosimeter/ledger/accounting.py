@@ -116,7 +116,7 @@ class Policy(ABC):
     def parse(text: str) -> Policy:
         """Return the policy that a controller wrote."""
         for kind in POLICIES:
-            found = kind.read(text.strip())
+            found = kind.read(text.strip()) if isinstance(text, str) else None
             if found is not None:
                 return found
         raise OptionError(
