@@ -113,7 +113,7 @@ class Policy(ABC):
     delta: Decimal | None
 
     @staticmethod
-    def parse(text: str) -> Policy:
+    def parse(text: object) -> Policy:
         """Return the policy that a controller wrote."""
         for kind in POLICIES:
             found = kind.read(text.strip()) if isinstance(text, str) else None
