@@ -24,7 +24,8 @@ from pathlib import Path
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import AccountAlgorithm, AccountOpening, Algorithm, Ledger, Request, Reservation, Standing
-from dosimeter.ledger.accounting import Charge, Policy, admits_charge
+from dosimeter.ledger.accounting import Policy, admits_charge
+from dosimeter.ledger.readings import Charge
 from dosimeter.mechanisms.zcdp import pure_rho
 
 SCHEMA, SOURCE = "schema-1", "source-1"

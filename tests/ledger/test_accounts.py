@@ -15,7 +15,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Continuation, Identification, Ledger, Reservation, Standing
-from dosimeter.ledger.accounting import Charge
+from dosimeter.ledger.readings import Charge
 from dosimeter.ledger.records import seal_record
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets, insert_raw

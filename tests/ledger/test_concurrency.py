@@ -17,7 +17,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Reservation, Standing
-from dosimeter.ledger.accounting import Charge
+from dosimeter.ledger.readings import Charge
 from tests.ledger.ledger_worker import decide_on, make_request
 from tests.waiting import LONGEST_WAIT, wait_until
 

@@ -15,7 +15,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Details, KeptNumber, Reservation
-from dosimeter.ledger.accounting import Charge
+from dosimeter.ledger.readings import Charge
 from dosimeter.release.run import hand_out
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets

@@ -10,7 +10,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Continuation, Ledger, Reservation, Standing
-from dosimeter.ledger.accounting import Charge
+from dosimeter.ledger.readings import Charge
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 
 

@@ -22,7 +22,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Reservation
-from dosimeter.ledger.accounting import Charge
+from dosimeter.ledger.readings import Charge
 from dosimeter.schema.toml import parse_schema
 from tests.ledger.ledger_worker import SCHEMA, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets

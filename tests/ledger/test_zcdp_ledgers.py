@@ -114,6 +114,14 @@ def test_the_delta_of_groups_is_asked_for_when_the_account_is_opened(table: Data
     assert "set aside" in (table.dry_run(query, **groups).reason or "")
 
 
+def test_a_delta_that_promises_nothing_is_warned_of(table: Dataset, ledger: Ledger) -> None:
+    answer = table.release(COUNT.format(1), epsilon=0.1, policy="budget:3@0.002", ledger=ledger)
+    (note,) = answer.notes
+    assert "above 1/1,000" in note
+    assert describe_datasets(ledger)[0]["notes"] == [note]
+    assert make_opening(POLICY, delta_total=Decimal(0)).policy.warn(Decimal(0), PEOPLE) is None
+
+
 def test_everything_that_is_public_may_mix(table: Dataset, ledger: Ledger) -> None:
     for policy in (POLICY, "budget:3"):
         with Ledger.open(Path(str(ledger._store.label)).with_name(f"{policy[-1]}.db")) as books:

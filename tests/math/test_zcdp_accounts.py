@@ -16,7 +16,9 @@ import pytest
 from mpmath import mp
 
 from dosimeter.errors import OptionError
-from dosimeter.ledger.accounting import Books, Charge, Policy, Price, Reading, admits_charge, exact_decimal
+from dosimeter.ledger.accounting import Books, Policy, admits_charge
+from dosimeter.ledger.decimals import exact_decimal
+from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.remaining import count_answers
 from dosimeter.mechanisms.gaussian import Gaussian
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon, pure_rho, round_rho, zcdp_epsilon, zcdp_rho

@@ -13,17 +13,14 @@ from hypothesis import strategies as st
 from dosimeter.errors import OptionError
 from dosimeter.ledger.accounting import (
     Books,
-    Charge,
     Policy,
-    Reading,
-    Sum,
     admits_charge,
     default_delta_total,
-    exact_decimal,
     remaining_candidates,
     warn_of_delta,
-    write_decimal,
 )
+from dosimeter.ledger.decimals import exact_decimal, write_decimal
+from dosimeter.ledger.readings import Charge, Reading, Sum
 from dosimeter.risk.choose import paper_candidates
 
 CANDIDATES = paper_candidates()

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Account, Entry
-from dosimeter.ledger.accounting import Charge, Policy, remaining_candidates
+from dosimeter.ledger.accounting import Policy, remaining_candidates
 from dosimeter.ledger.backends import SQLite
+from dosimeter.ledger.readings import Charge
 from dosimeter.risk.choose import paper_candidates
 
 PEOPLE = 6

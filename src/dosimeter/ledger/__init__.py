@@ -5,7 +5,8 @@
     pages.py     follow the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → Standing, Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
-    remaining.py how many more answers there are
+    accounting.py policies, and what they grant; remaining.py: how many more answers there are
+    readings.py  prices, charges and readings; decimals.py: exact numbers
     entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out
     records.py   one record: kinds, canonical JSON, digest
@@ -16,21 +17,16 @@ counts too much, never too little. A record never holds rows of the data or RDRs
 """
 
 from dosimeter.ledger.accounting import (
-    ZERO,
     Books,
-    Charge,
     Obstacle,
     PaperRule,
     Policy,
-    Price,
-    Reading,
     default_delta_total,
-    exact_decimal,
     remaining_candidates,
     warn_of_delta,
-    write_decimal,
 )
 from dosimeter.ledger.book import Ledger, check_apart
+from dosimeter.ledger.decimals import ZERO, exact_decimal, write_decimal
 from dosimeter.ledger.entries import (
     REASON_WORDS,
     AccountAlgorithm,
@@ -45,6 +41,7 @@ from dosimeter.ledger.entries import (
     Request,
 )
 from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
+from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
 from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.values import (

@@ -8,64 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import ClassVar, Literal
 
-from dosimeter.errors import LedgerError, OptionError
+from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject, JsonValue, read_object, read_text
+from dosimeter.ledger.decimals import (
+    ZERO,
+    Number,
+    exact_context,
+    exact_decimal,
+    read_reading,
+    write_decimal,
+)
+from dosimeter.ledger.readings import Charge, Price, Reading, Sum, Zcdp
 from dosimeter.problems import Option
-
-Number = Decimal | float | int | str
-
-INFINITY = Decimal("Infinity")
-ZERO = Decimal(0)
-
-# Every double lies between 5e-324 and 1.8e308. With numbers kept in this range, no sum of fewer than 10^300 of them
-# needs more than 1,000 digits, so that additions are exact and need no rounding rule.
-_SMALLEST_EXPONENT = -340
-_LARGEST_MAGNITUDE = 320
-_DIGITS = 1000
-
-
-def _exact_context() -> Context:
-    """Return a context for arithmetic that raises rather than rounds."""
-    return Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
-
-
-def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decimal:
-    """Return the decimal that ``value`` prints as, without trailing zeros. Refuse what is not finite or is negative."""
-    text = str(value).strip()
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        raise OptionError(name, f" must be a number, not {text!r}.") from None
-    if not number.is_finite() or number < 0:
-        raise OptionError(name, f" must be finite and not negative, not {text}.")
-    if number == 0:
-        return ZERO
-    exponent = number.as_tuple().exponent
-    if not isinstance(exponent, int) or exponent < _SMALLEST_EXPONENT or number.adjusted() > _LARGEST_MAGNITUDE:
-        raise OptionError(name, " is out of range: use a number that a double can hold.")
-    return _exact_context().normalize(number)
-
-
-def write_decimal(number: Decimal) -> str:
-    """Write one text per number: ``2.0`` and ``2`` are both written ``2``. ``exact_decimal`` reads it back."""
-    canonical = exact_decimal(number)
-    if canonical == 0:
-        return "0"
-    return format(canonical, "f") if -7 < canonical.adjusted() < 16 else str(canonical)
-
-
-def write_reading(epsilon: Decimal) -> str:
-    """Write the ε of a reading, which can be infinite, as one text per number."""
-    return str(INFINITY) if epsilon.is_infinite() else write_decimal(epsilon)
-
-
-def read_reading(payload: JsonValue) -> Decimal:
-    text = read_text(payload)
-    return INFINITY if text == str(INFINITY) else exact_decimal(text)
 
 
 def default_delta_total(individuals: int) -> Decimal:
@@ -75,7 +33,7 @@ def default_delta_total(individuals: int) -> Decimal:
     """
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
-    return _exact_context().multiply(Decimal(min(100, individuals)), exact_decimal(1.0 / individuals**2))
+    return exact_context().multiply(Decimal(min(100, individuals)), exact_decimal(1.0 / individuals**2))
 
 
 LARGE_DELTA = Decimal("0.1")
@@ -146,6 +104,10 @@ class Policy(ABC):
     def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
         """Return the δ that charges may add up to, for a new account: what is asked for, or the default (O5)."""
         return default_delta_total(individuals) if asked is None else asked
+
+    def warn(self, delta_total: Decimal, individuals: int) -> str | None:
+        """Return what the controller should know of the δ's of an account with these terms; None for nothing."""
+        return warn_of_delta(delta_total)
 
     def charge(self, price: Price) -> Charge:
         """Return what an entry of this price is charged."""
@@ -263,13 +225,22 @@ class ZcdpBudget(Policy):
             )  # fmt: skip
         return ZERO if asked is None else asked
 
+    def warn(self, delta_total: Decimal, individuals: int) -> str | None:
+        """Warn of a D above 1/n: whoever publishes one person's row, drawn by lot, keeps such a promise."""
+        if Decimal(individuals) * self.delta <= 1:
+            return None
+        return (
+            f"The δ of the policy {self} is above 1/{individuals:,}: to publish the row of one person, drawn by lot, "
+            "would keep such a promise. Open accounts with a smaller one."
+        )
+
     def charge(self, price: Price) -> Charge:
         """Return the charge in zCDP: the δ of the noise is part of the conversion, that of groups is charged."""
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
         """Return the reading of an account that has spent nothing."""
-        return Zcdp(delta_total=delta_total, delta_of_noise=_exact_context().subtract(self.delta, delta_total))
+        return Zcdp(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
         """Return ρ: its ε is computed from it."""
@@ -293,155 +264,6 @@ def _read_budget(text: str) -> str | None:
 
 POLICIES: tuple[type[Policy], ...] = (PaperRule, Budget, ZcdpBudget)
 """Every policy that an account can be opened with."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What an entry costs, before its account's policy is known.
-
-    ``epsilon``: of the answer, 0 for a denial. ``delta``: of its noise and its groups; ``group_delta``: of its groups
-    alone (H1). ``rho``: the whole entry in zCDP; None where nobody asks for it.
-    """
-
-    epsilon: Decimal
-    epsilon_svt: Decimal
-    delta: Decimal
-    group_delta: Decimal
-    rho: Decimal | None
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """The cost of one entry: ε for an answer, ε_svt where ε was found privately, and δ (O1).
-
-    ``rho``: the same in zCDP, where the account counts so (O4); δ is then that of groups alone. Otherwise None.
-    """
-
-    epsilon: Decimal
-    epsilon_svt: Decimal = ZERO
-    delta: Decimal = ZERO
-    rho: Decimal | None = None
-
-    def __post_init__(self) -> None:
-        for part in ("epsilon", "epsilon_svt", "delta"):
-            object.__setattr__(self, part, exact_decimal(getattr(self, part), name=part))
-        if self.rho is not None:
-            object.__setattr__(self, "rho", exact_decimal(self.rho, name="rho"))
-
-    @property
-    def total(self) -> Decimal:
-        return _exact_context().add(self.epsilon, self.epsilon_svt)
-
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.epsilon or self.epsilon_svt or self.delta or self.rho)
-
-
-class Reading(ABC):
-    """The state of the odometer. ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``."""
-
-    __slots__ = ()
-
-    delta: Decimal
-    delta_total: Decimal
-
-    @property
-    @abstractmethod
-    def epsilon(self) -> Decimal:
-        """Return what all charges amount to; infinity once the charged δ's exceed δ_g."""
-
-    @property
-    def infinite(self) -> bool:
-        return self.epsilon.is_infinite()
-
-    @property
-    def rho(self) -> Decimal | None:
-        """Return what all charges amount to in zCDP; None where the account does not count so."""
-        return None
-
-    @abstractmethod
-    def after(self, charge: Charge, times: int = 1) -> Reading:
-        """Return the reading once this charge is added, so many times: what an approval would cost."""
-
-    @abstractmethod
-    def added(self, charge: Charge) -> Decimal:
-        """Return by how much this charge, the last one, raised ε; infinity where it made the reading infinite."""
-
-    @abstractmethod
-    def write(self) -> str:
-        """Return the exact sum as one text per number."""
-
-    def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
-        """Return ε at each of these δ's; None where the reading is of no such curve (O4)."""
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Sum(Reading):
-    """The sum of all charges, and infinity once Σδ > δ_g (O1)."""
-
-    epsilon: Decimal = ZERO
-    delta: Decimal = ZERO
-    delta_total: Decimal = field(kw_only=True)
-
-    def after(self, charge: Charge, times: int = 1) -> Sum:
-        context = _exact_context()
-        delta = context.add(self.delta, context.multiply(charge.delta, Decimal(times)))
-        overspent = self.infinite or delta > self.delta_total
-        epsilon = INFINITY if overspent else context.add(self.epsilon, context.multiply(charge.total, Decimal(times)))
-        return Sum(epsilon, delta, delta_total=self.delta_total)  # O1
-
-    def added(self, charge: Charge) -> Decimal:
-        return charge.total
-
-    def write(self) -> str:
-        return write_reading(self.epsilon)
-
-
-@dataclass(frozen=True, slots=True)
-class Zcdp(Reading):
-    """The sum of all ρ, read as ε at ``delta_of_noise``, which is D less what was set aside for groups (O4)."""
-
-    rho: Decimal = ZERO
-    delta: Decimal = ZERO
-    delta_total: Decimal = field(kw_only=True)
-    delta_of_noise: Decimal = field(kw_only=True)
-
-    @property
-    def epsilon(self) -> Decimal:
-        from dosimeter.mechanisms import exact_zcdp_epsilon  # imported late: it loads arrays
-
-        return INFINITY if self.infinite else exact_zcdp_epsilon(self.rho, self.delta_of_noise)
-
-    @property
-    def infinite(self) -> bool:
-        return self.delta > self.delta_total
-
-    def after(self, charge: Charge, times: int = 1) -> Zcdp:
-        if charge.rho is None and not charge.is_nothing:
-            raise LedgerError("A charge of an account with a policy budget:E@D has its ρ.")
-        context, many = _exact_context(), Decimal(times)
-        rho = context.add(self.rho, context.multiply(charge.rho or ZERO, many))
-        delta = context.add(self.delta, context.multiply(charge.delta, many))
-        return replace(self, rho=rho, delta=delta)
-
-    def added(self, charge: Charge) -> Decimal:
-        """Return the difference of ε: what the same charge adds depends on what was spent before it."""
-        if self.infinite:
-            return INFINITY
-        before = replace(self, rho=_exact_context().subtract(self.rho, charge.rho or ZERO))
-        return _exact_context().subtract(self.epsilon, before.epsilon)
-
-    def write(self) -> str:
-        return write_decimal(self.rho)
-
-    def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...]:
-        """Return ε at each δ of all answers together; infinity where what is set aside for groups leaves none."""
-        context = _exact_context()
-        shown = [(delta, context.subtract(delta, self.delta_total)) for delta in deltas]
-        return tuple(
-            (delta, replace(self, delta_of_noise=rest).epsilon if rest > 0 else INFINITY) for delta, rest in shown
-        )
 
 
 def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> Rule | None:
@@ -550,7 +372,7 @@ class Books:
             epsilon_svt=self.epsilon_svt,
             delta=self.delta if answer else ZERO,
             group_delta=self.group_delta if answer else ZERO,
-            rho=_exact_context().add(self._find_rho(answer), _pure_rho(self.epsilon_svt)) if in_zcdp else None,
+            rho=exact_context().add(self._find_rho(answer), _pure_rho(self.epsilon_svt)) if in_zcdp else None,
         )
 
     def _find_rho(self, epsilon: Decimal) -> Decimal:

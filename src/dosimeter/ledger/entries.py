@@ -22,7 +22,8 @@ from dosimeter.json_values import (
     read_scalar,
     read_text,
 )
-from dosimeter.ledger.accounting import Charge, Reading, exact_decimal, write_decimal
+from dosimeter.ledger.decimals import exact_decimal, write_decimal
+from dosimeter.ledger.readings import Charge, Reading
 from dosimeter.ledger.records import check_text
 
 Algorithm = Literal["fixed", "find", "find-and-release"]

@@ -8,7 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dosimeter.json_values import JsonObject
-from dosimeter.ledger.accounting import ZERO, Books, Policy, Reading, admits_charge, exact_decimal
+from dosimeter.ledger.accounting import Books, Policy, admits_charge
+from dosimeter.ledger.decimals import ZERO, exact_decimal
+from dosimeter.ledger.readings import Reading
 
 EXAMPLES = (1.0, 0.5, 0.1, 0.05, 0.01)
 """The ε's for which is said how many more answers there are."""

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 
 from dosimeter.errors import InputError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_object, read_optional_text, read_text
-from dosimeter.ledger.accounting import Reading
 from dosimeter.ledger.entries import (
     RESERVED,
     SETTLED,
@@ -27,6 +26,7 @@ from dosimeter.ledger.entries import (
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
+from dosimeter.ledger.readings import Reading
 from dosimeter.ledger.records import (
     GENESIS,
     BadRecord,

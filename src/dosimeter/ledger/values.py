@@ -9,7 +9,8 @@ from typing import Literal
 
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_optional_text, read_text
-from dosimeter.ledger.accounting import Charge, Policy, Reading, exact_decimal, warn_of_delta, write_decimal
+from dosimeter.ledger.accounting import Policy
+from dosimeter.ledger.decimals import exact_decimal, write_decimal
 from dosimeter.ledger.entries import (
     ACCOUNT_ALGORITHMS,
     REASONS,
@@ -25,6 +26,7 @@ from dosimeter.ledger.entries import (
     write_optional,
 )
 from dosimeter.ledger.incidents import Incident
+from dosimeter.ledger.readings import Charge, Reading
 from dosimeter.ledger.records import check_text
 from dosimeter.ledger.remaining import CURVE, Remaining, find_remaining
 from dosimeter.problems import ASKING, Hint, Option, Piece, Surface
@@ -324,7 +326,7 @@ class Standing:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what the controller should know about the account's terms."""
-        warning = warn_of_delta(self.delta_total)
+        warning = self.policy.warn(self.delta_total, self.individuals)
         return () if warning is None else (warning,)
 
     def __repr__(self) -> str:

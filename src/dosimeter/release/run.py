@@ -28,7 +28,6 @@ from dosimeter.ledger import (
     Standing,
     exact_decimal,
     refuse_stopped,
-    warn_of_delta,
 )
 from dosimeter.planning import Look
 from dosimeter.postprocess import Assembled, Noise, assemble_answer, list_facts, rank_errors, tell_ranks, word_facts
@@ -111,7 +110,8 @@ def _price_beforehand(prepared: Prepared, entered: Agreement) -> None:
 
 def _note_opening(entered: Agreement) -> tuple[str, ...]:
     """Return what the controller should know when an account is opened."""
-    warning = None if entered.opening is None else warn_of_delta(entered.opening.delta_total)
+    opening = entered.opening
+    warning = None if opening is None else opening.policy.warn(opening.delta_total, opening.individuals)
     return () if warning is None else (warning,)
 
 

@@ -1,0 +1,160 @@
+"""Prices, charges and readings: what an entry costs, and what all of them amount to (O1, O4). Pure and exact."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger.decimals import INFINITY, ZERO, exact_context, exact_decimal, write_decimal, write_reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What an entry costs, before its account's policy is known.
+
+    ``epsilon``: of the answer, 0 for a denial. ``delta``: of its noise and its groups; ``group_delta``: of its groups
+    alone (H1). ``rho``: the whole entry in zCDP; None where nobody asks for it.
+    """
+
+    epsilon: Decimal
+    epsilon_svt: Decimal
+    delta: Decimal
+    group_delta: Decimal
+    rho: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The cost of one entry: ε for an answer, ε_svt where ε was found privately, and δ (O1).
+
+    ``rho``: the same in zCDP, where the account counts so (O4); δ is then that of groups alone. Otherwise None.
+    """
+
+    epsilon: Decimal
+    epsilon_svt: Decimal = ZERO
+    delta: Decimal = ZERO
+    rho: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("epsilon", "epsilon_svt", "delta"):
+            object.__setattr__(self, part, exact_decimal(getattr(self, part), name=part))
+        if self.rho is not None:
+            object.__setattr__(self, "rho", exact_decimal(self.rho, name="rho"))
+
+    @property
+    def total(self) -> Decimal:
+        return exact_context().add(self.epsilon, self.epsilon_svt)
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.epsilon or self.epsilon_svt or self.delta or self.rho)
+
+
+class Reading(ABC):
+    """The state of the odometer. ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``."""
+
+    __slots__ = ()
+
+    delta: Decimal
+    delta_total: Decimal
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> Decimal:
+        """Return what all charges amount to; infinity once the charged δ's exceed δ_g."""
+
+    @property
+    def infinite(self) -> bool:
+        return self.epsilon.is_infinite()
+
+    @property
+    def rho(self) -> Decimal | None:
+        """Return what all charges amount to in zCDP; None where the account does not count so."""
+        return None
+
+    @abstractmethod
+    def after(self, charge: Charge, times: int = 1) -> Reading:
+        """Return the reading once this charge is added, so many times: what an approval would cost."""
+
+    @abstractmethod
+    def added(self, charge: Charge) -> Decimal:
+        """Return by how much this charge, the last one, raised ε; infinity where it made the reading infinite."""
+
+    @abstractmethod
+    def write(self) -> str:
+        """Return the exact sum as one text per number."""
+
+    def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
+        """Return ε at each of these δ's; None where the reading is of no such curve (O4)."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(Reading):
+    """The sum of all charges, and infinity once Σδ > δ_g (O1)."""
+
+    epsilon: Decimal = ZERO
+    delta: Decimal = ZERO
+    delta_total: Decimal = field(kw_only=True)
+
+    def after(self, charge: Charge, times: int = 1) -> Sum:
+        context = exact_context()
+        delta = context.add(self.delta, context.multiply(charge.delta, Decimal(times)))
+        overspent = self.infinite or delta > self.delta_total
+        epsilon = INFINITY if overspent else context.add(self.epsilon, context.multiply(charge.total, Decimal(times)))
+        return Sum(epsilon, delta, delta_total=self.delta_total)  # O1
+
+    def added(self, charge: Charge) -> Decimal:
+        return charge.total
+
+    def write(self) -> str:
+        return write_reading(self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Zcdp(Reading):
+    """The sum of all ρ, read as ε at ``delta_of_noise``, which is D less what was set aside for groups (O4)."""
+
+    rho: Decimal = ZERO
+    delta: Decimal = ZERO
+    delta_total: Decimal = field(kw_only=True)
+    delta_of_noise: Decimal = field(kw_only=True)
+
+    @property
+    def epsilon(self) -> Decimal:
+        from dosimeter.mechanisms import exact_zcdp_epsilon  # imported late: it loads arrays
+
+        return INFINITY if self.infinite else exact_zcdp_epsilon(self.rho, self.delta_of_noise)
+
+    @property
+    def infinite(self) -> bool:
+        return self.delta > self.delta_total
+
+    def after(self, charge: Charge, times: int = 1) -> Zcdp:
+        if charge.rho is None and not charge.is_nothing:
+            raise LedgerError("A charge of an account with a policy budget:E@D has its ρ.")
+        context, many = exact_context(), Decimal(times)
+        rho = context.add(self.rho, context.multiply(charge.rho or ZERO, many))
+        delta = context.add(self.delta, context.multiply(charge.delta, many))
+        return replace(self, rho=rho, delta=delta)
+
+    def added(self, charge: Charge) -> Decimal:
+        """Return the difference of ε: what the same charge adds depends on what was spent before it."""
+        if self.infinite:
+            return INFINITY
+        before = replace(self, rho=exact_context().subtract(self.rho, charge.rho or ZERO))
+        return exact_context().subtract(self.epsilon, before.epsilon)
+
+    def write(self) -> str:
+        return write_decimal(self.rho)
+
+    def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...]:
+        """Return ε at each δ of all answers together; infinity where what is set aside for groups leaves none."""
+        context = exact_context()
+        shown = [(delta, context.subtract(delta, self.delta_total)) for delta in deltas]
+        return tuple(
+            (delta, replace(self, delta_of_noise=rest).epsilon if rest > 0 else INFINITY) for delta, rest in shown
+        )
