@@ -132,4 +132,4 @@ def test_the_demo_ends_with_a_release_and_says_what_it_is_worth(run: Run, tmp_pa
         "Yes: all 6 numbers are larger" in words  # with luck also that of the island
     )
     account = run("ledger", tmp_path / "ledger.db", "--json").json["datasets"][0]
-    assert (account["epsilon"], account["algorithm"]) == (0.5, "fixed")
+    assert (account["epsilon"], account["entries"][0]["algorithm"]) == (0.5, "fixed")

@@ -121,7 +121,7 @@ def test_explain(run: Run, patients_schema: Path) -> None:
         {
             "query": str, "table": str, "columns": list, "outputs": list, "measures": list, "groups": int,
             "group_columns": list, "k": int, "sensitivity": dict, "additive": bool, "post_processing": list,
-            "digest": str, "notes": list, "stages": dict, "less_noise": dict,
+            "digest": str, "notes": list, "stages": dict, "less_noise": dict, "costs": list,
         },
     )  # fmt: skip
     assert (document["groups"], document["k"]) == (3, 6)
