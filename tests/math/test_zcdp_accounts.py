@@ -18,11 +18,11 @@ from mpmath import mp
 from dosimeter.errors import OptionError
 from dosimeter.ledger.accounting import Books, Policy, admits_charge
 from dosimeter.ledger.decimals import exact_decimal
-from dosimeter.ledger.readings import Charge, Price, Reading
+from dosimeter.ledger.readings import Charge, Price
 from dosimeter.ledger.remaining import count_answers
 from dosimeter.mechanisms.gaussian import Gaussian
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon, pure_rho, round_rho, zcdp_epsilon, zcdp_rho
-from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
+from dosimeter.release.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
 from tests.math.test_mechanism import least_epsilon
 
 N = 32_561
@@ -242,58 +242,57 @@ def test_a_running_sum_of_deltas_would_not_be_a_filter() -> None:
     assert max(reach(shift**2 / 2 + steps * shift) for steps in (1.5, 2.0, 2.5, 3.0)) > 1.1 * delta
 
 
-def simulate_adversary(policy: str, runs: int) -> tuple[float, float]:
-    """Return the mean and the standard error of max(0, 1 − e^(E − loss)) over runs with somebody in the table.
+UNIT = Decimal("0.005")
+SMALL, MIDDLE, LARGE = 1, 6, 25  # what an answer costs, in units: Laplace noise at ε = 0.1, two kinds of Gaussian noise
 
-    The adversary counts one person. After an answer that speaks for them it asks with little noise, otherwise with
-    much, until the account denies. Answers are drawn as a release draws them.
+
+def simulate_adversary(policy: str, runs: int, *, promised: float) -> tuple[float, float]:
+    """Return the mean and the standard error of max(0, 1 − e^(ε − loss)) over runs with somebody in the table.
+
+    Its expectation is the δ that this adversary reaches at the promised ε. It counts one person, and asks the dearer
+    the more past answers speak for them; what the account denies, it asks for less, until nothing is granted.
     """
     terms = Policy.parse(policy)
-    assert terms.budget is not None
-    cheap, dear = Decimal("0.2"), Decimal("0.8")
-    sharp = calibrate(Gaussian(0.05), sensitivity=1, epsilon=Decimal(1))
-    rho = round_rho(1 / (2 * Fraction(sharp.scale) ** 2))
-    readings: list[Reading] = [terms.start(Decimal(0))] * runs
-    losses = np.zeros(runs)
-    alive = np.arange(runs)
-    while len(alive):
-        for name in ("cheap", "dear", "sharp"):
-            lead = losses[alive]
-            asks = {"cheap": lead < 0.0, "dear": (lead >= 0.0) & (lead < 0.6), "sharp": lead >= 0.6}[name]
-            chosen = alive[asks]
-            charge = {
-                "cheap": Charge(cheap, rho=pure_rho(cheap)),
-                "dear": Charge(dear, rho=pure_rho(dear)),
-                "sharp": Charge(Decimal(1), rho=rho),
-            }[name]
-            granted = np.array(
-                [at for at in chosen if admits_charge(terms, readings[at], charge, max_epsilon=None)], dtype=int
-            )
-            alive = np.setdiff1d(alive, np.setdiff1d(chosen, granted))
-            if not len(granted):
+
+    @cache
+    def grants(spent: int, cost: int) -> bool:
+        reading = terms.start(Decimal(0)).after(Charge(Decimal(1), rho=UNIT), spent)
+        return admits_charge(terms, reading, Charge(Decimal(1), rho=cost * UNIT), max_epsilon=None)
+
+    losses, spent, alive = np.zeros(runs), np.zeros(runs, dtype=int), np.ones(runs, dtype=bool)
+    while alive.any():
+        wanted = np.where(losses >= 0.3, LARGE, np.where(losses >= 0.0, MIDDLE, SMALL))
+        for cost, cheaper in ((LARGE, MIDDLE), (MIDDLE, SMALL), (SMALL, 0)):
+            denied = [units for units in np.unique(spent).tolist() if not grants(units, cost)]
+            wanted[(wanted == cost) & np.isin(spent, denied)] = cheaper
+        alive = wanted > 0
+        for cost in (SMALL, MIDDLE, LARGE):
+            asking = np.flatnonzero(wanted == cost)
+            if not len(asking):
                 continue
-            for at in granted:
-                readings[at] = readings[at].after(charge)
-            if name == "sharp":
-                drawn = np.array(add_noise([1] * len(granted), sharp))
-                losses[granted] += (2 * drawn - 1) / (2 * sharp.scale**2)
+            if cost == SMALL:
+                drawn = 1 + np.array(draw_discrete_laplace(10.0, len(asking)))
+                losses[asking] += 0.1 * (np.abs(drawn) - np.abs(drawn - 1))
             else:
-                epsilon = float(charge.epsilon)
-                drawn = 1 + np.array(draw_discrete_laplace(1 / epsilon, len(granted)))
-                losses[granted] += epsilon * (np.abs(drawn) - np.abs(drawn - 1))
-    found = np.maximum(0.0, -np.expm1(float(terms.budget) - losses))
+                sigma = math.sqrt(1 / (2 * cost * float(UNIT))) * (1 + 1e-12)
+                drawn = np.array(add_noise([1] * len(asking), Calibrated(Gaussian(0.05), sigma, 1.0, 0.0)))
+                losses[asking] += (2 * drawn - 1) / (2 * sigma**2)
+            spent[asking] += cost
+    found = np.maximum(0.0, -np.expm1(promised - losses))
     return float(found.mean()), float(found.std() / math.sqrt(runs))
 
 
 def test_a_simulated_adversary_stays_within_the_promise() -> None:
-    """α = 1e-6 at the limit, n = 400 runs."""
-    found, error = simulate_adversary("budget:2@0.05", 400)
-    assert found <= 0.05 + 4.75 * error
+    """α = 1e-6 at the limit, n = 1,000 runs; an account that grants far too much is found out with the same n."""
+    found, error = simulate_adversary("budget:2@0.05", 1000, promised=2.0)
+    assert 0.05 / 20 < found <= 0.05 + 4.75 * error
+    found, error = simulate_adversary("budget:4@0.05", 1000, promised=2.0)
+    assert found > 0.05 + 4.75 * error
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("policy", ["budget:1@0.1", "budget:2@0.05", "budget:3@0.02"])
-def test_many_simulated_adversaries_stay_within_the_promise(policy: str) -> None:
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", 0.1), ("2", 0.05), ("3", 0.02)])
+def test_many_simulated_adversaries_stay_within_the_promise(epsilon: str, delta: float) -> None:
     """α = 1e-6 at the limit, n = 20,000 runs for each policy."""
-    found, error = simulate_adversary(policy, 20_000)
-    assert 0 < found <= float(Policy.parse(policy).delta or 0) + 4.75 * error
+    found, error = simulate_adversary(f"budget:{epsilon}@{delta}", 20_000, promised=float(epsilon))
+    assert delta / 20 < found <= delta + 4.75 * error
