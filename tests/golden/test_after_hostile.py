@@ -164,3 +164,66 @@ def test_numbers_that_fail_after_all_give_the_grouped_table(tmp_path: Any, monke
     assert entry.about[-1] == NOT_COMPUTED
     assert answer.errors is not None
     assert all(row == {"COUNT(*)": answer.error_95[0]} for row in answer.errors)  # type: ignore[index]
+
+
+BEYOND = "(CAST(COUNT(*) AS BIGINT) * 9223372036854775807 * 9223372036854775807)"
+
+
+def test_a_divisor_that_overflows_on_the_noisy_numbers_gives_the_grouped_table(tmp_path: Any) -> None:
+    """It works on the made-up numbers (0), so ε is charged; then whatever the numbers are, there is an answer (Q4)."""
+    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        sql = f"SELECT SUM(nights) / {BEYOND} AS r FROM stays"
+        answer = dataset.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
+        entry = account_of(ledger).entries[0]
+    assert entry.status == "released"
+    assert [list(row) for row in answer.answer or ()] == [["SUM(nights)", "COUNT(*)"]]
+    assert answer.about[-1] == NOT_COMPUTED
+
+
+def test_a_condition_divides_as_1_where_it_is_sure(tmp_path: Any) -> None:
+    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        quotients = "SUM(nights) / (COUNT(*) > -900) AS r, SUM(nights) / (COUNT(*) > 30) AS q"
+        sql = f"SELECT SUM(nights) AS s, {quotients} FROM stays"
+        answer = dataset.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
+    (row,) = answer.answer or ()
+    assert row["r"] == row["s"]
+    assert row["q"] is None  # whether there are more than 30 of 30 is not known
+
+
+def test_whole_numbers_beyond_64_bits_are_computed_with() -> None:
+    large = 7 * 10**20
+    table = {"e0": Values(Type.INTEGER, [large, None, -1], whole=True)}
+    query = parse("SELECT e0 + 1 FROM released")
+    assert run_embedded(query, {"released": table}) == [(large + 1,), (None,), (0,)]
+    with pytest.raises(EmbeddedError, match="does not fit"):
+        run_embedded(query, {"released": {"e0": Values(Type.INTEGER, [10**40], whole=True)}})
+
+
+def test_numbers_that_nobody_foresaw_are_handed_out_as_they_are(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*given: Any, **named: Any) -> Any:
+        raise OverflowError
+
+    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        monkeypatch.setattr("dosimeter.release.run.assemble_answer", failing)  # the rehearsal has its own
+        answer = dataset.release(
+            "SELECT COUNT(*) + 1 AS n FROM stays", ledger=ledger, epsilon=50.0, policy="budget:100"
+        )
+        entry = account_of(ledger).entries[0]
+    assert entry.measured is not None
+    assert [dict(row) for row in answer.answer or ()] == [{"COUNT(*)": int(entry.measured[0][0])}]
+    assert (answer.errors, answer.about[-1]) == (None, NOT_COMPUTED)
+
+
+def test_rows_times_text_is_refused_before_anything_is_charged() -> None:
+    text, grouped = "a" * 30_000, "(SELECT age, COUNT(*) AS n FROM people GROUP BY age)"
+    joined = f"SELECT '{text}' || a.n AS z FROM {grouped} a CROSS JOIN {grouped} b"
+    with pytest.raises(QueryError, match="characters of text"):
+        plan_query(joined, SCHEMA)
+    plan_query(f"{joined} LIMIT 500", SCHEMA)
+
+
+def test_text_is_added_up_while_it_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "MOST_CHARACTERS", 5_000)
+    with pytest.raises(EmbeddedError, match="10,000 characters"):
+        run_embedded(parse("SELECT repeat('a', 11) FROM range(1000)"), {})
+    assert len(run_embedded(parse("SELECT repeat('a', 10) FROM range(1000)"), {})) == 1000

@@ -56,6 +56,16 @@ SUMS = [
     "SUM(DATE_DIFF('month', came, went))",
     "SUM(LENGTH(ward))",
     "SUM(IF(came + INTERVAL '1' MONTH > went, 1, 0))",
+    # GREATEST and LEAST skip NULL: what can be NULL bounds nothing, however constant it is otherwise.
+    "SUM(LEAST(age, CASE WHEN urgent THEN 1 END))",
+    "SUM(GREATEST(cost - 900, CASE WHEN urgent THEN 1 END))",
+    "SUM(LEAST(age, 1 + IF(urgent, 1, NULL), 90))",
+    "SUM(LEAST(age, LENGTH(CASE WHEN urgent THEN 'a' END)))",
+    "SUM(LEAST(age, COALESCE(CASE WHEN urgent THEN 1 END, CASE WHEN cost > 500 THEN 1 END)))",
+    "SUM(LEAST(age, POWER(cost, 0)))",
+    "SUM(LEAST(age, COALESCE(CASE WHEN urgent THEN age END, 7)))",
+    "SUM(cost / CASE WHEN urgent THEN -2 END)",
+    "SUM(100 / CASE WHEN urgent THEN 8 END)",
 ]
 GROUPS = [
     "UPPER(TRIM(ward))",

@@ -76,6 +76,8 @@ def find(sql: str) -> list[str]:
         ("name BETWEEN 'Y' AND 'Z'", "name"),
         ("name >= 'Y'", "name"),
         ("patient = 218", "patient"),
+        ("visit = 7", "visit"),
+        ("visit BETWEEN 7 AND 8", "visit"),
         ("patient > 217 AND patient < 219", "patient"),
         ("patient - 218 = 0", "patient"),
         ("patient = age / age + age / age", "patient"),
@@ -105,6 +107,15 @@ def test_a_test_of_an_identifying_column_is_found(condition: str, column: str) -
     ("sql", "column"),
     [
         ("SELECT COUNT(*) FROM (SELECT name AS n FROM visits) AS inside WHERE n = 'x'", "name"),
+        ("SELECT COUNT(*) FROM (SELECT patient, COUNT(*) AS n FROM visits WHERE visit = 7 GROUP BY patient) t",
+         "visit"),
+        ("SELECT COUNT(*) FROM (SELECT patient, MAX(patient) AS m FROM visits GROUP BY patient) t WHERE m = 7", "m"),
+        ("SELECT COUNT(*) FROM (SELECT patient, MAX(salary) AS m FROM visits GROUP BY patient) t WHERE m = 7", "m"),
+        ("SELECT COUNT(*) FROM (SELECT patient, MAX(name) AS m FROM visits GROUP BY patient) t WHERE m = 'x'", "m"),
+        ("SELECT COUNT(*) FROM (SELECT patient, visit AS k, COUNT(*) AS n FROM visits GROUP BY patient, visit) t "
+         "WHERE k = 7", "visit"),
+        ("SELECT COUNT(*) FROM (SELECT patient, LAG(visit) OVER (PARTITION BY patient ORDER BY age) AS m "
+         "FROM visits) t WHERE m = 7", "m"),
         ("WITH w AS (SELECT * FROM visits WHERE name = 'x') SELECT COUNT(*) FROM w", "name"),
         ("SELECT name = 'x' AS who, COUNT(*) FROM visits GROUP BY who", "name"),
         ("SELECT SUM(ABS(patient - 217) + ABS(patient - 219) - 2 * ABS(patient - 218)) FROM visits", "patient"),
@@ -123,6 +134,9 @@ def test_a_hidden_test_is_found(sql: str, column: str) -> None:
         "SELECT COUNT(DISTINCT patient) FROM visits",
         "SELECT COUNT(DISTINCT patient) FROM visits WHERE age > 30 AND doctor = 'x'",
         "SELECT COUNT(name) FROM visits",
+        "SELECT COUNT(DISTINCT visit) FROM visits",
+        "SELECT COUNT(*) FROM (SELECT patient, ROW_NUMBER() OVER (PARTITION BY patient ORDER BY visit) AS r "
+        "FROM visits) t WHERE r = 1",
         "SELECT COUNT(*) FROM visits WHERE name IS NOT NULL",
         "SELECT COUNT(*) FROM visits WHERE (name) IS NULL AND age = 5",
         "SELECT COUNT(*) FROM visits WHERE name = doctor",

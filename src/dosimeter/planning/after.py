@@ -15,10 +15,12 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.after_expressions import (
+    SHORT,
     Writer,
     finds_aggregate,
     is_windowed,
     limit_length,
+    limit_text,
     reads_own_cell,
 )
 from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
@@ -58,7 +60,7 @@ class Field:
     name: str
     formula: exp.Expression | None
     group: int | None = None
-    length: int = 64
+    length: int = SHORT
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,10 @@ class Relation:
     steps: tuple[str, ...]
     plain: bool = False  # nothing but released columns, in the order of the groups
     blocks: tuple[int, ...] = (0,)  # whose cells are its rows
+
+    def __post_init__(self) -> None:
+        """Refuse rows that could hold more text than an answer can."""
+        limit_text([each.length for each in self.fields], self.rows)
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the columns of the answer."""
@@ -271,7 +277,7 @@ class MeasuringSelect:
             plain = group.name if isinstance(group.tree, exp.Column) else f"group{position + 1}"
             name = _free_name(alias or plain, taken)
             tree: exp.Expression = exp.column(f"g{position}")
-            found = Field(name, tree, position, max((len(str(value)) for value in group.values or ()), default=1000))
+            found = Field(name, tree, position, max((len(str(value)) for value in group.values or ()), default=SHORT))
         else:
             tree = self._writer(aliases_first=False).write(node)
             default = self.aggregates.default_name(node) or f"column{len(taken) + 1}"

@@ -17,6 +17,8 @@ from dosimeter.errors import QueryError
 from dosimeter.schema import Schema
 from dosimeter.sql import (
     COMPARISONS,
+    MOST_CHARACTERS,
+    MOST_ROWS,
     Scope,
     as_double,
     check_expression,
@@ -286,6 +288,7 @@ def finds_aggregate(node: exp.Expression) -> bool:
 
 
 MAX_LENGTH = 100_000
+SHORT = 64  # characters: what a name, a number or a date has at most
 
 
 def limit_length(tree: exp.Expression, lengths: Mapping[str, int], node: exp.Expression) -> int:
@@ -298,9 +301,19 @@ def limit_length(tree: exp.Expression, lengths: Mapping[str, int], node: exp.Exp
 
 def _length(tree: exp.Expression, lengths: Mapping[str, int]) -> int:
     if isinstance(tree, exp.Column):
-        return lengths.get(tree.sql(dialect="duckdb"), 64)
+        return lengths.get(tree.sql(dialect="duckdb"), SHORT)
     if isinstance(tree, exp.Literal):
         return len(str(tree.this))
     parts = [_length(part, lengths) for part in tree.iter_expressions()]
     grows = isinstance(tree, (exp.DPipe, exp.Concat))
-    return max(64, sum(parts) if grows else max(parts, default=0))
+    return max(SHORT, sum(parts) if grows else max(parts, default=0))
+
+
+def limit_text(lengths: Iterable[int], rows: int) -> None:
+    """Refuse so many rows of texts of these lengths, where they could hold more than an answer can. Short ones pass."""
+    longer = sum(max(0, length - SHORT) for length in lengths) * min(rows, MOST_ROWS)
+    if longer > MOST_CHARACTERS:
+        raise QueryError(
+            f"The query could give {longer:,} characters of text after the noise; at most {MOST_CHARACTERS:,} are "
+            "supported. Ask for shorter texts, or for fewer rows: LIMIT."
+        )

@@ -27,7 +27,7 @@ from dosimeter.measures import (
     take_spread,
 )
 from dosimeter.planning.grid import put_on_grid
-from dosimeter.planning.steps import Gridded, round_to_candidates
+from dosimeter.planning.steps import Gridded, TooDeep, keep_within, round_to_candidates
 from dosimeter.problems import for_controller
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (
@@ -214,7 +214,7 @@ class Aggregates:
         key = self.take(call, call.node.this).key
         source = self._sources[key]
         if source.gridded is None:
-            source.gridded = put_on_grid(source.tree, self.schema, call.label)
+            source.gridded = _measurable(source.tree, self.schema, call.label)
         return Source(key, _on_grid(source.gridded, source.label))
 
     def take_candidates(self, call: Call) -> tuple[Source, int]:
@@ -308,6 +308,15 @@ def _argument(source: _Expression, schema: Schema) -> Argument:
     if source.gridded is None:
         return Argument("presence", make_total(source.tree, schema), source.label)
     return _on_grid(source.gridded, source.label)
+
+
+def _measurable(tree: exp.Expression, schema: Schema, label: str) -> Gridded:
+    """Return a tree on its grid, clamped to its bounds once more: sensitivities rest on them (S9)."""
+    gridded = put_on_grid(tree, schema, label)
+    try:
+        return keep_within(gridded)
+    except TooDeep:
+        raise QueryError(f"{label[:200]} is nested too deeply. Simplify it.", clause=label) from None
 
 
 def _on_grid(gridded: Gridded, label: str) -> Argument:

@@ -85,7 +85,9 @@ def _compile(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
         case exp.Neg():
             operand = inner(tree.this)
             negative = exp.Neg(this=wrap(operand.tree))
-            return Gridded(negative, -operand.upper, -operand.lower, operand.unit, operand.stride)
+            return Gridded(
+                negative, -operand.upper, -operand.lower, operand.unit, operand.stride, nullable=operand.nullable
+            )
         case exp.Abs():
             return _absolute(inner(tree.this))
         case exp.Add() | exp.Sub():
@@ -93,7 +95,8 @@ def _compile(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
             ends = (right.lower, right.upper) if isinstance(tree, exp.Add) else (-right.upper, -right.lower)
             joined = type(tree)(this=wrap(left.tree), expression=wrap(right.tree))
             stride = math.gcd(left.stride, right.stride)
-            return Gridded(joined, left.lower + ends[0], left.upper + ends[1], left.unit, stride)
+            nullable = left.nullable or right.nullable
+            return Gridded(joined, left.lower + ends[0], left.upper + ends[1], left.unit, stride, nullable=nullable)
         case exp.Mul():
             return _product(*(inner(side) for side in (tree.this, tree.expression)))
         case exp.Div():
@@ -112,7 +115,8 @@ def _compile(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
             return _case(tree, schema, aggregate)
         case exp.Coalesce():
             parts = _aligned([inner(part) for part in (tree.this, *tree.expressions)])
-            return _united(exp.Coalesce(this=parts[0].tree, expressions=[part.tree for part in parts[1:]]), parts)
+            joined = _united(exp.Coalesce(this=parts[0].tree, expressions=[part.tree for part in parts[1:]]), parts)
+            return replace(joined, nullable=all(part.nullable for part in parts))
         case UnitNumber():
             return _date_number(tree, schema, aggregate)
         case exp.Cast() if find_date_part(tree) is not None:
@@ -167,7 +171,8 @@ def _column(column: Column, aggregate: str) -> Gridded:
 
 def _truth(condition: exp.Expression) -> Gridded:
     """Write a truth value as 1 or 0."""
-    return Gridded(case((condition, whole(1)), (exp.Not(this=wrap(condition.copy())), whole(0))), 0, 1, Fraction(1))
+    tree = case((condition, whole(1)), (exp.Not(this=wrap(condition.copy())), whole(0)))
+    return Gridded(tree, 0, 1, Fraction(1), clamps=True)
 
 
 def _literal(text: str) -> Gridded:
@@ -175,31 +180,33 @@ def _literal(text: str) -> Gridded:
     exponent = cast(int, value.as_tuple().exponent)
     unit = Fraction(10) ** min(exponent, 0)
     steps = int(Fraction(value) / unit)
-    return Gridded(whole(steps), steps, steps, unit, 0)
+    return Gridded(whole(steps), steps, steps, unit, 0, nullable=False, clamps=True)
 
 
 def _absolute(inner: Gridded) -> Gridded:
     mixed = inner.lower < 0 < inner.upper
     low = 0 if mixed else min(abs(inner.lower), abs(inner.upper))
     high = max(abs(inner.lower), abs(inner.upper))
-    return Gridded(exp.Abs(this=inner.tree), low, high, inner.unit, 1 if mixed else inner.stride)
+    stride = 1 if mixed else inner.stride
+    return Gridded(exp.Abs(this=inner.tree), low, high, inner.unit, stride, nullable=inner.nullable)
 
 
 def _product(left: Gridded, right: Gridded) -> Gridded:
     corners = [a * b for a in (left.lower, left.upper) for b in (right.lower, right.upper)]
     product = exp.Mul(this=wrap(left.tree), expression=wrap(right.tree))
-    factors = [abs(one.lower) * other.stride for one, other in ((left, right), (right, left)) if one.is_constant]
-    return Gridded(product, min(corners), max(corners), left.unit * right.unit, factors[0] if factors else 1)
+    factors = [abs(one.lower) * other.stride for one, other in ((left, right), (right, left)) if one.has_one_value]
+    stride, nullable = factors[0] if factors else 1, left.nullable or right.nullable
+    return Gridded(product, min(corners), max(corners), left.unit * right.unit, stride, nullable=nullable)
 
 
 def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
-    """Write GREATEST or LEAST, which skip NULL: a constant bounds the result from one side, a column does not."""
+    """Write GREATEST or LEAST, which skip NULL: what is never NULL bounds the result from one side, the rest do not."""
     tree = kind(this=parts[0].tree, expressions=[part.tree for part in parts[1:]], ignore_nulls=True)
-    constants = [part.lower for part in parts if part.is_constant]
-    joined = _united(tree, parts)
+    present = [part for part in parts if not part.nullable]
+    joined = replace(_united(tree, parts), nullable=not present, clamps=False)
     if kind is exp.Greatest:
-        return replace(joined, lower=max([joined.lower, *constants]))
-    return replace(joined, upper=min([joined.upper, *constants]))
+        return replace(joined, lower=max([joined.lower, *(part.lower for part in present)]))
+    return replace(joined, upper=min([joined.upper, *(part.upper for part in present)]))
 
 
 def _aligned(parts: list[Gridded]) -> list[Gridded]:
@@ -210,8 +217,19 @@ def _aligned(parts: list[Gridded]) -> list[Gridded]:
     result = []
     for part in parts:
         factor = int(part.unit / common)
-        tree = part.tree if factor == 1 else exp.Mul(this=wrap(part.tree), expression=whole(factor))
-        result.append(Gridded(tree, part.lower * factor, part.upper * factor, common, part.stride * factor))
+        if factor == 1 or part.lower == part.upper == 0:  # 0 is 0 in every unit, and the factor may exceed 64 bits
+            result.append(replace(part, unit=common, stride=part.stride * factor))
+            continue
+        result.append(
+            replace(
+                part,
+                tree=exp.Mul(this=wrap(part.tree), expression=whole(factor)),
+                lower=part.lower * factor,
+                upper=part.upper * factor,
+                unit=common,
+                stride=part.stride * factor,
+            )
+        )
     return result
 
 
@@ -221,7 +239,8 @@ def _common_unit(a: Fraction, b: Fraction) -> Fraction:
 
 def _united(tree: exp.Expression, parts: list[Gridded]) -> Gridded:
     stride = math.gcd(*(part.stride for part in parts), *(part.lower - parts[0].lower for part in parts))
-    return Gridded(tree, min(p.lower for p in parts), max(p.upper for p in parts), parts[0].unit, stride)
+    clamps = all(part.clamps for part in parts)
+    return Gridded(tree, min(p.lower for p in parts), max(p.upper for p in parts), parts[0].unit, stride, clamps=clamps)
 
 
 def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
@@ -235,7 +254,9 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
     compiled = iter(parts)
     trees = [exp.Null() if isinstance(node.unnest(), exp.Null) else next(compiled).tree for node in nodes]
     ifs = [exp.If(this=branch.this.copy(), true=trees[at]) for at, branch in enumerate(branches)]
-    return _united(exp.Case(ifs=ifs, default=trees[-1] if default is not None else None), parts)
+    joined = _united(exp.Case(ifs=ifs, default=trees[-1] if default is not None else None), parts)
+    filled = default is not None and len(numbers) == len(nodes)
+    return replace(joined, nullable=not filled or any(part.nullable for part in parts))
 
 
 def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:

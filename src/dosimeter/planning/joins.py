@@ -7,7 +7,7 @@ refused. Never opens a connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -88,18 +88,28 @@ def find_column(plan: QueryPlan, name: str) -> Column:
 
 def list_unit_columns(plan: QueryPlan) -> set[str]:
     """Return the columns that say whose row it is, in every table, and those that a join makes equal to one of them."""
-    found = {plan.schema.unit}
+    return _with_joined(plan, plan.schema.unit, lambda table: table.unit)
+
+
+def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], str | None]) -> set[str]:
+    """Return a column, the one of its kind in each joined table, and those that a join makes equal to one of them."""
+    found = set() if name is None else {name}
     for join in plan.joins:
-        if join.table.unit is not None:
-            found.add(f"{join.table.name}.{join.table.unit}")
+        own = read(join.table)
+        if own is not None:
+            found.add(f"{join.table.name}.{own}")
         found |= {f"{join.table.name}.{right}" for left, right in join.pairs if left in found}
     return found
 
 
 def list_identifying(plan: QueryPlan) -> set[str]:
-    """Return the columns that identify people in a plan's rows: those so marked, and those that say whose row it is."""
+    """Return the columns that identify people in a plan's rows.
+
+    Those so marked, those that say whose row it is, and row keys: one row is one person's.
+    """
     marked = {name for name, column in plan.schema.columns.items() if column.identifying}
-    return marked | {name for name in list_unit_columns(plan) if name in plan.schema.columns}
+    keys = list_unit_columns(plan) | _with_joined(plan, plan.schema.row_key, lambda table: table.row_key)
+    return marked | {name for name in keys if name in plan.schema.columns}
 
 
 def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:

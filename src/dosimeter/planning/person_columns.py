@@ -20,7 +20,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.planning.declared_groups import declared_values
 from dosimeter.planning.grid import put_on_grid
-from dosimeter.planning.steps import LARGEST, Gridded
+from dosimeter.planning.steps import LARGEST, LARGEST_FACTOR, Gridded, TooDeep, put_on_binary_grid
 from dosimeter.schema import Column, ColumnType
 from dosimeter.sql import (
     NUMERIC,
@@ -75,7 +75,7 @@ def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed
         raise refusal(node, f"{clause_of(node)} has no argument. Name a column.")
     if isinstance(bare, (exp.Count, exp.CountIf)):
         return _count(bare, condition, scope, apply, windowed=windowed)
-    return _passing_nulls(_read_numbers(node, bare, condition, scope, apply, windowed=windowed), bare, scope)
+    return _passing_marks(_read_numbers(node, bare, condition, scope, apply, windowed=windowed), bare, scope)
 
 
 def _read_numbers(
@@ -98,7 +98,7 @@ def _read_numbers(
                 raise refusal(node, f"{clause_of(node)}: MEDIAN has no OVER on every engine. Use GROUP BY.")
             gridded = _gridded(bare, condition, scope)
             doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=_double(2))
-            return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2)
+            return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2, node)
         case _:
             return _extreme(bare, condition, scope, apply)
 
@@ -108,7 +108,8 @@ def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
     checked = check_expression(node, scope)
     if checked.type in NUMERIC and not isinstance(checked.tree, exp.Column):
         gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
-        return _passing_nulls(_number(gridded.tree, gridded.lower, gridded.upper, gridded.unit), checked.tree, scope)
+        number = _number(gridded.tree, gridded.lower, gridded.upper, gridded.unit, node)
+        return _passing_marks(number, checked.tree, scope)
     return OwnValue(make_total(checked.tree, scope.schema), _facts(node, checked, scope))
 
 
@@ -117,13 +118,20 @@ def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
     return _facts(node, checked, scope)
 
 
-def _passing_nulls(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnValue:
-    """Return the value with NULL among its declared groups, if it is among those of a column that it is made of."""
-    return replace(value, column=replace(value.column, nulls=_reads_nulls(tree, scope)))
+def _passing_marks(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnValue:
+    """Return the value with what the columns that it is made of pass on to it."""
+    return replace(value, column=_marked(value.column, tree, scope))
 
 
-def _reads_nulls(tree: exp.Expression, scope: Scope) -> bool:
-    return any(scope.resolve(node).nulls for node in tree.find_all(exp.Column))
+def _marked(column: Column, tree: exp.Expression, scope: Scope) -> Column:
+    """Return the facts with NULL among the declared groups, and as identifying, if a column in the tree is so."""
+    read = [scope.resolve(node) for node in tree.find_all(exp.Column)]
+    keys = (scope.schema.unit, scope.schema.row_key)
+    return replace(
+        column,
+        nulls=any(each.nulls for each in read),
+        identifying=any(each.identifying or each.name in keys for each in read),
+    )
 
 
 def whole_column(lower: int, upper: int) -> Column:
@@ -189,7 +197,7 @@ def _sum(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> Own
     """Return the sum of at most m values: m·[min(L, 0), max(U, 0)]."""
     lower, upper = rows * min(gridded.lower, 0), rows * max(gridded.upper, 0)
     _require_countable(max(-lower, upper), node)
-    return _number(as_bigint(apply(exp.Sum(this=gridded.tree))), lower, upper, gridded.unit)
+    return _number(as_bigint(apply(exp.Sum(this=gridded.tree))), lower, upper, gridded.unit, node)
 
 
 def _require_countable(largest: int, node: exp.Expression) -> None:
@@ -212,7 +220,7 @@ def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> Ow
     present = exp.Nullif(this=count, expression=_double(0))
     quotient = exp.Div(this=exp.Mul(this=total, expression=_double(finer)), expression=present, typed=False, safe=False)
     rounded = exp.Floor(this=exp.Add(this=wrap(quotient), expression=_double("0.5")))
-    return _number(as_bigint(rounded), gridded.lower * finer, gridded.upper * finer, gridded.unit / finer)
+    return _number(as_bigint(rounded), gridded.lower * finer, gridded.upper * finer, gridded.unit / finer, node)
 
 
 def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scope, apply: Apply) -> OwnValue:
@@ -231,7 +239,7 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
         raise refusal(node, f"{clause_of(node)} takes a condition. Compare the value with something.")
     if checked.type in NUMERIC:
         gridded = _gridded(node, condition, scope)
-        return _number(apply(kind(this=gridded.tree)), gridded.lower, gridded.upper, gridded.unit)
+        return _number(apply(kind(this=gridded.tree)), gridded.lower, gridded.upper, gridded.unit, node)
     tree = _only_where(make_total(checked.tree, scope.schema), condition)
     return OwnValue(apply(kind(this=tree)), _facts(node.this, checked, scope))
 
@@ -239,10 +247,17 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
 # ---------------------------------------------------------------- facts
 
 
-def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction) -> OwnValue:
-    """Return whole steps of a unit as the number they stand for, with its bounds and resolution."""
+def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: exp.Expression) -> OwnValue:
+    """Return whole steps of a unit as the number they stand for, with its bounds and resolution.
+
+    Steps of thirds and the like, which are no decimals, are rounded to a binary grid first (Q1).
+    """
+    if not _is_decimal(unit):
+        rounded = _on_decimals(tree, lower, upper, unit, node)
+        tree, lower, upper, unit = rounded.tree, rounded.lower, rounded.upper, rounded.unit
     bounds = (_exact(lower * unit), _exact(upper * unit))
     if unit.denominator == 1:
+        _require_countable(int(max(-bounds[0], bounds[1])), node)  # 64 bits hold it whatever the data (N4)
         whole = tree if unit == 1 else exp.Mul(this=wrap(as_bigint(tree)), expression=exp.Literal.number(int(unit)))
         return OwnValue(as_bigint(whole), Column("", ColumnType.INTEGER, bounds))
     # The quotient of two whole numbers is the double nearest to the value, as a literal is.
@@ -251,6 +266,30 @@ def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction) -> Own
         steps = exp.Mul(this=steps, expression=_double(unit.numerator))
     value = exp.Div(this=wrap(steps), expression=_double(unit.denominator), typed=False, safe=False)
     return OwnValue(exp.Paren(this=value), Column("", ColumnType.DECIMAL, bounds, resolution=_exact(unit)))
+
+
+def _is_decimal(unit: Fraction) -> bool:
+    """Return whether a fraction is made of twos and fives, so that a decimal can be written down for it.
+
+    Not where its parts are so large that doubles could not hold the product with a number of steps.
+    """
+    if max(unit.numerator, unit.denominator) > LARGEST_FACTOR:
+        return False
+    rest = unit.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest == 1
+
+
+def _on_decimals(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: exp.Expression) -> Gridded:
+    try:
+        value = Gridded(tree, lower, upper, unit)
+        return value if _is_decimal(unit) else put_on_binary_grid(value)
+    except (OverflowError, TooDeep):
+        raise refusal(
+            node, f"{clause_of(node)} cannot be written exactly. Round it: ROUND({clause_of(node)}, 3)."
+        ) from None
 
 
 def _exact(value: Fraction) -> Decimal:
@@ -268,9 +307,9 @@ def _double(value: int | str) -> exp.Expression:
 
 def _facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
     """Return the facts of an expression of one row; without bounds or values where the schema gives none."""
-    if isinstance(checked.tree, exp.Column):
-        return replace(scope.schema.columns[checked.tree.name], name="")
-    return replace(_made_facts(node, checked, scope), nulls=_reads_nulls(node, scope))
+    plain = isinstance(checked.tree, exp.Column)
+    column = scope.schema.columns[checked.tree.name] if plain else _made_facts(node, checked, scope)
+    return _marked(replace(column, name=""), node, scope)
 
 
 def _made_facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
@@ -280,7 +319,8 @@ def _made_facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
         case Type.INTEGER | Type.NUMBER:
             kind = ColumnType.INTEGER if checked.type is Type.INTEGER else ColumnType.DECIMAL
             with suppress(QueryError):
-                gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
+                exact = put_on_grid(checked.tree, scope.schema, clause_of(node))
+                gridded = _on_decimals(exact.tree, exact.lower, exact.upper, exact.unit, node)
                 bounds = (_exact(gridded.lower * gridded.unit), _exact(gridded.upper * gridded.unit))
                 return Column("", kind, bounds, resolution=_exact(gridded.unit) if kind is ColumnType.DECIMAL else None)
             return Column("", kind)

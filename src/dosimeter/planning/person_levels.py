@@ -362,7 +362,8 @@ class PersonLevels:
     def _watch(self, select: exp.Select, sources: Sources) -> None:
         """Remember the identifying columns that a level tests."""
         watched = {name for name, column in sources.schema.columns.items() if column.identifying}
-        found = find_singled_out(select, sources.scope, watched | {sources.schema.unit})
+        keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
+        found = find_singled_out(select, sources.scope, watched | keys)
         self.singled_out = {**dict(found), **self.singled_out}
 
     def _require_read(self, select: exp.Select) -> None:

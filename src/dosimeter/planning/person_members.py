@@ -10,6 +10,7 @@ from typing import cast
 
 from sqlglot import exp
 
+from dosimeter.planning.after_expressions import finds_aggregate
 from dosimeter.sql import clause_of, conjunction, expect_only, flatten_connector, refusal
 
 
@@ -35,6 +36,7 @@ def _read_exists(node: exp.Expression, unit: str) -> tuple[exp.Expression, exp.S
     found = node.this.unnest() if isinstance(node.this, exp.Subquery) else node.this
     if not isinstance(found, exp.Select):
         raise refusal(node, f"{clause_of(node)}: write EXISTS (SELECT 1 FROM … AS o WHERE o.{unit} = …).")
+    _refuse_whole_aggregate(node, found, unit)
     select = found.copy()
     inside = _list_names(select)
     clause = select.args.get("where")
@@ -58,6 +60,21 @@ def _read_exists(node: exp.Expression, unit: str) -> tuple[exp.Expression, exp.S
     select.set("expressions", [pair[1].copy()])
     _refuse_other_correlation(select, inside, node, unit)
     return pair[0], select
+
+
+def _refuse_whole_aggregate(node: exp.Expression, select: exp.Select, unit: str) -> None:
+    """Refuse an aggregate without GROUP BY: it gives a row even where there is nothing, so that EXISTS always holds."""
+    group = select.args.get("group")
+    if group is not None and group.expressions:
+        return
+    aggregates = [part for part in select.expressions if finds_aggregate(part)]
+    if aggregates or group is not None or select.args.get("having") is not None:
+        raise refusal(
+            node,
+            f"{clause_of(node)}: an aggregate without GROUP BY gives a row even where nothing is found, so that EXISTS "
+            f"says nothing. Write EXISTS (SELECT 1 FROM … AS o WHERE o.{unit} = …), or for a number of rows {unit} IN "
+            f"(SELECT {unit} FROM … GROUP BY {unit} HAVING COUNT(*) > 1).",
+        )
 
 
 def _list_conditions(condition: exp.Expression) -> list[exp.Expression]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
 
 from sqlglot import exp
 
-from dosimeter.sql import MAX_NODES, HalfEven, Log10, as_bigint, as_double, case, wrap
+from dosimeter.sql import MAX_NODES, HalfEven, Log10, as_bigint, as_double, case, clamp, is_there, wrap
 
 LARGEST = 2**62  # what 64-bit integers hold even when it is doubled
 LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer
 LARGEST_EXACT = 2**53  # whole numbers up to it are doubles
 SMALLEST_UNIT, LARGEST_UNIT = Fraction(1, 10**60), Fraction(10**60)
+LARGEST_FACTOR = 10**150  # what a whole number of 64 bits, or a quotient of two, can be multiplied or divided by
 STEPS = 2**20  # how finely a value on no grid is rounded (Q1)
 _BELOW_HALF = "0.49999999999999994"  # the largest double below a half: adding it and taking FLOOR rounds halves up
 
@@ -37,7 +38,8 @@ class AlwaysNull(ValueError):
 class Gridded:
     """An integer tree with ``lower ≤ tree ≤ upper``; the real value is the integer × unit.
 
-    Every value is ``lower`` plus a multiple of ``stride``; 0 where there is only one value.
+    Every value is ``lower`` plus a multiple of ``stride``; 0 where there is only one value. ``nullable``: the tree can
+    be NULL for some row. ``clamps``: the tree itself keeps within the bounds, whatever stands in it.
     """
 
     tree: exp.Expression
@@ -45,6 +47,8 @@ class Gridded:
     upper: int
     unit: Fraction
     stride: int = 1
+    nullable: bool = True
+    clamps: bool = False
 
     def __post_init__(self) -> None:
         if any(count > MAX_NODES for count, _ in enumerate(self.tree.walk())):
@@ -53,8 +57,8 @@ class Gridded:
             raise OverflowError
 
     @property
-    def is_constant(self) -> bool:
-        """Return whether there is only one value."""
+    def has_one_value(self) -> bool:
+        """Return whether there is only one value, which every row has that is not NULL."""
         return self.lower == self.upper and self.stride == 0
 
 
@@ -83,7 +87,14 @@ def clamped(
         (exp.GT(this=raw.copy(), expression=ends[1]), whole(steps[1])),
         default=inside,
     )
-    return Gridded(tree, *steps, unit)
+    return Gridded(tree, *steps, unit, clamps=True)
+
+
+def keep_within(value: Gridded) -> Gridded:
+    """Clamp a tree to the bounds that were found for it, so that these hold even where they were found wrongly."""
+    if value.clamps or value.tree.find(exp.Column) is None:
+        return value
+    return replace(value, tree=clamp(wrap(value.tree), whole(value.lower), whole(value.upper)), clamps=True)
 
 
 def round_to_candidates(value: Gridded, step: int) -> Gridded:
@@ -109,15 +120,23 @@ def _whole(value: int) -> exp.Expression:
 
 def divide(left: Gridded, right: Gridded) -> Gridded:
     """Write a quotient: exactly by a constant, otherwise rounded. A divisor on a grid is 0, or at least one step."""
-    if right.is_constant and right.lower != 0:
-        unit = left.unit / (abs(right.lower) * right.unit)
-        if right.lower > 0:
-            return Gridded(left.tree, left.lower, left.upper, unit, left.stride)
-        return Gridded(exp.Neg(this=wrap(left.tree)), -left.upper, -left.lower, unit, left.stride)
+    if right.has_one_value and right.lower != 0:
+        return _divide_by_one_value(left, right)
     low, high = _quotient_ends(left, right)
     ratio = left.unit / right.unit
     value = _scaled(_quotient(left, right), ratio)
     return _rounded(value, low * ratio, high * ratio)
+
+
+def _divide_by_one_value(left: Gridded, right: Gridded) -> Gridded:
+    """Write a quotient by a constant, which changes the unit alone; NULL where the divisor is NULL."""
+    unit = left.unit / (abs(right.lower) * right.unit)
+    value = replace(left, unit=unit)
+    if right.lower < 0:
+        value = replace(value, tree=exp.Neg(this=wrap(left.tree)), lower=-left.upper, upper=-left.lower, clamps=False)
+    if not right.nullable:
+        return value
+    return replace(value, tree=case((is_there(wrap(right.tree.copy())), value.tree)), nullable=True)
 
 
 def _quotient_ends(left: Gridded, right: Gridded) -> tuple[Fraction, Fraction]:
@@ -187,7 +206,7 @@ def round_steps(kind: type[exp.Expression], inner: Gridded, places: int) -> Grid
         raise OverflowError
     value = _scaled(as_double(inner.tree), ratio)
     low, high = (_ROUNDINGS[kind](end * ratio) for end in (inner.lower, inner.upper))
-    return Gridded(_round(kind, value), low, high, step)
+    return Gridded(_round(kind, value), low, high, step, nullable=inner.nullable)
 
 
 def _round(kind: type[exp.Expression], value: exp.Expression) -> exp.Expression:
@@ -250,6 +269,11 @@ def _rounded(value: exp.Expression, low: Fraction, high: Fraction) -> Gridded:
     return clamped(wrap(value), ends, as_bigint(nearest), steps, unit)
 
 
+def put_on_binary_grid(value: Gridded) -> Gridded:
+    """Round values in steps of any unit to one that is a power of two (Q1): a third has no exact decimal."""
+    return _rounded(_scaled(as_double(value.tree), value.unit), value.lower * value.unit, value.upper * value.unit)
+
+
 def _floor_log2(value: Fraction) -> int:
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     return exponent if Fraction(2) ** exponent <= value else exponent - 1
@@ -261,7 +285,9 @@ def _double(value: Fraction) -> exp.Expression:
 
 
 def _scaled(value: exp.Expression, factor: Fraction) -> exp.Expression:
-    """Write a double × a fraction."""
+    """Write a double × a fraction. Raises OverflowError where that could leave the range of doubles."""
+    if max(factor.numerator, factor.denominator) > LARGEST_FACTOR:
+        raise OverflowError
     result = value
     if factor.numerator != 1:
         result = exp.Mul(this=wrap(result), expression=_double(Fraction(factor.numerator)))

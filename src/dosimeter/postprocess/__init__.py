@@ -6,7 +6,7 @@ embedded engine that holds these numbers alone.
 
 from dosimeter.postprocess.about import Facts, list_facts, note_errors, word_facts
 from dosimeter.postprocess.accuracy import Accuracy, error_95, foresee_accuracy, list_group_errors
-from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells
+from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells, state_plainly
 from dosimeter.postprocess.cells import Cell
 from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.estimates import estimate_group
@@ -30,6 +30,7 @@ __all__ = [
     "needs_values",
     "note_errors",
     "rank_errors",
+    "state_plainly",
     "tell_ranks",
     "word_facts",
 ]

@@ -83,6 +83,16 @@ def assemble_answer(
     )
 
 
+def state_plainly(
+    plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False, further: Sequence[tuple[Keys, Numbers]] = ()
+) -> Assembled:
+    """Return every group with its aggregates, without errors: the answer where nothing more can be computed (Q4)."""
+    listed = list_blocks(plan, [(keys, values), *further])
+    blocks = zip(plan.blocks, listed, strict=True)
+    rows = [row for block, cells in blocks for row in _read_released(block, cells, (), clamp)]
+    return Assembled(_align(rows), failed=True)
+
+
 class _Part:
     """One block's released table, and what can be told of it. ``name``: that of the table.
 

@@ -20,7 +20,7 @@ from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
 from dosimeter.postprocess.cells import Cell
 from dosimeter.postprocess.propagation import Compute, Sources, propagate
 from dosimeter.postprocess.quotients import find_divisors, list_estimates
-from dosimeter.sql import EmbeddedError, Type, Values, compute_embedded
+from dosimeter.sql import EmbeddedError, Type, Values, as_double, compute_embedded
 
 TAIL = 0.05  # of the stated errors: 95 %
 _SCALES = 3.0  # a divisor must exceed so many of its noise scales
@@ -162,9 +162,13 @@ class CellErrors:
                 value = self._measured[:, estimate.alone]
                 return (value if estimate.whole else np.abs(value)) > self._least_divisor(estimate.alone)
         known = self._told_all(tree)
-        with np.errstate(all="ignore"):
-            size = np.abs(self._evaluate(tree)(self._values(), self._everywhere))
-        return known & (size > self._formula(tree, self._noise.telling_tail))
+        number = tree if _is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))  # a condition divides as 1 or 0
+        try:
+            with np.errstate(all="ignore"):
+                size = np.abs(self._evaluate(number)(self._values(), self._everywhere))
+        except (EmbeddedError, KeyError):  # then the query fails on these numbers, too, and they are the answer (Q4)
+            return known
+        return known & (size > self._formula(number, self._noise.telling_tail))
 
     def _told_all(self, tree: exp.Expression) -> BoolArray:
         """Return where every aggregate that a tree reads can be told."""

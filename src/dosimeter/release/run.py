@@ -30,7 +30,16 @@ from dosimeter.ledger import (
     refuse_stopped,
 )
 from dosimeter.planning import Look
-from dosimeter.postprocess import Assembled, Noise, assemble_answer, list_facts, rank_errors, tell_ranks, word_facts
+from dosimeter.postprocess import (
+    Assembled,
+    Noise,
+    assemble_answer,
+    list_facts,
+    rank_errors,
+    state_plainly,
+    tell_ranks,
+    word_facts,
+)
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
@@ -46,9 +55,13 @@ from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.thresholds import keep_shown, read_keys, write_keys
 from dosimeter.release.ways.base import Grant
+from dosimeter.sql import EmbeddedError
 
 if TYPE_CHECKING:
     from dosimeter.release.measurable import Measurable
+
+# What computing with numbers can raise.
+_OF_NUMBERS = (ArithmeticError, EmbeddedError, LookupError, MemoryError, TypeError, ValueError)
 
 
 def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
@@ -225,7 +238,11 @@ def _read_off(prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]) ->
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
     noise = Noise.of(plan, mechanism, scale)
     keys, values = noisy[0]
-    return assemble_answer(plan, keys, values, clamp=prepared.order.clamp, noise=noise, further=noisy[1:])
+    clamp, further = prepared.order.clamp, noisy[1:]
+    try:
+        return assemble_answer(plan, keys, values, clamp=clamp, noise=noise, further=further)
+    except _OF_NUMBERS:  # it worked on made-up ones; ε is charged, so the noisy numbers themselves are handed out (Q4)
+        return state_plainly(plan, keys, values, clamp=clamp, further=further)
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:

@@ -21,6 +21,8 @@ from dosimeter.sql.declared_values import (
     gives_null,
 )
 from dosimeter.sql.embedded import (
+    MOST_CHARACTERS,
+    MOST_ROWS,
     EmbeddedError,
     Table,
     Values,
@@ -84,6 +86,8 @@ __all__ = [
     "COLUMN_TYPES",
     "COMPARISONS",
     "MAX_NODES",
+    "MOST_CHARACTERS",
+    "MOST_ROWS",
     "NAMED_FUNCTIONS",
     "NUMERIC",
     "OF_A_CLOCK",

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,15 @@ from dosimeter.sql.types import Type
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from dosimeter.arrays import FloatArray
 
 SECONDS = 10.0
 MEMORY = "512MB"
 MOST_ROWS = 100_000
+MOST_CHARACTERS = 20_000_000  # of texts that a query makes, over all its rows; as many again for short ones
+_FETCHED = 250  # rows at a time
 _NUMBERS = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "UHUGEINT")
 
 
@@ -53,12 +57,18 @@ Table = Mapping[str, Values]
 def run_embedded(query: exp.Expression, tables: Mapping[str, Table], *, most: int = MOST_ROWS) -> list[tuple[Any, ...]]:
     """Run one query over these tables and return its rows.
 
-    Raises EmbeddedError if it fails, runs too long or gives too many rows.
+    Raises EmbeddedError if it fails, runs too long, or gives too many rows or too much text.
     """
+    rows: list[tuple[Any, ...]] = []
+    characters = 0
     with _running(query, tables) as cursor:
-        rows = cursor.fetchmany(most + 1)
-    if len(rows) > most:
-        raise EmbeddedError(f"it gives more than {most:,} rows")
+        while fetched := cursor.fetchmany(_FETCHED):
+            rows += fetched
+            characters += sum(len(cell) for row in fetched for cell in row if isinstance(cell, str))
+            if len(rows) > most:
+                raise EmbeddedError(f"it gives more than {most:,} rows")
+            if characters > 2 * MOST_CHARACTERS:
+                raise EmbeddedError(f"it gives more than {2 * MOST_CHARACTERS:,} characters")
     return rows
 
 
@@ -148,11 +158,26 @@ def _load(cursor: duckdb.DuckDBPyConnection, name: str, table: Table) -> None:
         Type.NULL: pa.string(),
     }
     given = f"{name}_given"
-    arrays = {column: pa.array(each.values, kinds[each.type]) for column, each in table.items()}
+    try:
+        arrays = {column: _array(each, kinds[each.type]) for column, each in table.items()}
+    except (ArithmeticError, ValueError) as error:  # Arrow's own errors are ValueErrors
+        raise EmbeddedError(f"a released number does not fit: {type(error).__name__}") from None
     cursor.register(given, pa.table(arrays))
     columns = [_read(column, each) for column, each in table.items()]
     shown = exp.select(*columns).from_(exp.table_(given))
     cursor.execute(f"CREATE TEMP VIEW {name} AS {shown.sql(dialect='duckdb')}")
+
+
+def _array(values: Values, kind: pa.DataType) -> pa.Array:
+    """Return one column; whole numbers beyond 64 bits as decimals, which are computed with in 128 bits."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values.values, kind)
+    except (OverflowError, pa.ArrowInvalid):
+        if not values.whole:
+            raise
+        return pa.array([None if each is None else Decimal(each) for each in values.values], pa.decimal128(38, 0))
 
 
 def _read(name: str, values: Values) -> exp.Expression:
