@@ -52,6 +52,12 @@ class Facts:
     failed: bool
 
 
+def list_counts(plan: QueryPlan) -> list[str]:
+    """Return the columns of an answer that are counts as they are."""
+    found = (output.name for block in plan.blocks for output in block.outputs if _counts(block, output.formula))
+    return list(dict.fromkeys(found))
+
+
 def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> Facts:
     """Return the facts of an answer; without one, those that are known beforehand.
 
@@ -61,9 +67,7 @@ def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors
     rows = () if answer is None else answer.rows
     schema = plan.table_schema
     blocks = plan.blocks
-    counts = dict.fromkeys(
-        output.name for block in blocks for output in block.outputs if _counts(block, output.formula)
-    )
+    counts = list_counts(plan)
     arguments = [argument for block in blocks for argument in block.arguments]
     found = [_bound(argument) for argument in arguments if argument.role == "value" and argument.width > 0]
     return Facts(
