@@ -185,7 +185,7 @@ class Selected(Way):
             candidates=prepared.candidates,
             threshold=self.variance,
             epsilon_svt=self.svt,
-            two_valued=is_two_valued(prepared.plan),
+            two_valued=is_two_valued(risk.plan),
             violation=self.violation,
         )
 
