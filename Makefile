@@ -11,6 +11,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 BENCH := out/bench/$(ROWS)/adult.parquet
+SMALL_BENCH := out/bench/1000000/adult.parquet
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-long bench bench-engines format docs data clean
@@ -40,8 +41,9 @@ test: $(DEV)
 test-long: $(DEV)
 	$(BIN)/pytest -m long --hypothesis-profile=long
 
-bench: $(RUNTIME) $(BENCH)
+bench: $(DEV) $(BENCH) $(SMALL_BENCH)
 	$(BIN)/python bench/run.py $(BENCH)
+	$(BIN)/python bench/latency.py $(SMALL_BENCH)
 	$(BIN)/python bench/forms.py --rows $(ROWS)
 	$(BIN)/python bench/ledgers.py --databases SQLite
 
@@ -49,8 +51,8 @@ bench-engines: $(DEV)
 	$(BIN)/python bench/engines.py --rows $(ROWS) --postgres-rows $$(( $(ROWS) / 10 ))
 	$(BIN)/python bench/ledgers.py --databases PostgreSQL
 
-$(BENCH): bench/generate.py | $(RUNTIME)
-	$(BIN)/python bench/generate.py --rows $(ROWS) -o $@
+out/bench/%/adult.parquet: bench/generate.py | $(RUNTIME)
+	$(BIN)/python bench/generate.py --rows $* -o $@
 
 format: $(DEV)
 	$(BIN)/ruff format .

@@ -36,13 +36,19 @@ PREFERENCE = "ratio:0.95"
 
 
 def median_seconds(work: Callable[[], object], runs: int) -> float:
+    return median_times(work, runs)[0]
+
+
+def median_times(work: Callable[[], object], runs: int) -> tuple[float, float]:
+    """Return the median seconds on the clock, and of the processor, which other programs disturb less."""
     work()  # warm up
-    seconds = []
+    seconds, computing = [], []
     for _ in range(runs):
-        started = time.perf_counter()
+        started, computed = time.perf_counter(), time.process_time()
         work()
         seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds)
+        computing.append(time.process_time() - computed)
+    return statistics.median(seconds), statistics.median(computing)
 
 
 def _fetch(connection: Any, sql: str) -> object:
@@ -64,9 +70,10 @@ def compare_with_plain(data: Path, runs: int) -> list[dict[str, Any]]:
     rows = []
     with Dataset.open(data, schema=data.with_suffix(".toml")) as dataset:
         for name, sql in QUERIES.items():
-            base = median_seconds(partial(_fetch, plain, sql), runs)
-            ours = median_seconds(partial(_look, dataset, sql), runs)
-            rows.append({"query": name, "plain": base, "risk_and_find": ours, "ratio": ours / base})
+            base, base_computing = median_times(partial(_fetch, plain, sql), runs)
+            ours, computing = median_times(partial(_look, dataset, sql), runs)
+            row = {"query": name, "plain": base, "risk_and_find": ours, "ratio": ours / base}
+            rows.append(row | {"processor_ratio": computing / base_computing})
     return rows
 
 
@@ -138,7 +145,8 @@ def main() -> None:
         data = options.data or generate(Path(scratch), 10_000_000)
         result: dict[str, Any] = {"data": str(data), "cores": os.cpu_count(), "runs": options.runs}
         result["plain"] = compare_with_plain(data, options.runs)
-        result["geometric_mean"] = math.exp(statistics.mean(math.log(row["ratio"]) for row in result["plain"]))
+        for name, ratio in (("geometric_mean", "ratio"), ("geometric_mean_processor", "processor_ratio")):
+            result[name] = math.exp(statistics.mean(math.log(row[ratio]) for row in result["plain"]))
         smaller = generate(Path(scratch), 1_000_000)
         result["peak_megabytes"] = {"given": measure_peak(data), "smaller": measure_peak(smaller)}
         result["recompute_10000_rows"] = compare_with_recompute(Path(scratch))
@@ -150,10 +158,13 @@ def main() -> None:
 
 
 def print_table(result: dict[str, Any]) -> None:
-    print(f"{'query':6}{'plain':>10}{'risk+find':>12}{'ratio':>8}")
+    print(f"{'query':6}{'plain':>10}{'risk+find':>12}{'ratio':>8}{'processor':>11}")
     for row in result["plain"]:
-        print(f"{row['query']:6}{row['plain']:9.3f}s{row['risk_and_find']:11.3f}s{row['ratio']:8.2f}")
-    print(f"geometric mean of the ratios: {result['geometric_mean']:.2f} (goal: at most 1.5)")
+        times = f"{row['plain']:9.3f}s{row['risk_and_find']:11.3f}s{row['ratio']:8.2f}{row['processor_ratio']:11.2f}"
+        print(f"{row['query']:6}{times}")
+    mean, processor = result["geometric_mean"], result["geometric_mean_processor"]
+    print(f"geometric mean of the ratios: {mean:.2f} ({processor:.2f} by the processor)")
+    print("goals: at most 2.5 at 1,000,000 rows, 1.2 at 100,000,000")
     peak = result["peak_megabytes"]
     print(f"peak memory: {peak['given']:.0f} MB; at 1,000,000 rows {peak['smaller']:.0f} MB")
     for row in result["recompute_10000_rows"]:

@@ -334,7 +334,7 @@ def test_a_command_loads_no_heavy_library(
     script = f"""
 import sys
 from dosimeter.cli import main
-sql = "SELECT ward, AVG(cost), COUNT(*) FROM clinic WHERE age > 30 GROUP BY ward"
+sql = "SELECT sex, AVG(visits), COUNT(*) FROM clinic WHERE age > 30 GROUP BY sex"
 schema = ["--schema", {str(clinic.with_suffix(".toml"))!r}]
 assert main(["{command}", {str(clinic)!r}, sql, "--json", *schema, *{words!r}]) == 0
 heavy = {_HEAVY | _OF_RELEASES | {"pyarrow.compute", "dosimeter.cli.paper", "opendp.prelude"}!r} - {allowed!r}

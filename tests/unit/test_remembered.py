@@ -22,7 +22,7 @@ COLUMNS: dict[str, Any] = {
 }
 SCHEMA = {"table": "visits", "individuals": 9, "reviewed": True, "columns": COLUMNS}
 MANY = SCHEMA | {"unit": "pid", "max_rows_per_unit": 2, "row_key": "cost"}
-ROWS = {
+ROWS: dict[str, list[Any]] = {
     "pid": [1, 1, 2, 3, 4, 4, 5, 6],
     "ward": ["a", "b", "a", None, "x", "a", "b", "b"],
     "cost": [-5, 20, 20, 101, None, 50, 50, 2**60],
@@ -56,7 +56,12 @@ def test_people_are_counted_once_per_state_of_the_file(tmp_path: Path, monkeypat
     monkeypatch.setattr(file_digests, "SETTLED_NS", -(10**18))  # a file that was just written counts as an old one
     counted: list[int] = []
     find_facts = bounded_rows.find_facts
-    monkeypatch.setattr(bounded_rows, "find_facts", lambda *given: counted.append(1) or find_facts(*given))
+
+    def count_facts(*given: Any) -> Any:
+        counted.append(1)
+        return find_facts(*given)
+
+    monkeypatch.setattr(bounded_rows, "find_facts", count_facts)
     path = tmp_path / "visits.csv"
     csv.write_csv(pa.table(ROWS), path)
     with Dataset.open(path, schema=MANY) as visits:
@@ -106,10 +111,13 @@ def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatc
 
     rewritten: list[bool] = []
     group = raw_first.group_raw_first
-    monkeypatch.setattr(
-        "dosimeter.influence.rows.queries.group_raw_first",
-        lambda query, schema: rewritten.append((found := group(query, schema)) is not query) or found,
-    )
+
+    def note_rewritten(query: Any, schema: Any) -> Any:
+        found = group(query, schema)
+        rewritten.append(found is not query)
+        return found
+
+    monkeypatch.setattr("dosimeter.influence.rows.queries.group_raw_first", note_rewritten)
     first = look()
     assert any(rewritten)
     monkeypatch.setattr(raw_first, "MOST_CELLS", 0)

@@ -25,7 +25,7 @@ def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
     """
     *keys, counted = query.selects
     read = [node for key in keys for node in key.find_all(exp.Column)]
-    if all(isinstance(key.this, exp.Column) for key in keys) or any(node.table for node in read):
+    if not read or all(isinstance(key.this, exp.Column) for key in keys) or any(node.table for node in read):
         return query
     names = {name: f"r{at}" for at, name in enumerate(dict.fromkeys(node.name for node in read))}
     if math.prod(_count_cells(schema.columns.get(name)) for name in names) > MOST_CELLS:
