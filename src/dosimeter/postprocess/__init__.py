@@ -4,7 +4,7 @@ Takes a plan and the numbers that left a mechanism; gives rows. Never sees data:
 embedded engine that holds these numbers alone.
 """
 
-from dosimeter.postprocess.about import Facts, list_facts, word_facts
+from dosimeter.postprocess.about import Facts, find_counts, list_facts, word_facts
 from dosimeter.postprocess.accuracy import Accuracy, error_95, foresee_accuracy, list_group_errors
 from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells
 from dosimeter.postprocess.cells import Cell
@@ -22,6 +22,7 @@ __all__ = [
     "assemble_cells",
     "error_95",
     "estimate_group",
+    "find_counts",
     "find_rank_columns",
     "foresee_accuracy",
     "list_facts",

@@ -65,6 +65,7 @@ from dosimeter.sql.trees import (
     whole_number,
     window,
     wrap,
+    write_name,
 )
 from dosimeter.sql.types import (
     COLUMN_TYPES,
@@ -138,4 +139,5 @@ __all__ = [
     "whole_number",
     "window",
     "wrap",
+    "write_name",
 ]

@@ -12,12 +12,11 @@ import html
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-from sqlglot.dialects.duckdb import DuckDB
-
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan
 from dosimeter.problems import Audience, Surface
 from dosimeter.release import Prepared
+from dosimeter.sql import write_name
 from dosimeter.web.expected import expect_errors, find_needed
 from dosimeter.web.public import Example, ExpectedErrors, PublicCheck, PublicDataset, find_odd_letter
 from dosimeter.web.state import ServedDataset
@@ -137,28 +136,21 @@ def _find(sql: str, clause: str) -> tuple[int, int] | None:
 
 def write_examples(dataset: PublicDataset) -> list[Example]:
     """Return queries that work on any dataset with such columns, by the schema alone."""
-    table = _quote(dataset.name)
+    table = write_name(dataset.name)
     plain = [column for column in dataset.columns if not column.identifying]
     groups = next((column for column in plain if column.values and len(column.values) <= 50), None)
     number = next((column for column in plain if column.bounds and column.type in ("integer", "decimal")), None)
     whole = next((column for column in plain if column.bounds and column.type == "integer"), None)
     found = [Example(title="How many there are", sql=f"SELECT COUNT(*) FROM {table}")]
     if groups is not None and groups.values:
-        name, value = _quote(groups.name), groups.values[0].replace("'", "''")
+        name, value = write_name(groups.name), groups.values[0].replace("'", "''")
         found.append(Example(title="Some of them", sql=f"SELECT COUNT(*) FROM {table} WHERE {name} = '{value}'"))
         sql = f"SELECT {name}, COUNT(*) FROM {table} GROUP BY {name}"
         found.append(Example(title="In each group", sql=sql))
     if number is not None and groups is not None:
-        name, of = _quote(groups.name), _quote(number.name)
+        name, of = write_name(groups.name), write_name(number.name)
         sql = f"SELECT {name}, AVG({of}) FROM {table} GROUP BY {name}"
         found.append(Example(title="An average by group", sql=sql))
     if whole is not None:
-        found.append(Example(title="A median", sql=f"SELECT MEDIAN({_quote(whole.name)}) FROM {table}"))
+        found.append(Example(title="A median", sql=f"SELECT MEDIAN({write_name(whole.name)}) FROM {table}"))
     return found
-
-
-def _quote(name: str) -> str:
-    """Return a name as SQL needs it: in quotation marks only where it is no plain word."""
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in DuckDB.Tokenizer.KEYWORDS:
-        return name
-    return '"' + name.replace('"', '""') + '"'

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sqlglot import exp
-
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry, Ledger
-from dosimeter.planning import QueryPlan, write_plainly
+from dosimeter.planning import write_plainly
+from dosimeter.postprocess import find_counts
 from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
@@ -81,15 +80,8 @@ def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
     except InputError:
         return None
     measured = [output.name for output in plan.outputs if output.is_aggregate]
-    counts = [output.name for output in plan.outputs if _counts(plan, output.formula)]
-    return AnswerShape(measured=measured, grouped=bool(plan.groups or plan.further), counts=counts)
-
-
-def _counts(plan: QueryPlan, formula: exp.Expression | None) -> bool:
-    """Return whether a column is a count as it is."""
-    if plan.further or not isinstance(formula, exp.Column) or not formula.name.startswith("e"):
-        return False
-    return plan.estimates[int(formula.name[1:])].whole
+    grouped = bool(plan.groups or plan.further)
+    return AnswerShape(measured=measured, grouped=grouped, counts=list(find_counts(plan)))
 
 
 def _write_query(sql: str) -> str:
