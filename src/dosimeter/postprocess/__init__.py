@@ -4,7 +4,7 @@ Takes a plan and the numbers that left a mechanism; gives rows. Never sees data:
 embedded engine that holds these numbers alone.
 """
 
-from dosimeter.postprocess.about import Facts, list_counts, list_facts, note_errors, word_facts
+from dosimeter.postprocess.about import Facts, find_counts, list_facts, note_errors, word_facts
 from dosimeter.postprocess.accuracy import Accuracy, error_95, foresee_accuracy, list_group_errors
 from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells, state_plainly
 from dosimeter.postprocess.cells import Cell
@@ -22,9 +22,9 @@ __all__ = [
     "assemble_cells",
     "error_95",
     "estimate_group",
+    "find_counts",
     "find_rank_columns",
     "foresee_accuracy",
-    "list_counts",
     "list_facts",
     "list_group_errors",
     "measure_scales",

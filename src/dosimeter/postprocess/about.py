@@ -52,10 +52,13 @@ class Facts:
     failed: bool
 
 
-def list_counts(plan: QueryPlan) -> list[str]:
-    """Return the columns of an answer that are counts as they are."""
-    found = (output.name for block in plan.blocks for output in block.outputs if _counts(block, output.formula))
-    return list(dict.fromkeys(found))
+def find_counts(plan: QueryPlan) -> tuple[str, ...]:
+    """Return the columns of the answer that count, as they are: below 0 they are noise."""
+    return tuple(
+        dict.fromkeys(
+            output.name for block in plan.blocks for output in block.outputs if _counts(block, output.formula)
+        )
+    )
 
 
 def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> Facts:
@@ -67,7 +70,7 @@ def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors
     rows = () if answer is None else answer.rows
     schema = plan.table_schema
     blocks = plan.blocks
-    counts = list_counts(plan)
+    counts = find_counts(plan)
     arguments = [argument for block in blocks for argument in block.arguments]
     found = [_bound(argument) for argument in arguments if argument.role == "value" and argument.width > 0]
     return Facts(

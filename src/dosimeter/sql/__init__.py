@@ -67,6 +67,7 @@ from dosimeter.sql.trees import (
     whole_number,
     window,
     wrap,
+    write_name,
 )
 from dosimeter.sql.types import (
     COLUMN_TYPES,
@@ -142,4 +143,5 @@ __all__ = [
     "whole_number",
     "window",
     "wrap",
+    "write_name",
 ]

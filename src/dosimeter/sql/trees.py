@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 from dosimeter.schema import Scalar
 from dosimeter.sql.types import expect_only
@@ -14,6 +16,12 @@ from dosimeter.sql.types import expect_only
 
 def column_tree(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def write_name(name: str) -> str:
+    """Return a name as people write it in SQL: in quotation marks only where it is no plain word, or a keyword."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in DuckDB.Tokenizer.KEYWORDS
+    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def wrap(tree: exp.Expression) -> exp.Expression:

@@ -16,6 +16,7 @@ from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan, write_name
 from dosimeter.problems import Audience, Surface
 from dosimeter.release import Prepared
+from dosimeter.sql import write_name
 from dosimeter.web.expected import expect_errors, find_needed
 from dosimeter.web.public import Example, ExpectedErrors, PublicCheck, PublicDataset, find_odd_letter
 from dosimeter.web.state import ServedDataset

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry, Ledger
 from dosimeter.planning import write_plainly
-from dosimeter.postprocess import list_counts
+from dosimeter.postprocess import find_counts
 from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
@@ -80,7 +80,8 @@ def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
     except InputError:
         return None
     measured = [output.name for output in plan.outputs if output.is_aggregate]
-    return AnswerShape(measured=measured, grouped=bool(plan.groups or plan.further), counts=list_counts(plan))
+    grouped = bool(plan.groups or plan.further)
+    return AnswerShape(measured=measured, grouped=grouped, counts=list(find_counts(plan)))
 
 
 def _write_query(sql: str) -> str:
