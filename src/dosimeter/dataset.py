@@ -193,7 +193,7 @@ class Dataset:
             from dosimeter.inspection import draft_schema
 
             drafted = draft_schema(self.engine, only=missing)
-            self._counted = drafted.individuals
+            self._counted = drafted.individuals if drafted.individuals != 1 else None  # nobody, or one: to be counted
             self._known |= missing
             columns = {name: (drafted if name in missing else self.schema).columns[name] for name in drafted.columns}
             self.schema = replace(drafted, columns=columns)
@@ -472,6 +472,8 @@ class Dataset:
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
         """Say where the data are not what the schema says, as far as that is known."""
+        if self.count() == 0 and not self.schema.reviewed:
+            yield "The table is empty. What is shown is for one individual who is not there."
         if self.count() > self.n:
             yield (
                 f"The table holds {self.count():,} people and the schema declares {self.n:,}: everybody counts, and "

@@ -35,6 +35,8 @@ SCHEMA = Schema(
         ("SELECT alter, COUNT(*) FROM t GROUP BY alter", "alter is a reserved word"),
         ("SELECT COUNT(*) FROM t WHERE x = = 'a'", "does not parse near '= 'a''"),
         ("SELECT COUNT(*) FORM t", "does not parse near 't'"),
+        ("SELECT COUNT(*) FROM 2024_visits", 'begins with a digit needs quotes. Write "2024_visits"'),
+        ("SELECT COUNT(*) FROM t WHERE x = '3rd floor' FORM", "does not parse near 'FORM'"),
         ("SELECT COUNT(*) FROM t WHERE x = 'a')", "does not parse near ')'"),
         ("SELECT COUNT(*) FROM t GROUP BY", "GROUP BY is not followed by a column"),
         ("SELECT COUNT(*) FROM t WHERE x = Grippe", "Text goes in single quotes: 'Grippe'."),

@@ -148,3 +148,5 @@ def test_an_empty_table_is_one_empty_slot() -> None:
         assert (risk.n, risk.present, risk.matched) == (30, 0, 0)
         assert risk.find("ratio:0.9").epsilon == 10.0
         assert "0 people are in the table; 30 were declared." in risk.risk_notes()
+    with Dataset.open(empty) as dataset:
+        assert any(note.startswith("The table is empty.") for note in dataset.risk("SELECT COUNT(*) FROM data").notes)

@@ -145,6 +145,12 @@ def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
         return QueryError(
             f'The SQL does not parse: {word} is a reserved word. If it is a column, write "{word}".', clause=word
         )
+    named = re.search(r"(?<![\w.])[0-9]+_?[^\W\d]\w*", re.sub(r"'[^']*'|\"[^\"]*\"", " ", sql))
+    if named is not None and not re.fullmatch(r"[0-9]+[eE][0-9]+", named[0]):
+        return QueryError(
+            f'The SQL does not parse: a name that begins with a digit needs quotes. Write "{_shorten(named[0])}".',
+            clause=named[0],
+        )
     where, separator = f"near '{_shorten(word + rest)}'", ""
     if not rest.strip() and not reason.startswith("Invalid expression"):
         before = _shorten(str(found.get("start_context") or "") + word, from_end=True)

@@ -208,9 +208,9 @@ def _note_outcome(found: Judged, limit: Limit, *, rising: bool = False) -> Itera
     if limit.every:
         yield "Every ε meets this preference."
     elif found.epsilon is None and limit.value is not None:
-        yield f"No candidate meets the preference. The largest ε that does is {limit.value:.4g}: add a smaller one."
+        yield f"The largest ε that meets the preference is {limit.value:.4g}: add a smaller candidate, or ask for less."
     elif found.epsilon is None:
-        yield "No candidate meets the preference."
+        yield "A smaller candidate may meet the preference, or a weaker preference be met."
     elif not rising and any(not verdict.satisfied for epsilon, verdict in found.tested if epsilon < found.epsilon):
         yield (
             f"The preference is met at ε = {found.epsilon:g} and not at every smaller candidate: here more noise does "

@@ -53,7 +53,7 @@ def advise(
         at = [f"{format_times(c.rdr.relative[1])} × the average at ε = {format_epsilon(c.epsilon)}" for c in ordered]
         span = at[0] if len(at) == 1 else f"{at[0]} and {at[-1]}"
         prefer = Option("prefer", "ratio:0.95").word(Surface.COMMAND_LINE)
-        return f"The most exposed person carries {span}. Say what is acceptable: find {prefer}, for example."
+        return f"The most exposed person carries {span}. To find an ε, state a preference: dosimeter find … {prefer}."
     if found is None:
         return _advise_none(ordered, preference, reading, about_rdr=about_rdr)
     if all(c.satisfied for c in ordered) and found == ordered[0].epsilon:  # F4
@@ -86,10 +86,7 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float |
     gives = format_percent(last.rdr.ratio) + " least ÷ most exposed"
     if last.value is not None:
         gives = format_number(last.value, 4)
-    return (
-        f"No candidate meets {preference}: even the smallest, ε = {format_epsilon(last.epsilon)}, gives {gives}. "
-        "Offer smaller candidates, or ask for less."
-    )
+    return f"No candidate meets {preference}: even the smallest, ε = {format_epsilon(last.epsilon)}, gives {gives}."
 
 
 def _word_ends(ordered: Sequence[Candidate]) -> str:
