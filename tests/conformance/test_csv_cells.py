@@ -94,7 +94,7 @@ def open_row(
     names = [f"c{at}" for at in range(len(cells))]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([["last", *names], ["end", *cells]])
-    engine = open_engine(str(path), ReadOptions(delimiter=",", **written))  # type: ignore[arg-type]
+    engine = open_engine(str(path), ReadOptions(delimiter=",", **written))
     engine.impose(read_schema({"table": "t", "columns": {name: {"type": kind} for name in names}}))
     return engine
 

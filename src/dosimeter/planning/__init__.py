@@ -19,7 +19,7 @@ from dosimeter.planning.joins import (
 from dosimeter.planning.less_noise import Advice, Change, LessNoise
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, require_noise, require_pure
-from dosimeter.planning.parsing import write_name, write_plainly
+from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import After, Group, Output, QueryPlan, Threshold
@@ -62,6 +62,5 @@ __all__ = [
     "require_pure",
     "scope_of",
     "selects_rows",
-    "write_name",
     "write_plainly",
 ]

@@ -7,7 +7,6 @@ from typing import cast
 
 import sqlglot
 from sqlglot import TokenType, exp
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError
 
 from dosimeter.errors import QueryError
@@ -116,12 +115,6 @@ def _parse_query(sql: str) -> exp.Expression:
 def write_plainly(sql: str) -> str:
     """Return a query as it is understood: without comments, and in the same layout whoever wrote it."""
     return _parse_query(sql).sql(dialect="duckdb", comments=False)
-
-
-def write_name(name: str) -> str:
-    """Return a name as SQL needs it: in quotation marks only where it is no plain word."""
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in DuckDB.Tokenizer.KEYWORDS
-    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def _expect_one_select(sql: str) -> None:

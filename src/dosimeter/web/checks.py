@@ -13,7 +13,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 from dosimeter.errors import InputError, LimitError, QueryError
-from dosimeter.planning import QueryPlan, explain_plan, write_name
+from dosimeter.planning import QueryPlan, explain_plan
 from dosimeter.problems import Audience, Surface
 from dosimeter.release import Prepared
 from dosimeter.sql import write_name
