@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from dosimeter.engines.base import Engine
 
 
+_FEW = 4096
+"""So few cells are told apart in Python: Arrow would have to load its functions first."""
+
+
 def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return the rows of a query as Python values, its columns called by other names if given."""
     table: pa.Table = engine.fetch(query)
@@ -48,6 +52,10 @@ def read_booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 def read_codes(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
     """Return a column as codes and the distinct values that they stand for, NULL among them."""
+    if len(column) < _FEW and str(column.type) in ("string", "int64"):
+        places: dict[Any, int] = {}
+        codes = [places.setdefault(value, len(places)) for value in column.to_pylist()]
+        return np.array(codes, dtype=np.int64), list(places)
     array = _whole(_whole(column).dictionary_encode(null_encoding="encode"))
     return _numbers(array.indices, np.int32).astype(np.int64), read_values(array.dictionary)
 

@@ -149,7 +149,8 @@ def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) ->
     none = _look(moves, log_tails, top)[0] > log_tail
     low, high, found = np.zeros(len(moves)), top.copy(), top.copy()
     left = np.flatnonzero((top > 0.0) & ~none)
-    at = np.minimum(np.median(moves[:, int(np.searchsorted(-log_tails, -log_tail))], axis=1), top)[left]
+    middle = moves.shape[2] // 2  # start at a typical direction's move
+    at = np.minimum(np.sort(moves[:, int(np.searchsorted(-log_tails, -log_tail))], axis=1)[:, middle], top)[left]
     for _ in range(_STEPS):
         if not len(left):
             break

@@ -140,7 +140,8 @@ def _split_clusters(rows: Contributions) -> list[IntArray]:
     owners = rows.entry_rows()
     joined = np.flatnonzero(np.diff(owners) == 0)
     if len(joined):
-        pairs = np.unique(rows.cells[joined] * rows.k + rows.cells[joined + 1])
+        pairs = np.sort(rows.cells[joined] * rows.k + rows.cells[joined + 1])
+        pairs = pairs[np.append(True, np.diff(pairs) > 0)]
         labels = _join_cells(labels, pairs // rows.k, pairs % rows.k)
     label = labels[rows.cells[rows.starts[filled]]]
     order = np.argsort(label, kind="stable")
