@@ -122,7 +122,7 @@ def test_a_dry_run_tells_the_exact_probabilities(
 def test_a_dry_run_of_a_fixed_epsilon_tells_its_cost(stays: Dataset, ledger: Ledger) -> None:
     sql = "SELECT COUNT(*) FROM stays"
     document = preview(stays, ledger, sql, epsilon=0.3, policy="budget:1")
-    assert document["cost"] == {"charge": 0.3, "reading": 0.0, "reading_after": 0.3}
+    assert document["cost"] == {"charge": 0.3, "reading": 0.0, "reading_after": 0.3, "epsilon": 0.3, "rho": 0.045}
     assert document["analyst_sees"]["status"] == "released"
     assert not document["repeated"]
     stays.release(sql, ledger=ledger, epsilon=0.3, policy="budget:1")
@@ -144,7 +144,8 @@ def test_a_dry_run_of_what_was_answered_shows_that_answer(stays: Dataset, ledger
     document = preview(stays, ledger, sql, **options)
     assert (document["repeated"], document["granted"], document["reason"]) == (True, True, None)
     assert document["analyst_sees"] == answer.describe()
-    assert document["cost"] == {"charge": 0.0, "reading": reading, "reading_after": reading}
+    free = {"charge": 0.0, "epsilon": 0.0, "rho": 0.0}
+    assert document["cost"] == {**free, "reading": reading, "reading_after": reading}
     assert len(account_of(ledger).entries) == 1
     assert not preview(stays, ledger, sql, again=True, **options)["repeated"]
 

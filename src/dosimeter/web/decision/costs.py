@@ -33,6 +33,11 @@ class Cost:
     before: float | None = None
     added: float | None = None
 
+    @property
+    def chief(self) -> tuple[str, ...]:
+        """Return the first and the last sentence: what is spent, and what is left."""
+        return self.sentences if len(self.sentences) < 3 else (self.sentences[0], self.sentences[-1])
+
 
 def describe_policy(policy: str) -> str:
     """Return a policy in words."""
@@ -68,7 +73,7 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
         return Cost((shortage.words,), not offer.remaining)
     after = books.after(at)
     whole = ", the whole budget" if after.epsilon == books.policy.budget else ""
-    most = " at most" if offer.testing else ""
+    most, then = (" at most", "After that") if offer.testing else ("", "After it")
     before = write_reading(books.reading.epsilon)
     sentences = [f"The reading goes from {before} to {write_reading(after.epsilon)}{most}{whole}."]
     if offer.testing:
@@ -79,7 +84,6 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
             f"{write_reading(test.epsilon)}."
         )
     sentences.append(_compare_policies(books, at))
-    then = "After that" if offer.testing else "After it"
     more = count_more(books, after, offer.candidates)
     if more > MOST_COUNTED:
         sentences.append(f"{then}, more than {MOST_COUNTED} further answers are possible, at the smallest ε.")
