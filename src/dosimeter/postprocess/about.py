@@ -51,20 +51,13 @@ class Facts:
     failed: bool
 
 
-def find_counts(plan: QueryPlan) -> tuple[str, ...]:
-    """Return the columns of the answer that count, as they are: below 0 they are noise."""
-    return tuple(
-        dict.fromkeys(
-            output.name for block in plan.blocks for output in block.outputs if _counts(block, output.formula)
-        )
-    )
-
-
 def list_facts(plan: QueryPlan, answer: Assembled, *, clamp: bool, errors: bool) -> Facts:
     """Return the facts of an answer. ``errors``: whether the reader is told errors, which algorithm 1 withholds."""
     schema = plan.table_schema
     blocks = plan.blocks
-    counts = find_counts(plan)
+    counts = dict.fromkeys(
+        output.name for block in blocks for output in block.outputs if _counts(block, output.formula)
+    )
     arguments = [argument for block in blocks for argument in block.arguments]
     found = [_bound(argument) for argument in arguments if argument.role == "value" and argument.width > 0]
     return Facts(
