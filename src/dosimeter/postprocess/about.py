@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sqlglot import exp
-
 from dosimeter.measures import Argument
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess.answers import Assembled
 from dosimeter.postprocess.errors import chooses_rows, count_selectable
+from dosimeter.postprocess.estimates import find_counts
 
 NOT_COMPUTED = (
     "What the query does with the released numbers failed on these numbers, so the numbers themselves are the answer."
@@ -52,15 +51,6 @@ class Facts:
     failed: bool
 
 
-def find_counts(plan: QueryPlan) -> tuple[str, ...]:
-    """Return the columns of the answer that count, as they are: below 0 they are noise."""
-    return tuple(
-        dict.fromkeys(
-            output.name for block in plan.blocks for output in block.outputs if _counts(block, output.formula)
-        )
-    )
-
-
 def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> Facts:
     """Return the facts of an answer; without one, those that are known beforehand.
 
@@ -88,12 +78,6 @@ def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors
         clamped=clamp,
         failed=failed,
     )
-
-
-def _counts(plan: QueryPlan, formula: exp.Expression | None) -> bool:
-    if not isinstance(formula, exp.Column) or formula.name[0] != "e":
-        return False
-    return plan.estimates[int(formula.name[1:])].whole
 
 
 def _bound(argument: Argument) -> Bounded:

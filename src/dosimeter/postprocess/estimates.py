@@ -8,9 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from sqlglot import exp
+
 from dosimeter.planning import QueryPlan
 
 
 def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool = False) -> list[int | float]:
     """Return the aggregates of one group, as the analyst wrote them, from its measured numbers."""
     return [each.value([measured[at] for at in each.measures], clamp=clamp) for each in plan.estimates]
+
+
+def find_counts(plan: QueryPlan) -> tuple[str, ...]:
+    """Return the columns of the answer that count whole things, unchanged: a number below 0 is noise there."""
+    found: dict[str, None] = {}
+    for block in plan.blocks:
+        for output in block.outputs:
+            formula = output.formula
+            is_estimate = isinstance(formula, exp.Column) and formula.name.startswith("e")
+            if is_estimate and formula is not None and block.estimates[int(formula.name[1:])].whole:
+                found[output.name] = None
+    return tuple(found)
