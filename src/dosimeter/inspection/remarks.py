@@ -118,7 +118,7 @@ def text_remarks(engine: Engine) -> list[Problem]:
         items = [exp.alias_(tree, label) for at, name in enumerate(part) for label, tree in _counts(at, name)]
         row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
         for at, name in enumerate(part):
-            words = _what_it_looks_like(at, row)
+            words = _what_it_looks_like(engine, name, at, row)
             if words is not None:
                 remarks.append(Problem(f"{name} ", *words))
     return remarks
@@ -129,10 +129,7 @@ def _counts(at: int, name: str) -> list[tuple[str, exp.Expression]]:
     column = column_tree(name)
     tests = {f"look{at}_{place}": _matches(column, pattern) for place, (pattern, _) in enumerate(_LOOKS)}
     tests[f"number{at}"] = _matches(column, f"^{_NUMBER}$")
-    tests |= {
-        f"missing{at}_{place}": exp.EQ(this=column.copy(), expression=exp.Literal.string(word))
-        for place, word in enumerate(_MISSING)
-    }
+    tests[f"missing{at}"] = exp.In(this=column.copy(), expressions=[exp.Literal.string(word) for word in _MISSING])
     return [(f"present{at}", exp.Count(this=column)), *((label, count_if(test)) for label, test in tests.items())]
 
 
@@ -140,25 +137,31 @@ def _matches(column: exp.Expression, pattern: str) -> exp.Expression:
     return exp.RegexpLike(this=column.copy(), expression=exp.Literal.string(pattern))
 
 
-def _what_it_looks_like(at: int, row: Mapping[str, object]) -> tuple[Piece, ...] | None:
+def _what_it_looks_like(engine: Engine, name: str, at: int, row: Mapping[str, object]) -> tuple[Piece, ...] | None:
     def count(label: str) -> int:
         return int(str(row[label]))
 
-    missing = {word: count(f"missing{at}_{place}") for place, word in enumerate(_MISSING)}
-    there = count(f"present{at}") - sum(missing.values())
+    there = count(f"present{at}") - count(f"missing{at}")
     if there <= 0:
         return None
     for place, (_, words) in enumerate(_LOOKS):
         if there * 9 <= count(f"look{at}_{place}") * 10:
             return words
     if count(f"number{at}") == there:  # otherwise it would have been read as numbers
-        word = max(missing, key=lambda each: missing[each])
         return (
             "looks like numbers, with missing values written as a word, and is read as text. A CSV can be read with ",
-            Option("null", word),
+            Option("null", _find_missing_word(engine, name)),
             ".",
         )
     return None
+
+
+def _find_missing_word(engine: Engine, name: str) -> str:
+    """Return the word for a missing value that a column holds most often."""
+    tests = [exp.EQ(this=column_tree(name), expression=exp.Literal.string(word)) for word in _MISSING]
+    items = [exp.alias_(count_if(test), f"c{at}") for at, test in enumerate(tests)]
+    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
+    return max(_MISSING, key=lambda word: int(row[f"c{_MISSING.index(word)}"]))
 
 
 def header_remarks(engine: Engine) -> list[Problem]:
