@@ -185,7 +185,8 @@ def test_a_condition_divides_as_1_where_it_is_sure(tmp_path: Any) -> None:
         quotients = "SUM(nights) / (COUNT(*) > -900) AS r, SUM(nights) / (COUNT(*) > 30) AS q"
         sql = f"SELECT SUM(nights) AS s, {quotients} FROM stays"
         answer = dataset.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
-    (row,) = answer.answer or ()
+    assert answer.answer is not None
+    (row,) = answer.answer
     assert row["r"] == row["s"]
     assert row["q"] is None  # whether there are more than 30 of 30 is not known
 

@@ -115,8 +115,8 @@ def _compile(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
             return _case(tree, schema, aggregate)
         case exp.Coalesce():
             parts = _aligned([inner(part) for part in (tree.this, *tree.expressions)])
-            joined = _united(exp.Coalesce(this=parts[0].tree, expressions=[part.tree for part in parts[1:]]), parts)
-            return replace(joined, nullable=all(part.nullable for part in parts))
+            first = _united(exp.Coalesce(this=parts[0].tree, expressions=[part.tree for part in parts[1:]]), parts)
+            return replace(first, nullable=all(part.nullable for part in parts))
         case UnitNumber():
             return _date_number(tree, schema, aggregate)
         case exp.Cast() if find_date_part(tree) is not None:
