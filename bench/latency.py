@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -156,14 +157,16 @@ def measure_account_page(entries: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         database = str(folder / "web.db")
-        settings = f'[datasets.clinic]\ndata = "{data}"\nschema = "{schema}"\npolicy = "budget:1000"\n'
+        settings = (
+            f'[datasets.clinic]\ndata = "{data}"\nschema = "{schema}"\npolicy = "budget:1000"\nalgorithm = "fixed"\n'
+        )
         prepare(folder, database, settings, analysts=0)
         with Dataset.open(data, schema=schema) as dataset, Ledger.open(database) as ledger:
             answer = dataset.release("SELECT COUNT(*) FROM clinic", ledger=ledger, epsilon=0.001, policy="budget:1000")
             entry = ledger.entry(answer.entry or "")
             assert entry is not None
             grow_ledger(ledger, "clinic", entry.request, entries - 1)
-        with serving(folder) as address, sign_in(address) as carol:
+        with serving(folder) as address, closing(sign_in(address)) as carol:
             seconds = []
             for _ in range(9):
                 started = time.perf_counter()
