@@ -36,7 +36,7 @@ def test_client_submits_waits_and_reads(site: Site, carol: Guest) -> None:
         assert answer.error_95 is None
         assert [earlier.id for earlier in client.queries()] == [query.id]
     page = carol.get(f"/decide/{query.id}").text
-    assert "Wanted accuracy ± 5 " in read_text(page)
+    assert "± 5 wanted" in read_text(page)
 
 
 def test_client_is_told_why(site: Site, carol: Guest) -> None:

@@ -132,7 +132,7 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     console.print(say(sentence))
     if choice.conflict and headline is None:
         console.print(say(word_conflict(choice.conflict)))
-    if choice.epsilon is not None:
+    if choice.epsilon is not None and choice.decides:
         rho = format_number(found.mechanism.rho(choice.epsilon), 4)
         cost = f"under the policies paper and budget:E, ρ = {rho} under budget:E@D"
         console.print(Text(f"An answer at it costs {format_epsilon(choice.epsilon)} {cost}.", style="dim"))
