@@ -84,7 +84,7 @@ def test_a_draft_lists_nobody(run: Run, tmp_path: Path) -> None:
     comment = [line for line in target.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     assert [line.split()[1] for line in comment if "looks like" in line] == ["amount", "day"]
     assert "decimal comma" in " ".join(comment)
-    assert "2021-12-31" in " ".join(comment)
+    assert "2024-12-31" in " ".join(comment)
 
 
 def test_a_reviewed_schema_is_not_overwritten(run: Run, wards: Path, tmp_path: Path) -> None:
@@ -222,5 +222,5 @@ def test_badly_written_files(run: Run, tmp_path: Path, content: bytes, options: 
     refused = run("schema", path, *options)
     assert refused.status == 2
     assert words in refused.err
-    assert "--delimiter" in refused.err
+    assert ("--encoding cp1252" if "UTF-8" in words else "--delimiter") in refused.err
     assert "Exception" not in refused.err
