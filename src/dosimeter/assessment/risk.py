@@ -511,6 +511,8 @@ class Risk:
         """
         from dosimeter.show.charts import range_chart
 
+        if view not in ("relative", "raw"):
+            raise OptionError("view must be relative or raw.")
         shown = tuple(self.candidate(epsilon) for epsilon in (epsilons or self.candidates))
         return range_chart(shown, view="raw" if view == "raw" else "relative")
 
