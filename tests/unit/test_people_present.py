@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dosimeter import Dataset
+from dosimeter import Dataset, OptionError, PreferenceError
 from dosimeter.influence.units import joint_queries
 from dosimeter.planning import Look
 from dosimeter.release.ways.selected import Selected
@@ -73,6 +73,13 @@ def test_histograms_and_groups_count_who_is_there() -> None:
         assert sum(group.people for group in risk.by("ward")) == PEOPLE
         assert (head["n"], head["people"], head["matched"]) == (500, PEOPLE, 10)
         assert risk.absolute(1.0).people == PEOPLE
+
+
+def test_views_and_callables_that_cannot_be_used_are_refused() -> None:
+    with open_people(PEOPLE) as dataset, pytest.raises(OptionError, match="relative or raw"):
+        dataset.risk(QUERIES[0]).plot(view="nonsense")
+    with open_people(PEOPLE) as dataset, pytest.raises(PreferenceError, match="takes two arguments"):
+        dataset.risk(QUERIES[0]).find(lambda rdrs: True)  # type: ignore[misc, arg-type]
 
 
 def test_who_is_touched() -> None:

@@ -473,6 +473,8 @@ class Risk:
         """
         from dosimeter.show.charts import range_chart
 
+        if view not in ("relative", "raw"):
+            raise OptionError("view must be relative or raw.")
         return range_chart(self.list_candidates(epsilons or None), view="raw" if view == "raw" else "relative")
 
     def histogram(self, epsilon: float) -> alt.LayerChart:

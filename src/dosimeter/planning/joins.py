@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -16,7 +17,7 @@ from dosimeter.errors import QueryError
 from dosimeter.planning.parsing import NO_SUBQUERIES
 from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.problems import Hint, for_controller
-from dosimeter.schema import Column, JoinTable, Schema
+from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
 
 
@@ -107,9 +108,23 @@ def list_identifying(plan: QueryPlan) -> set[str]:
 
     Those so marked, those that say whose row it is, and row keys: one row is one person's.
     """
-    marked = {name for name, column in plan.schema.columns.items() if column.identifying}
-    keys = list_unit_columns(plan) | _with_joined(plan, plan.schema.row_key, lambda table: table.row_key)
-    return marked | {name for name in keys if name in plan.schema.columns}
+    columns = plan.schema.columns
+    marked = {name for name, column in columns.items() if column.identifying}
+    row_keys = _with_joined(plan, plan.schema.row_key, lambda table: table.row_key)
+    keys = list_unit_columns(plan) | {name for name in row_keys if not counts_within_people(plan.schema, name)}
+    return marked | {name for name in keys if name in columns}
+
+
+def counts_within_people(schema: Schema, name: str) -> bool:
+    """Return whether a row key numbers each individual's rows, and not all: it has fewer values than there are people.
+
+    Such as the number of a visit. Everybody has a first one, so that a condition on it singles out nobody.
+    """
+    column = schema.columns.get(name)
+    if column is None or column.bounds is None or schema.individuals is None:
+        return False
+    low, high = (Decimal(str(bound)) for bound in column.bounds) if column.type is ColumnType.INTEGER else (0, 0)
+    return 0 < high - low < schema.individuals
 
 
 def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:

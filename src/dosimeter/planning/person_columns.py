@@ -20,6 +20,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.planning.declared_groups import declared_values
 from dosimeter.planning.grid import put_on_grid
+from dosimeter.planning.joins import counts_within_people
 from dosimeter.planning.steps import LARGEST, LARGEST_FACTOR, Gridded, TooDeep, put_on_binary_grid
 from dosimeter.schema import Column, ColumnType
 from dosimeter.sql import (
@@ -126,7 +127,8 @@ def _passing_marks(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnVa
 def _marked(column: Column, tree: exp.Expression, scope: Scope) -> Column:
     """Return the facts with NULL among the declared groups, and as identifying, if a column in the tree is so."""
     read = [scope.resolve(node) for node in tree.find_all(exp.Column)]
-    keys = (scope.schema.unit, scope.schema.row_key)
+    key = scope.schema.row_key
+    keys = (scope.schema.unit, None if key is not None and counts_within_people(scope.schema, key) else key)
     return replace(
         column,
         nulls=any(each.nulls for each in read),

@@ -13,9 +13,10 @@ never decides a comparison that exact arithmetic calls a tie.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NoReturn
 
@@ -170,9 +171,22 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
         raise PreferenceError(f"A preference is text or a callable, not {type(source).__name__}. {EXAMPLE}")
     if threshold is not None and not math.isfinite(threshold):
         raise PreferenceError("The threshold of a preference must be a finite number.")
+    if not _takes_two(source):
+        raise PreferenceError("A preference in Python takes two arguments: the RDRs, and how many people have each.")
     name = getattr(source, "__name__", type(source).__name__)
     text = f"{name}(values, counts)" + ("" if threshold is None else f" >= {write_number(threshold)}")
     return Preference(text, "callable", threshold, function=source)
+
+
+def _takes_two(source: Callable[..., object]) -> bool:
+    """Return whether a callable can be called with two arguments, as far as that can be known."""
+    try:
+        inspect.signature(source).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of an extension, which has no signature
+        return True
+    return True
 
 
 def _parse_short_names(source: str) -> Preference | None:
