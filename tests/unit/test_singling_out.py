@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 
@@ -169,3 +171,16 @@ def test_release_tells_the_controller_and_not_the_analyst(tmp_path: Path, capsys
         printed = capsys.readouterr()
         assert ("For the controller: name = 'x' singles people out by name" in printed.err) == told
         assert "singles people out" not in printed.out
+
+
+def test_a_number_within_each_person_singles_out_nobody() -> None:
+    """The first visit is everybody's; a number that tells all rows apart is one person's."""
+    first = "SELECT COUNT(*) FROM visits WHERE visit = 1"
+    latest = "SELECT COUNT(*) FROM (SELECT patient, MAX(visit) AS v FROM visits GROUP BY patient) p WHERE v = 3"
+    for high, singled_out in ((3, False), (100_000, True)):
+        numbered = replace(VISITS.columns["visit"], bounds=(Decimal(1), Decimal(high)))
+        schema = replace(VISITS, columns={**VISITS.columns, "visit": numbered})
+        for sql in (first, latest):
+            assert (
+                any("singles people out" in note for note in explain_plan(plan_query(sql, schema)).notes) is singled_out
+            )

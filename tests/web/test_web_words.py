@@ -94,7 +94,7 @@ def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
         assert 1_000 <= errors["sum_visits"] < 10_000
         step = 100
         total, error = round(row["sum_visits"] / step) * step, -(-errors["sum_visits"] // step) * step
-        assert f"{total:,} ± {error:,.0f}" in pages[0]
+        assert f"{total:,} ± {error:,.0f}".replace("-", "−") in pages[0]
     low, high = (answers[1]["rows"][0]["count"] + sign * answers[1]["error_95"][0] for sign in (-1, 1))
     assert f"the exact number lies within {low:,.0f} to {high:,.0f}".replace("-", "−") in pages[1].replace(
         "&nbsp;", " "

@@ -339,7 +339,7 @@ def test_changed_file_needs_no_restart(start_site: Callable[..., Site], tmp_path
     three = {"preset": "own", "text": "COUNT(rdr) FILTER (WHERE diagnosis = 'Wilson disease') >= 3"}
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask()
-        assert "none" not in read_view(carol, query_id, three)["fragments"]["line"]
+        assert "Every ε meets it" in read_view(carol, query_id, three)["fragments"]["line"]
         assert "from 3 to 2" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
         text = data.read_text()
         data.write_text(text.replace("Wilson disease", "Migraine", 1))  # two are left
