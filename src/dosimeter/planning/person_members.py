@@ -67,8 +67,7 @@ def _refuse_whole_aggregate(node: exp.Expression, select: exp.Select, unit: str)
     group = select.args.get("group")
     if group is not None and group.expressions:
         return
-    aggregates = [part for part in select.expressions if finds_aggregate(part)]
-    if aggregates or group is not None or select.args.get("having") is not None:
+    if group is not None or any(finds_aggregate(part) for part in select.expressions):
         raise refusal(
             node,
             f"{clause_of(node)}: an aggregate without GROUP BY gives a row even where nothing is found, so that EXISTS "
