@@ -158,7 +158,6 @@ def spark_session(request: pytest.FixtureRequest) -> Iterator[Any]:
     session.conf.set("spark.sql.shuffle.partitions", "1")  # tiny tables
     if request.config.option.markexpr != "long":  # what runs once is not worth translating to Java either
         session.conf.set("spark.sql.codegen.wholeStage", "false")
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         session.conf.set("spark.sql.adaptive.enabled", "false")
     gateway = session.sparkContext._gateway
     assert gateway is not None

@@ -99,14 +99,14 @@ def test_what_is_masked_and_what_is_not() -> None:
     mask, digest = Mask(), "ab" * 32
     document = {
         "seq": 1, "id": "0123456789abcdef", "at": "2026-01-05T10:00:00Z", "digest": digest, "previous": "0" * 64,
-        "guarantee": "True.", "notes": ["One.", "Two."], "reason": "budget", "plan_digest": digest, "epsilon": 0.5,
+        "guarantee": "True.", "notes": ["One.", "Two."], "reason": "budget", "plan_digest": digest, "epsilon": 0.5, "salt": "00ff",
         "answer": [{"city": "Rome", "n": 3, "mean": 0.5, "none": None}], "measured": [["3/4"]],
         "again": {"reason": "Nothing is left.", "entry": "0123456789abcdef", "head": digest},
     }  # fmt: skip
     assert mask.apply(document) == {
         "seq": 1, "id": "<entry 1>", "at": "<time>", "digest": "<digest 1>", "previous": "0" * 64,
         "guarantee": "<words>", "notes": ["<words>", "<words>"], "reason": "budget", "plan_digest": digest,
-        "epsilon": 0.5,
+        "epsilon": 0.5, "salt": "<salt>",
         "answer": [{"city": "Rome", "n": "<noisy integer>", "mean": "<noisy float>", "none": "<noisy float>"}],
         "measured": [["<noisy number>"]],
         "again": {"reason": "<words>", "entry": "<entry 1>", "head": "<digest 1>"},
