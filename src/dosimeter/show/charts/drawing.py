@@ -128,7 +128,7 @@ def _finish(
     spec: Spec, title: str, subtitle: Sequence[str], description: str, table: TextTable, private: str = PRIVATE
 ) -> alt.LayerChart:
     """Return the chart with its words, and the table behind it."""
-    import altair as alt
+    from dosimeter.show.charts.offline import OfflineChart
 
     heading = {
         "text": title, "subtitle": [*subtitle, private], "anchor": "start", "frame": "group", "fontSize": 15,
@@ -136,5 +136,4 @@ def _finish(
         "subtitlePadding": 5,
     }  # fmt: skip
     words = {"title": heading, "description": f"{title}. {description}", "usermeta": {"table": dict(table)}}
-    chart: alt.LayerChart = alt.LayerChart.from_dict(spec | words, validate=False)  # validated when it is written
-    return chart
+    return OfflineChart.from_dict(spec | words, validate=False)  # validated when it is written
