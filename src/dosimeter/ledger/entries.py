@@ -204,8 +204,8 @@ class Entry:
     decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
     ledger kept them. ``blocks``: the same, where an answer is made of several such tables. ``viewed``: somebody looked
     at the risk before; ``told``: and the analyst of this request may be told. ``reason``: why it was denied, for the
-    controller alone. ``after``: the account's reading after it. ``kept``: a noisy number that it paid for and that may be
-    used again (V8). ``Details`` describes the other fields.
+    controller alone. ``after``: the account's reading after it. ``kept``: a noisy number that it paid for and that
+    may be used again (V8). ``Details`` describes the other fields.
     """
 
     id: str

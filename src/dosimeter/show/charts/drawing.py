@@ -53,7 +53,7 @@ def range_chart(
     if found is not None:
         marks[found] = "largest ε that meets it"
     title, subtitle = _range_words(ordered, raw=raw)
-    spec = range_spec(ordered, ALONE, raw=raw, reading=reading, marks=marks)
+    spec = range_spec(ordered, raw=raw, reading=reading, marks=marks)
     return _finish(spec, title, subtitle, _describe_ranges(ordered, found, reading), candidate_rows(ordered))
 
 
@@ -102,7 +102,7 @@ def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> a
     tallest = max(range(len(binned)), key=lambda place: binned[place].people)
     about = f"{rdrs.n:,} people at ε = {format_epsilon(rdrs.epsilon)}: {words[tallest]}"
     about += "." if tallest == len(binned) - 1 else f"; the most exposed are {words[-1]}."
-    return _finish(histogram_spec(binned, ALONE, log_counts=log_counts), title, [subtitle], about, bin_rows(binned))
+    return _finish(histogram_spec(binned, log_counts=log_counts), title, [subtitle], about, bin_rows(binned))
 
 
 def staircase_chart(
