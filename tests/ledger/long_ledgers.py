@@ -57,4 +57,5 @@ def use_all(ledger: Ledger) -> list[Callable[[], object]]:
         lambda: ledger.account("clinic"),
         lambda: ledger.find_answer("clinic", "request-1"),
         lambda: ledger.entries("clinic", 50),
+        lambda: ledger.head(),
     ]

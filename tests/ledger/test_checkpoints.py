@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import sqlite3
@@ -30,6 +31,8 @@ from dosimeter.ledger import (
 )
 from dosimeter.ledger.pages import FEW_FOLLOWING, MOST_FOLLOWING, Pages
 from dosimeter.ledger.store import Transaction
+from dosimeter.release import save_answer
+from dosimeter.release.run import hand_out
 from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
 from tests.ledger.long_ledgers import NAMES, read_kinds, release, use_all
 
@@ -82,6 +85,7 @@ def reserve_only(number: int, standing: Standing) -> Callable[[Standing | None],
 def check_the_same(ledger: Ledger) -> None:
     """What is read from the last checkpoint is what the whole chain says."""
     assert ledger.verify().intact
+    assert ledger.head() == ledger.verify().head
     for dataset in NAMES:
         whole, standing = ledger.account(dataset), ledger.standing(dataset)
         if whole is None:
@@ -200,6 +204,7 @@ def test_a_use_reads_few_records_however_long_the_ledger_is(target: str, counted
     uses: dict[str, Callable[[Ledger], object]] = {
         "standing": lambda ledger: ledger.standing("clinic"),
         "stopped": lambda ledger: ledger.stopped("clinic"),
+        "head": lambda ledger: ledger.head(),
         "viewed": lambda ledger: ledger.viewed("clinic", "digest-1"),
         "new": lambda ledger: ledger.find_answer("clinic", "never asked"),
         "recent": lambda ledger: ledger.entries("clinic", 5),
@@ -222,6 +227,17 @@ def test_a_use_reads_few_records_however_long_the_ledger_is(target: str, counted
             most[length] = max(found)
         assert most[30] <= 2 * (MOST_FOLLOWING + 12)  # a release reads twice, and looks a few records up
         assert most[90] <= most[30] + 2  # one more or less, by where the checkpoint is
+
+
+def test_a_table_is_written_without_reading_the_whole_chain(tmp_path: Path, counted: list[int]) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        for number in range(90):
+            entry = release(ledger, number)
+        counted[0] = 0
+        _, beside = save_answer(hand_out(entry), ledger, tmp_path / "answer.csv")
+        read, found = counted[0], ledger.verify()
+    assert json.loads(beside.read_text(encoding="utf-8"))["head"] == found.head
+    assert read <= 2 * (MOST_FOLLOWING + 12) < found.records  # for the entry, and for the head
 
 
 def test_a_checkpoint_does_not_grow_with_entries(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ DETAILS = Details(
     errors=[{"n": 1.5, "m": None}],
     rank_errors={"m": 12},
     about=["at most 10 rows of each individual count", "charges above 5,000 count as 5,000"],
-    kept=KeptNumber("variance of plan 1", "37/1048576"),
 )
 
 
@@ -47,11 +46,9 @@ def test_everything_that_is_written_is_given_back(target: str) -> None:
     assert settled.errors == ({"n": 1.5, "m": None},)
     assert settled.rank_errors == {"m": 12}
     assert settled.about == tuple(DETAILS.about or ())
-    assert settled.kept == DETAILS.kept
-    assert "variance of plan 1" not in shown  # not for a screen
+    assert "1/7" not in shown  # not for a screen
     record = json.loads(stream.getvalue().splitlines()[-1])
     assert (record["kind"], record["version"]) == ("settle", 3)
-    assert record["payload"]["kept"] == {"of": "variance of plan 1", "number": "37/1048576"}
 
 
 def test_what_is_not_given_is_not_written(target: str) -> None:
@@ -80,6 +77,7 @@ def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str)
         entry = ledger.reserve("clinic", lambda _: denial)
         assert (entry.reason, entry.kept, entry.rho) == ("noisy test", kept, Decimal("0.5"))
         assert describe_datasets(ledger)[0]["entries"][0]["reason"] == "noisy test"
+        assert kept.of not in json.dumps(ledger.describe())  # not for a screen
         assert hand_out(entry).describe() == {"status": "denied"}
         assert "noisy" not in repr(entry) + repr(hand_out(entry))
         assert ledger.find_kept("clinic", kept.of) == kept
@@ -100,9 +98,6 @@ def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str)
         {"rank_errors": {"n": True}},
         {"about": [7]},
         {"about": ["two\nlines"]},
-        {"kept": {"of": "x", "number": "1/0"}},
-        {"kept": {"of": "", "number": "1"}},
-        {"kept": {"number": "1"}},
         {"reason": "somebody's cell"},
         {"measured": [["1"]]},
         {"error_95": ["1.0"]},
@@ -119,6 +114,34 @@ def test_what_makes_no_sense_is_a_bad_record(tmp_path: Path, given: dict[str, An
     write_settlement(path, entry.id, 3, {**PLAIN, "measured": [[["1"]]], **given})
     with Ledger.open(path) as ledger:
         assert ledger.verify().first_bad == (3, "its payload is not that of a record of kind settle")
+
+
+def test_a_settlement_keeps_the_number_of_its_reservation(tmp_path: Path) -> None:
+    """What a settlement itself says of such a number counts for nothing: no program that charged for one wrote it."""
+    kept = KeptNumber("variance of plan 1", "37/1048576")
+    granted = Reservation(
+        request=make_request(algorithm="find-and-release"),
+        charge=Charge(Decimal("0.3"), Decimal("0.1")),
+        opening=make_opening("budget:9", "mixed"),
+        kept=kept,
+    )
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        entry = ledger.reserve("clinic", lambda _: granted)
+    another = {"of": kept.of, "number": "1"}
+    write_settlement(path, entry.id, 3, {**PLAIN, "measured": [[["1"]]], "kept": another})
+    with Ledger.open(path) as ledger:
+        settled = ledger.entry(entry.id)
+        assert ledger.verify().intact
+        assert settled is not None
+        assert (settled.status, settled.kept) == ("released", kept)
+        assert ledger.find_kept("clinic", kept.of) == kept
+
+
+@pytest.mark.parametrize(("of", "number"), [("x", "1/0"), ("", "1"), ("x", "many")])
+def test_a_kept_number_is_a_number_of_something(of: str, number: str) -> None:
+    with pytest.raises(LedgerError):
+        KeptNumber(of, number)
 
 
 def test_a_reason_belongs_to_a_denial(tmp_path: Path) -> None:

@@ -339,7 +339,7 @@ def test_each_note_comes_with_its_own_case_only():
         "zero": "falls on people who do not move the answer",
         "empty": "matches nobody",
         "every": "Every ε meets",
-        "none": "No candidate meets",
+        "none": "weaker preference",
         "wiggle": "not at every smaller candidate",
         "groups": "own guarantee",
         "own": "guarantees each person",
@@ -396,7 +396,7 @@ def test_each_note_comes_with_its_own_case_only():
 def test_notes_name_the_numbers():
     assert notes_for(PLAIN, "ratio:0.95")[0].startswith("Indicator: bound.")
     assert notes_for(PLAIN, "ratio:0.95", indicator="exact")[0].startswith("Indicator: exact.")
-    (none,) = [note for note in notes_for(PLAIN, "ratio:0.95", candidates="1") if "No candidate" in note]
+    (none,) = [note for note in notes_for(PLAIN, "ratio:0.95", candidates="1") if "weaker preference" in note]
     assert "0.05263" in none
     people = sensitivities_of([0.0, 0.5], k=50)
     (groups,) = [note for note in notes_for(people, "ratio:0.95", groups=50) if "own guarantee" in note]

@@ -11,7 +11,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "dosimeter"
 CODES = re.compile(r"\([A-Z]\d{1,2}(?:[,–] ?[A-Z]\d{1,2})*\)|ε_svt|δ_g|Δ_svt|\bPIS\b|\b[Aa]lgorithm [12]\b")
-PHRASES = re.compile(r"[Dd]ecided lately|[Nn]ot for you|does not leave it")
+PHRASES = re.compile(
+    r"[Dd]ecided lately|[Nn]ot for you|does not leave it|belong into|[Cc]ompare with the exact|[Aa]dd a smaller"
+)
 # The paper's own words are what ``dosimeter paper`` and the study are about.
 TEMPLATES = sorted((PACKAGE / "web" / "templates").rglob("*.html"))
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "research" not in path.parts)

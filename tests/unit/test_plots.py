@@ -30,7 +30,6 @@ from dosimeter.show.charts.bins import Bin, bin_people, write_bins
 from dosimeter.show.charts.drawing import histogram_chart, range_chart, staircase_chart
 from dosimeter.show.charts.pages import chart_page, risk_page, save_chart
 from dosimeter.show.charts.specifications import (
-    ALONE,
     CROSS,
     FAILS_WORDS,
     MEETS_WORDS,
@@ -288,44 +287,17 @@ def test_the_step_to_infinity_is_drawn() -> None:
     assert min(row["place"] for row in rows if row["after"] == "∞") == 778
 
 
-# ---------------------------------------------------------------- the same picture, alone and on a page
+# ---------------------------------------------------------------- labels and axes
 
 
-def test_page_draws_the_same_bars_as_a_file(adult_like: list[Candidate]) -> None:
-    tips = ("epsilon", "low", "high", "least", "most", "share", "noise", "error", "state")
-    alone, page = (range_spec(adult_like, frame, reading=0.07, marks={0.2: "selected"}) for frame in (ALONE, PAGE))
-    assert [[row[tip] for tip in tips] for row in alone["data"]["values"]] == [
-        [row[tip] for tip in tips] for row in page["data"]["values"]
-    ]
-    bars = [next(layer for layer in spec["layer"] if layer["mark"]["type"] == "bar") for spec in (alone, page)]
-    assert bars[0]["encoding"]["x"] == bars[1]["encoding"]["x"]
-    assert page["params"] == [{"name": "selected", "value": "0.2"}]
-    assert not any(word in json.dumps(page) for word in ("#0072B2", "#D55E00", "#1f2937", "#6b7280"))
-
-
-def test_page_keeps_the_shape_of_the_histogram_from_step_to_step() -> None:
-    """Only then can it replace data and parameters in place."""
-    people = np.array([0.0] * 990 + [1.0] * 10)
-    shapes = set()
-    for epsilon in (0.1, 0.5, 1.0, 3.0):
-        rdrs = RDRs(epsilon, people + 1 / epsilon, np.ones(1000, dtype=np.int64), 1.0)
-        spec = histogram_spec(bin_people(rdrs), PAGE, top=1000)
-        values = {param["name"]: param["value"] for param in spec["params"]}
-        assert values["low"] <= min(row["start"] for row in spec["data"]["values"])
-        assert values["high"] >= max(row["end"] for row in spec["data"]["values"])
-        shapes.add(json.dumps({name: part for name, part in spec.items() if name not in ("data", "params")}))
-    assert len(shapes) == 1
-
-
-@pytest.mark.parametrize("frame", [ALONE, PAGE])
-def test_labels_of_the_histogram_do_not_meet(frame: Any) -> None:
+def test_labels_of_the_histogram_do_not_meet() -> None:
     near = (Bin(1.0, 1.05, 900, 1.0, 1.05), Bin(1.05, 1.1, 950, 1.05, 1.1), Bin(1.1, 1.15, 10, 1.1, 1.15))
-    rows = histogram_spec(near, frame)["data"]["values"]
+    rows = histogram_spec(near)["data"]["values"]
     assert [row["label"] != "" for row in rows] == [False, True, True]
     assert rows[2]["height"] == 950  # raised above its taller neighbour
     assert rows[2]["lift"] == 15  # and one line above its words
     apart = (Bin(1.0, 1.03, 3997, 1.0, 1.0), Bin(1.97, 2.0, 3, 2.0, 2.0))
-    rows = histogram_spec(apart, frame)["data"]["values"]
+    rows = histogram_spec(apart)["data"]["values"]
     assert [row["label"] for row in rows] == ["3,997 people at 1\xa0×", "3 people at 2\xa0×"]
     assert [row["lift"] for row in rows] == [0, 0]
     assert write_bins(near)[0] == "900 people from 1 to 1.05\xa0×"
@@ -336,7 +308,7 @@ def test_axis_says_whether_it_is_logarithmic() -> None:
     far = Candidate(0.001, 1.0, (1.0,), replace(numbers, min=1000.0, max=1001.0))
     near = Candidate(1.0, 1.0, (1.0,), numbers)
     for lines, title in (([near, far], "RDR (log scale)"), ([near], "RDR")):
-        bars = next(layer for layer in range_spec(lines, PAGE, raw=True)["layer"] if layer["mark"]["type"] == "bar")
+        bars = next(layer for layer in range_spec(lines, raw=True)["layer"] if layer["mark"]["type"] == "bar")
         assert bars["encoding"]["x"]["axis"]["title"] == title
         assert find_range_axis(lines, raw=True).logarithmic == ("log" in title)
 

@@ -111,7 +111,8 @@ def export(
         sys.stdout.write(text)
     else:
         write_page(text, output)
-        typer.echo(f"Wrote {text.count(chr(10)) - 1} participants to {output}")
+        count = text.count("\n") - 1
+        typer.echo(f"Wrote {count} participant{'' if count == 1 else 's'} to {output}")
     return 0
 
 

@@ -312,6 +312,11 @@ class Ledger:
             return Verification(False, count, pages.head, (count + 1, reason))
         return Verification(True, count, pages.head)
 
+    def head(self) -> str:
+        """Return the digest of the last record, to be noted beside an answer: follows the chain from the checkpoint."""
+        with self._using() as transaction:
+            return Pages.read(transaction).head
+
     def require_intact(self) -> Verification:
         """Verify, and refuse a ledger that was altered."""
         found = self.verify()

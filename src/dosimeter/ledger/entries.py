@@ -107,15 +107,13 @@ class Details:
 
     ``further``: blocks of measured numbers besides the first one. ``errors``: for each row of the answer, the 95 %
     error of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the
-    numbers needs. ``kept``: a noisy number that may be used again. ``keys``: the groups of the measured numbers, where
-    the schema does not declare them (H1).
+    numbers needs. ``keys``: the groups of the measured numbers, where the schema does not declare them (H1).
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
     errors: Sequence[Errors] | None = None
     rank_errors: Errors | None = None
     about: Sequence[str] | None = None
-    kept: KeptNumber | None = None
     keys: Sequence[Sequence[JsonScalar]] | None = None
 
     def to_payload(self) -> JsonObject:
@@ -123,7 +121,6 @@ class Details:
             "errors": None if self.errors is None else [dict(row) for row in self.errors],
             "rank_errors": None if self.rank_errors is None else dict(self.rank_errors),
             "about": None if self.about is None else list(self.about),
-            "kept": None if self.kept is None else self.kept.to_payload(),
             "keys": None if self.keys is None else [list(key) for key in self.keys],
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -207,7 +204,8 @@ class Entry:
     decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
     ledger kept them. ``blocks``: the same, where an answer is made of several such tables. ``viewed``: somebody looked
     at the risk before; ``told``: and the analyst of this request may be told. ``reason``: why it was denied, for the
-    controller alone. ``after``: the account's reading after it. ``Details`` describes the other fields.
+    controller alone. ``after``: the account's reading after it. ``kept``: a noisy number that it paid for and that
+    may be used again (V8). ``Details`` describes the other fields.
     """
 
     id: str
@@ -403,7 +401,6 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
         settled_at=at,
         guarantee=read_optional_text(payload["guarantee"]),
         reason=read_reason(payload.get("reason")),
-        kept=read_kept(payload.get("kept")) or entry.kept,
     )
     if settled.status != "released":
         return settled

@@ -179,8 +179,8 @@ class Reservation:
 
     ``status`` reserved: an answer may follow, at this charge. Denied: no answer follows; the charge is ε_svt if the
     noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller. ``viewed``: the
-    caller knows that risk or a dry run was looked at; the ledger adds what it knows itself (G1). ``Details`` describes
-    ``kept``: the noisy test is paid for also where a denial follows.
+    caller knows that risk or a dry run was looked at; the ledger adds what it knows itself (G1). ``kept``: a noisy
+    number that may be used again (V8): the noisy test is paid for also where a denial follows.
     """
 
     request: Request

@@ -59,7 +59,7 @@ def save_answer(answer: Answer, ledger: Ledger, path: Path) -> tuple[Path, Path]
     table = answer.table
     if entry is None or table is None:
         raise OptionError("Only a released answer is written, with the ledger that holds it.")
-    document = describe_release(answer, entry, ledger.verify().head)
+    document = describe_release(answer, entry, ledger.head())
     beside = find_companion(path)
     try:
         beside.write_text(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -70,8 +70,8 @@ def write_notes(
         reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
         if reason is not None:
             notes.append(
-                f"A ratio of upper bounds is not a cautious ratio: {_INCAUTIONS[reason]}, the exact indicator can "
-                "reject what the bound accepts. Compare with the exact indicator."
+                f"A ratio of upper bounds is not a cautious ratio: {_INCAUTIONS[reason]}, people's RDRs themselves can "
+                "lie further apart than their bounds, and fail a preference that the bounds meet."
             )
     notes += _note_level(preference, shifts_alike)
     notes += _note_groups(preference, sensitivities)
@@ -208,7 +208,10 @@ def _note_outcome(found: Judged, limit: Limit, *, rising: bool = False) -> Itera
     if limit.every:
         yield "Every ε meets this preference."
     elif found.epsilon is None and limit.value is not None:
-        yield f"The largest ε that meets the preference is {limit.value:.4g}: add a smaller candidate, or ask for less."
+        yield (
+            f"The largest ε that meets the preference is {limit.value:.4g}: only a smaller candidate or a weaker "
+            "preference will do."
+        )
     elif found.epsilon is None:
         yield "A smaller candidate may meet the preference, or a weaker preference be met."
     elif not rising and any(not verdict.satisfied for epsilon, verdict in found.tested if epsilon < found.epsilon):

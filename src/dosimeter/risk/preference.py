@@ -322,7 +322,7 @@ def _translate_condition(node: exp.Expr, filters: dict[str, exp.Expression]) -> 
                 left, operator, right = right, MIRRORED[operator], left
             yield Comparison(left, operator, right)
         case exp.Or() | exp.Not() | exp.NEQ() | exp.Between() | exp.In():
-            _refuse(node, "OR, NOT, <>, BETWEEN and IN belong into a FILTER. Here use comparisons joined by AND.")
+            _refuse(node, "OR, NOT, <>, BETWEEN and IN belong in a FILTER. Here use comparisons joined by AND.")
         case exp.Alias() | exp.Query():
             _refuse(node, f"this is not a condition. {EXAMPLE}")
         case _:
@@ -351,7 +351,7 @@ def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
         case exp.Column() if node.name.lower() in COLUMNS:
             _refuse(node, f"everybody has one; put it into an aggregate, as in MAX({node.name.lower()}) <= 0.2.")
         case exp.Column():
-            _refuse(node, "the data's own columns belong into a FILTER (WHERE …). Here use MIN(rdr), AVG(rdr), …")
+            _refuse(node, "the data's own columns belong in a FILTER (WHERE …). Here use MIN(rdr), AVG(rdr), …")
         case exp.Window():
             _refuse(node, f"OVER is not supported. {SUPPORTED}")
         case _ if kind in ARITHMETIC:

@@ -303,9 +303,11 @@ def _describe_comparison(compared: Comparison) -> JsonObject:
 
 
 def _write_words(found: Analysis) -> Iterator[str]:
+    analysed = len(found.answers)
     yield (
         f"{found.recruited} took part: {found.failed_quiz} did not pass the quiz, "
-        f"{found.stopped_before_quiz + found.stopped_after_quiz} did not finish, {len(found.answers)} are analysed."
+        f"{found.stopped_before_quiz + found.stopped_after_quiz} did not finish, "
+        f"{analysed} {'is' if analysed == 1 else 'are'} analysed."
     )
     if len(found.texts_versions) > 1:
         yield f"These answers were given to different texts (versions {', '.join(found.texts_versions)})."

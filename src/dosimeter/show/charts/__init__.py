@@ -1,7 +1,7 @@
 """Pictures of risks: ranges over the candidates, everybody at one ε, the odometer. Each is specified once.
 
-Takes values; gives specifications for pages, and charts, SVG and pages that need no network. Altair is used only here
-and in ``research``.
+Takes values; gives charts, SVG and pages that need no network, and the staircase's specification for the web. Altair
+is used only here and in ``research``.
 """
 
 from dosimeter.show.charts.bins import Bin, bin_people, bin_rows, write_bins
@@ -16,8 +16,6 @@ from dosimeter.show.charts.specifications import (
     Spec,
     Step,
     find_range_axis,
-    histogram_spec,
-    range_spec,
     staircase_spec,
 )
 
@@ -35,9 +33,7 @@ __all__ = [
     "draw_svg",
     "find_range_axis",
     "histogram_chart",
-    "histogram_spec",
     "range_chart",
-    "range_spec",
     "risk_page",
     "save_chart",
     "staircase_chart",

@@ -53,7 +53,7 @@ def range_chart(
     if found is not None:
         marks[found] = "largest ε that meets it"
     title, subtitle = _range_words(ordered, raw=raw)
-    spec = range_spec(ordered, ALONE, raw=raw, reading=reading, marks=marks)
+    spec = range_spec(ordered, raw=raw, reading=reading, marks=marks)
     return _finish(spec, title, subtitle, _describe_ranges(ordered, found, reading), candidate_rows(ordered))
 
 
@@ -102,7 +102,7 @@ def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> a
     tallest = max(range(len(binned)), key=lambda place: binned[place].people)
     about = f"{rdrs.n:,} people at ε = {format_epsilon(rdrs.epsilon)}: {words[tallest]}"
     about += "." if tallest == len(binned) - 1 else f"; the most exposed are {words[-1]}."
-    return _finish(histogram_spec(binned, ALONE, log_counts=log_counts), title, [subtitle], about, bin_rows(binned))
+    return _finish(histogram_spec(binned, log_counts=log_counts), title, [subtitle], about, bin_rows(binned))
 
 
 def staircase_chart(
@@ -128,7 +128,7 @@ def _finish(
     spec: Spec, title: str, subtitle: Sequence[str], description: str, table: TextTable, private: str = PRIVATE
 ) -> alt.LayerChart:
     """Return the chart with its words, and the table behind it."""
-    import altair as alt
+    from dosimeter.show.charts.offline import OfflineChart
 
     heading = {
         "text": title, "subtitle": [*subtitle, private], "anchor": "start", "frame": "group", "fontSize": 15,
@@ -136,5 +136,4 @@ def _finish(
         "subtitlePadding": 5,
     }  # fmt: skip
     words = {"title": heading, "description": f"{title}. {description}", "usermeta": {"table": dict(table)}}
-    chart: alt.LayerChart = alt.LayerChart.from_dict(spec | words, validate=False)  # validated when it is written
-    return chart
+    return OfflineChart.from_dict(spec | words, validate=False)  # validated when it is written

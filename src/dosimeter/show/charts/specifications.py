@@ -7,8 +7,8 @@ Three rules hold for every picture:
   is the ratio of the most to the least exposed person, and nothing else.
 - Candidates run from the largest ε to the smallest, top to bottom, here and on the terminal.
 
-A Frame says where a picture stands. What a page replaces while somebody moves its slider is named: the data, and
-``params``. Nothing here computes a risk, opens data, touches the network or imports a drawing library.
+Ranges and histograms stand alone, in a file or a notebook; the staircase also stands on a page, which a Frame says.
+Nothing here computes a risk, opens data, touches the network or imports a drawing library.
 """
 
 from __future__ import annotations
@@ -54,21 +54,19 @@ class Frame:
     neutral: str
     faint: str
     meets: str
-    fails: str
     alone: bool
 
 
-ALONE = Frame(INK, NEUTRAL, FAINT, MEETS, FAILS, alone=True)
-PAGE = Frame("INK", "MUTED", "FAINT", "MEETS", "FAILS", alone=False)  # the page fills in its colours, light or dark
+ALONE = Frame(INK, NEUTRAL, FAINT, MEETS, alone=True)
+PAGE = Frame("INK", "MUTED", "FAINT", "MEETS", alone=False)  # the page fills in its colours, light or dark
 
 
-def _frame_spec(frame: Frame, *, width: int, height: int, data: Spec, layer: Sequence[Spec], params: Spec) -> Spec:
+def _frame_spec(frame: Frame, *, width: int, height: int, data: Spec, layer: Sequence[Spec]) -> Spec:
     """Return the whole picture: its size, data, layers and style."""
     sizes: Spec = {"width": width} if frame.alone else {"width": "container"}
     fitting: Spec = {} if frame.alone else {"autosize": {"type": "fit-x", "contains": "padding"}}
     return {
         "$schema": SCHEMA, **sizes, "height": height, **fitting,
-        "params": [{"name": name, "value": value} for name, value in params.items()],
         "data": data, "layer": list(layer), "config": _style(frame),
     }  # fmt: skip
 
@@ -91,28 +89,24 @@ def _style(frame: Frame) -> Spec:
 
 def range_spec(
     candidates: Sequence[Candidate],
-    frame: Frame,
     *,
     raw: bool = False,
     reading: float | None = None,
-    remaining: Sequence[float] | None = None,
     marks: Mapping[float, str] | None = None,
 ) -> Spec:
     """Return one bar per candidate ε, from the least to the most exposed person.
 
     ``reading`` draws the odometer's reading as a line between the candidates that are larger and those that are not.
-    ``remaining``: the candidates that the account leaves; others are pale. ``marks``: candidates to be highlighted, and
-    the word that stands beside each in a picture that is alone.
+    ``marks``: candidates to be highlighted, and the word that stands beside each.
     """
     ordered = order_candidates(candidates)
     marks = marks or {}
     stated = any(c.satisfied is not None for c in ordered)
     axis = find_range_axis(ordered, raw=raw)
-    rows = [_range_row(c, axis, marks, remaining, raw=raw) for c in ordered]
-    width, step = 430, 17 if len(rows) > 20 or not frame.alone else 24
+    rows = [_range_row(c, axis, marks, raw=raw) for c in ordered]
+    width, step = 430, 17 if len(rows) > 20 else 24
     share_at = width + 62
-    end_at = share_at + (136 if reading is None else 200) if frame.alone else 0
-    end: Spec = {"value": end_at if frame.alone else "width"}
+    end: Spec = {"value": share_at + (136 if reading is None else 200)}
     y: Spec = {
         "field": "epsilon", "type": "ordinal", "sort": [row["epsilon"] for row in rows],
         "scale": {"paddingInner": 0.3, "paddingOuter": 0.25},
@@ -121,34 +115,28 @@ def range_spec(
             "labelPadding": 26 if stated else 8,
         },
     }  # fmt: skip
-    colour, shape = _state_encodings(rows, frame)
-    picked = {"transform": [{"filter": "datum.mark != ''" if frame.alone else f"datum.epsilon == {SELECTED}"}]}
-    tint = {"condition": {"test": f"datum.mark == '{SELECTED}'", "value": frame.neutral}, "value": frame.meets}
-    tips = [{"field": field, "type": "nominal", "title": title} for field, title in _TIPS if field in rows[0]]
+    colour, shape = _state_encodings(rows)
+    picked = {"transform": [{"filter": "datum.mark != ''"}]}
+    tint = {"condition": {"test": f"datum.mark == '{SELECTED}'", "value": NEUTRAL}, "value": MEETS}
+    tips = [{"field": field, "type": "nominal", "title": title} for field, title in _TIPS]
     layers: list[Spec] = [
         {**picked, "mark": {"type": "rect", "opacity": 0.14, "cornerRadius": 3},
-         "encoding": {"y": y, "x": {"value": -22 if stated else 0}, "x2": end,
-                      "fill": tint if frame.alone else {"value": frame.meets}}},
+         "encoding": {"y": y, "x": {"value": -22 if stated else 0}, "x2": end, "fill": tint}},
         {"mark": {"type": "bar", "cornerRadius": 1.5, "strokeWidth": 1.5},
          "encoding": {"y": y, "x": _value_encoding("low", axis, "RDR" if raw else "× the average person", grid=True),
-                      "x2": {"field": "high"}, "color": colour, "stroke": colour, "tooltip": tips,
-                      "opacity": {"condition": {"test": "datum.open", "value": 1}, "value": 0.35}}},
+                      "x2": {"field": "high"}, "color": colour, "stroke": colour, "tooltip": tips}},
     ]  # fmt: skip
     if not raw:
-        average = {"mark": {"type": "rule", "color": frame.ink, "strokeWidth": 1.3}, "encoding": {"x": {"datum": 1}}}
+        average = {"mark": {"type": "rule", "color": INK, "strokeWidth": 1.3}, "encoding": {"x": {"datum": 1}}}
         layers.insert(1, average)
     if stated:
         mark = {"type": "point", "filled": True, "size": 72, "opacity": 1, "tooltip": False}
         layers.append({"mark": mark, "encoding": {"y": y, "x": {"value": -12}, "color": colour, "shape": shape}})
-    if frame.alone:
-        layers += _beside_bars(y, picked, frame, share_at)
+    layers += _beside_bars(y, picked, share_at)
     if reading is not None and reading > 0.0:
-        layers += _reading_layers(ordered, reading, y, end, frame, 0.15 * step)
-    params = {} if frame.alone else {SELECTED: next((format_epsilon(epsilon) for epsilon in marks), "")}
-    return _frame_spec(
-        frame, width=width, height=round(step * (len(rows) + 0.2)), params=params,
-        data={"name": "candidates", "values": rows}, layer=layers,
-    )  # fmt: skip
+        layers += _reading_layers(ordered, reading, y, end, 0.15 * step)
+    height, data = round(step * (len(rows) + 0.2)), {"name": "candidates", "values": rows}
+    return _frame_spec(ALONE, width=width, height=height, data=data, layer=layers)
 
 
 _TIPS = (
@@ -159,18 +147,13 @@ _TIPS = (
     ("noise", "noise scale"),
     ("error", "95 % error"),
     ("state", "preference"),
-    ("left", "account"),
 )
 
 
-def _range_row(
-    candidate: Candidate, axis: Axis, marks: Mapping[float, str], remaining: Sequence[float] | None, *, raw: bool
-) -> Spec:
+def _range_row(candidate: Candidate, axis: Axis, marks: Mapping[float, str], *, raw: bool) -> Spec:
     least, most = format_range(*candidate.rdr.relative)
     low, high = _span(candidate, raw=raw)
-    left = remaining is None or candidate.epsilon in remaining
     words = {None: PLAIN_WORDS, True: MEETS_WORDS, False: FAILS_WORDS}[candidate.satisfied]
-    account = {} if remaining is None else {"left": "available" if left else "not left by the account"}
     return {
         "epsilon": format_epsilon(candidate.epsilon),
         "low": max(low, axis.low),
@@ -182,8 +165,6 @@ def _range_row(
         "error": format_errors(candidate),
         "state": words,
         "mark": marks.get(candidate.epsilon, ""),
-        "open": left,
-        **account,
     }
 
 
@@ -201,19 +182,17 @@ def find_range_axis(candidates: Sequence[Candidate], *, raw: bool) -> Axis:
     return even_axis(0.0, max(ends)) if shortest > 0.02 * max(ends) else ratio_axis(ends)
 
 
-def _state_encodings(rows: Sequence[Spec], frame: Frame) -> tuple[Spec, Spec]:
+def _state_encodings(rows: Sequence[Spec]) -> tuple[Spec, Spec]:
     """Return colour and shape by whether the preference is met; grey where there is no preference."""
-    looks = {
-        MEETS_WORDS: (frame.meets, TICK), FAILS_WORDS: (frame.fails, CROSS), PLAIN_WORDS: (frame.neutral, "circle"),
-    }  # fmt: skip
+    looks = {MEETS_WORDS: (MEETS, TICK), FAILS_WORDS: (FAILS, CROSS), PLAIN_WORDS: (NEUTRAL, "circle")}
     states = {row["state"] for row in rows}
     if states == {PLAIN_WORDS}:
-        return {"value": frame.neutral}, {}
+        return {"value": NEUTRAL}, {}
     shown = [words for words in looks if words in states or words != PLAIN_WORDS]
     legend = {
         "orient": "bottom", "direction": "horizontal", "title": None, "symbolSize": 90, "offset": 14, "labelLimit": 0,
     }  # fmt: skip
-    field: Spec = {"field": "state", "type": "nominal", "legend": legend if frame.alone else None}
+    field: Spec = {"field": "state", "type": "nominal", "legend": legend}
     colours, shapes = zip(*(looks[words] for words in shown), strict=True)
     return (
         {**field, "scale": {"domain": shown, "range": list(colours)}},
@@ -234,10 +213,10 @@ def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
     }  # fmt: skip
 
 
-def _beside_bars(y: Spec, picked: Spec, frame: Frame, share_at: int) -> list[Spec]:
+def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
     """Write least ÷ most beside each bar, under its heading, and the words of those that are marked."""
-    share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": frame.ink}
-    heading: Spec = {**share, "fontSize": 10, "color": frame.neutral, "baseline": "bottom"}
+    share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": INK}
+    heading: Spec = {**share, "fontSize": 10, "color": NEUTRAL, "baseline": "bottom"}
     return [
         {"mark": share, "encoding": {"y": y, "x": {"value": share_at}, "text": {"field": "share"}}},
         {**picked, "mark": {**share, "align": "left", "fontWeight": "bold"},
@@ -247,9 +226,7 @@ def _beside_bars(y: Spec, picked: Spec, frame: Frame, share_at: int) -> list[Spe
     ]  # fmt: skip
 
 
-def _reading_layers(
-    ordered: Sequence[Candidate], reading: float, y: Spec, end: Spec, frame: Frame, gap: float
-) -> list[Spec]:
+def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: Spec, gap: float) -> list[Spec]:
     """Draw a dashed line below the last candidate that is still larger than the reading (O2)."""
     larger = [candidate.epsilon for candidate in ordered if candidate.epsilon > reading]
     place, down = {**y, "bandPosition": 1 if larger else 0}, gap if larger else -gap  # half the space between two bars
@@ -258,10 +235,8 @@ def _reading_layers(
         "text": f"reading {format_number(reading, 4)}",
     }
     data: Spec = {"values": [row]}
-    rule = {"type": "rule", "color": frame.ink, "strokeDash": [5, 3], "strokeWidth": 1.2, "yOffset": down}
-    text = {
-        "type": "text", "align": "right", "baseline": "bottom", "dy": down - 2, "color": frame.ink, "fontSize": 11,
-    }  # fmt: skip
+    rule = {"type": "rule", "color": INK, "strokeDash": [5, 3], "strokeWidth": 1.2, "yOffset": down}
+    text = {"type": "text", "align": "right", "baseline": "bottom", "dy": down - 2, "color": INK, "fontSize": 11}
     return [
         {"data": data, "mark": rule, "encoding": {"y": place, "x": {"value": 0}, "x2": end}},
         {"data": data, "mark": text, "encoding": {"y": place, "x": end, "text": {"field": "text"}}},
@@ -271,49 +246,38 @@ def _reading_layers(
 # ---------------------------------------------------------------- everybody at one ε: the second picture
 
 
-def histogram_spec(bins: Sequence[Bin], frame: Frame, *, log_counts: bool = True, top: int | None = None) -> Spec:
+def histogram_spec(bins: Sequence[Bin], *, log_counts: bool = True) -> Spec:
     """Return how many people are how exposed at one ε, with the tallest bar and the tail named.
 
-    ``top``: how many people the axis has to hold, where the axis is to stay the same for several pictures; by default
-    those of the tallest bar. Show ranges first, and never this alone.
+    Show ranges first, and never this alone.
     """
-    top = top or max(held.people for held in bins)
     ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
     axis = ratio_axis(ends) if is_wide(*ends) else even_axis(*ends)
-    y, x = (
-        _count_encoding(top, log_counts=log_counts),
-        _value_encoding("start", axis, "× the average person", grid=False),
-    )
-    # Ends and ticks are parameters, so that a page can replace them together with the data, without drawing anew.
-    kind = {name: x["scale"][name] for name in ("type", "zero") if name in x["scale"]}
-    x["scale"] = {**kind, "nice": False, "domainMin": {"expr": "low"}, "domainMax": {"expr": "high"}}
-    x["axis"] |= {"values": {"expr": "ticks"}}
-    stroke = "white" if frame.alone and log_counts else frame.neutral
+    y = _count_encoding(max(held.people for held in bins), log_counts=log_counts)
+    x = _value_encoding("start", axis, "× the average person", grid=False)
+    stroke = "white" if log_counts else NEUTRAL
     text: Spec = {
         "type": "text", "align": {"expr": "datum.align"}, "baseline": "bottom", "dy": {"expr": "-4 - datum.lift"},
-        "fontSize": 11 if frame.alone else 11.5, "fontWeight": {"expr": "datum.weight"}, "color": frame.ink,
+        "fontSize": 11, "fontWeight": {"expr": "datum.weight"}, "color": INK,
     }  # fmt: skip
     named = {"transform": [{"filter": "datum.label != ''"}]}
     layers: list[Spec] = [
-        {"mark": {"type": "bar", "color": frame.neutral, "stroke": stroke, "strokeWidth": 0.5 if log_counts else 1},
+        {"mark": {"type": "bar", "color": NEUTRAL, "stroke": stroke, "strokeWidth": 0.5 if log_counts else 1},
          "encoding": {"x": x, "x2": {"field": "end"}, "y": y, "y2": {"datum": 0},
                       "tooltip": [{"field": "words", "type": "nominal", "title": "who"}]}},
-        {"transform": [{"filter": "datum.tallest"}], "mark": {"type": "rule", "color": frame.ink, "strokeWidth": 1},
+        {"transform": [{"filter": "datum.tallest"}], "mark": {"type": "rule", "color": INK, "strokeWidth": 1},
          "encoding": {"x": {"datum": 1}, "y": y, "y2": {"datum": 0}}},
         {"transform": [{"filter": "datum.label != '' && datum.height > datum.people"}],
-         "mark": {"type": "rule", "color": frame.neutral, "strokeWidth": 0.75},
+         "mark": {"type": "rule", "color": NEUTRAL, "strokeWidth": 0.75},
          "encoding": {"x": {**x, "field": "middle"}, "y": y, "y2": {"field": "height"}}},
         {**named, "mark": text,
          "encoding": {"x": {**x, "field": "place"}, "y": {**y, "field": "height"}, "text": {"field": "label"}}},
     ]  # fmt: skip
-    return _frame_spec(
-        frame, width=560, height=240 if frame.alone else 200, layer=layers,
-        params={"low": axis.low, "high": axis.high, "ticks": list(axis.ticks)},
-        data={"name": "bins", "values": histogram_rows(bins, axis, frame, log_counts=log_counts)},
-    )  # fmt: skip
+    data: Spec = {"name": "bins", "values": _histogram_rows(bins, axis, log_counts=log_counts)}
+    return _frame_spec(ALONE, width=560, height=240, data=data, layer=layers)
 
 
-def histogram_rows(bins: Sequence[Bin], axis: Axis, frame: Frame, *, log_counts: bool) -> list[Spec]:
+def _histogram_rows(bins: Sequence[Bin], axis: Axis, *, log_counts: bool) -> list[Spec]:
     """Return the histogram's data. The tallest bar and the tail have a label that covers neither a bar nor the other.
 
     The tail's label stands to its left, above the bars that are there; one line higher where it would meet the other.
@@ -321,8 +285,8 @@ def histogram_rows(bins: Sequence[Bin], axis: Axis, frame: Frame, *, log_counts:
     words, last = write_bins(bins), len(bins) - 1
     tallest = max(range(len(bins)), key=lambda place: bins[place].people)
     level = math.log1p if log_counts else float
-    reach = 0.5 if frame.alone else 0.3  # how far to the left the label may extend: a page can be narrow
-    above = max(held.people for held in bins if axis.position(held.end) > reach or held is bins[last])
+    reached = (held for held in bins if axis.position(held.end) > 0.5 or held is bins[last])  # by the tail's label
+    above = max(held.people for held in reached)
     crowded = axis.position(bins[tallest].start) > 0.6
     near = crowded or level(above) > 0.85 * level(bins[tallest].people)
     rows = []
@@ -406,7 +370,7 @@ def staircase_spec(steps: Sequence[Step], frame: Frame, *, budget: float | None 
     if budget is not None:
         layers = [*_limit_layers(budget, y, frame), *layers]
     data: Spec = {"name": "steps", "values": rows}
-    return _frame_spec(frame, width=width, height=220, data=data, layer=layers, params={})
+    return _frame_spec(frame, width=width, height=220, data=data, layer=layers)
 
 
 def _thin_out(steps: Sequence[Step], most: int) -> Sequence[Step]:

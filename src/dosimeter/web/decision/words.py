@@ -83,7 +83,7 @@ def _word_undecided(measured: MeasuredQuery, choice: Choice) -> str:
     told = word_undecided(measured.advise(largest))
     safe = find_safe(choice.candidates)
     instead = (
-        "No candidate is cautious enough to be proposed: offer smaller ones."
+        "No candidate is cautious enough to be proposed; the operator can add smaller ones."
         if safe is None
         else f"Up to ε = {format_epsilon(safe)}, of 100 guesses whether somebody is in the table at most "
         f"{50 * SAFE_ADVANTAGE:g} more are right than by tossing a coin."

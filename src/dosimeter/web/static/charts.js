@@ -9,7 +9,7 @@ function ink(name) {
 
 function fillInInks(spec) {
   const inks = {
-    INK: ink("--ink"), FAINT: ink("--chart-faint"), MEETS: ink("--chart-meets"), FAILS: ink("--chart-fails"), MUTED: ink("--chart-muted"),
+    INK: ink("--ink"), FAINT: ink("--chart-faint"), MEETS: ink("--chart-meets"), MUTED: ink("--chart-muted"),
   };
   return JSON.parse(JSON.stringify(spec), (_, value) => (typeof value === "string" && value in inks ? inks[value] : value));
 }
