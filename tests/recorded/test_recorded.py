@@ -99,7 +99,8 @@ def test_what_is_masked_and_what_is_not() -> None:
     mask, digest = Mask(), "ab" * 32
     document = {
         "seq": 1, "id": "0123456789abcdef", "at": "2026-01-05T10:00:00Z", "digest": digest, "previous": "0" * 64,
-        "guarantee": "True.", "notes": ["One.", "Two."], "reason": "budget", "plan_digest": digest, "epsilon": 0.5, "salt": "00ff",
+        "guarantee": "True.", "notes": ["One.", "Two."], "reason": "budget", "plan_digest": digest, "epsilon": 0.5,
+        "salt": "00ff",
         "answer": [{"city": "Rome", "n": 3, "mean": 0.5, "none": None}], "measured": [["3/4"]],
         "again": {"reason": "Nothing is left.", "entry": "0123456789abcdef", "head": digest},
     }  # fmt: skip
