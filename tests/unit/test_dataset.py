@@ -273,12 +273,13 @@ def test_plot_and_notebook() -> None:
             assert isinstance(chart, alt.LayerChart)
             assert chart.to_dict()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
             for drawn in (chart, chart.properties(width=300)):
-                offline = drawn._repr_mimebundle_(include=None, exclude=None)
+                offline: Any = drawn._repr_mimebundle_(include=None, exclude=None)
                 assert set(offline) == {"text/html", "image/svg+xml", "text/plain"}
                 assert not re.findall(r'(?:src|href)="(?!#)|<script', offline["text/html"])
                 assert offline["image/svg+xml"].startswith("<svg")
             with alt.renderers.enable("svg"):  # what somebody chose goes first
-                assert set(chart._repr_mimebundle_()) == {"image/svg+xml"}
+                chosen: Any = chart._repr_mimebundle_()
+            assert set(chosen) == {"image/svg+xml"}
         shown = risk._repr_mimebundle_(include=None, exclude=None)
         assert set(shown) == {"text/html", "image/svg+xml", "text/plain"}  # finished: nothing to load or to send it to
         assert shown["text/html"].startswith(shown["image/svg+xml"])

@@ -467,6 +467,8 @@ class Risk:
     def plot(self, *, view: str = "relative", epsilons: Sequence[float] | None = None) -> alt.LayerChart:
         """Return the range plot as an Altair chart: from the least to the most exposed person at each ε.
 
+        A notebook shows it without the internet.
+
         Args:
             view: ``"relative"`` to the average person, or ``"raw"``.
             epsilons: the ε's to show; by default the candidates.
@@ -478,7 +480,7 @@ class Risk:
         return range_chart(self.list_candidates(epsilons or None), view="raw" if view == "raw" else "relative")
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
-        """Return everybody's RDR at one ε as an Altair chart.
+        """Return everybody's RDR at one ε as an Altair chart, which a notebook shows without the internet.
 
         Args:
             epsilon: the ε to look at.
