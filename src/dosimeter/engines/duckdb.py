@@ -318,13 +318,17 @@ class DuckDBEngine:
         return explain_error(error, path, self._files.kind if self._files else "table")
 
     def refresh(self) -> None:
-        """Read joined tables again, and what was found out before, unless no file changed since the last time.
+        """Read joined tables again, and what was found out before.
 
+        Nothing is read again where rows are individuals and no file changed since the last time. Where individuals have
+        several rows, who has too many of them decides how far one can move an answer: that is found out for every
+        release. A table in memory can change without a sign.
         Views of another generation have other names, so that an old name never reads a new table.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
-        seen, self._seen = self._seen, None if self._declared else read_states(self._list_paths())
+        told = self._files is not None and self._options.one_row_each and not self._declared
+        seen, self._seen = self._seen, read_states(self._list_paths()) if told else None
         if seen is not None and seen == self._seen:
             return
         for view in self._joined.values():

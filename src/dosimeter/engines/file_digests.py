@@ -1,8 +1,9 @@
 """Digest a file's bytes, once per state of the file in a process. Takes a path; gives SHA-256.
 
-A state is the file's device, inode, size and times of change, of content and of inode: no program can write to a file
-and leave all five as they were, or set the last one, if the clock has moved on meanwhile. So a digest is kept only of a
-file that was last changed some time before it was read, and that did not change while it was read.
+A state is the file's device, inode, size and times of change, of content and of inode: whoever writes to a file by the
+ordinary calls changes one of the five, and cannot set the last one, if the clock has moved on meanwhile. So a digest is
+kept only of a file that was last changed some time before it was read, and that did not change while it was read.
+A file that somebody holds mapped into memory can change without a sign: do not write to data so while they are in use.
 """
 
 from __future__ import annotations
