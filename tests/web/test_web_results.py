@@ -179,6 +179,30 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
     assert "For the controller only" in carol.get(f"/records/{entry[1]}?private=true").text
 
 
+def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
+    start_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dosimeter.web.store import queries
+
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
+    with site.guest("anna") as anna, site.guest("bob") as bob, site.guest("carol") as carol:
+        first = anna.ask("SELECT COUNT(*) /* hidden remark */ FROM clinic WHERE smoker", purpose="her own study")
+        carol.approve(first, "0.05", preference="")
+        hers = anna.get(f"/queries/{first}/record").text
+        for text in ("anna", "her own study", "hidden remark"):
+            assert text in hers, text
+        monkeypatch.setattr(queries, "write_time", lambda: "2099-01-02T03:04:05.678901Z")
+        second = bob.ask("SELECT COUNT(*) FROM clinic /* his */ WHERE smoker", purpose="his own study")
+        assert carol.act(f"/decide/{second}/repeat").status_code == 200
+        his = bob.get(f"/queries/{second}/record").text
+    for text in ("bob", "his own study", "/* his */", "asked 2099-01-02T03:04:05Z, answered 2099-01-02T03:04:05Z"):
+        assert text in his, text
+    for text in ("anna", "her own study", "hidden remark", *re.findall(r"\d{4}-\d\d-\d\dT[\d:]+Z", hers)):
+        assert text not in his, text
+    table = re.compile(r"<tbody>.*?</tbody>", re.DOTALL)
+    assert table.findall(his) == table.findall(hers) != []  # the same numbers
+
+
 def test_one_released_answer_has_a_page_and_a_file(site: Site, anna: Guest, carol: Guest) -> None:
     carol.approve(anna.ask("SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"))
     with site.guest("bob") as bob:
