@@ -203,6 +203,24 @@ def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
     assert table.findall(his) == table.findall(hers) != []  # the same numbers
 
 
+def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_site: Callable[..., Site]) -> None:
+    dataset = clinic_settings(
+        algorithm="find-and-release", policy="budget:50", svt=1.0, variance=0.24681, candidates="0.5"
+    )
+    site = start_site(datasets={"clinic": dataset})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        carol.approve(query_id, "0.5", confirmed="test")
+        page = anna.get(f"/queries/{query_id}/record")
+        entry = re.search(r'href="/records/(\w+)"', carol.get("/decided").text)
+        assert entry is not None
+        assert "<dd>0.24681</dd>" in carol.get(f"/records/{entry[1]}").text
+    assert page.status_code == 200
+    assert "<dt>ε for finding it</dt><dd>1</dd>" in page.text
+    for secret in ("0.24681", "Threshold of the test"):
+        assert secret not in page.text, secret
+
+
 def test_one_released_answer_has_a_page_and_a_file(site: Site, anna: Guest, carol: Guest) -> None:
     carol.approve(anna.ask("SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"))
     with site.guest("bob") as bob:

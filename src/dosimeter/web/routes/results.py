@@ -85,7 +85,7 @@ def _keep_public(entry: Entry, query: StoredQuery) -> Entry:
     """Return an entry as the analyst of ``query`` may read it: the answer, with their own question, purpose and times.
 
     An earlier answer that was handed out again is in the ledger under whoever asked first, which is nobody else's
-    business. Nor is told what no page tells an analyst: the preference, and who approved.
+    business. Nor is told what no page tells an analyst: the preference, the test's threshold τ, and who approved.
     """
     settings = {name: value for name, value in entry.request.settings.items() if name != "approved_by"}
     request = replace(
@@ -94,6 +94,7 @@ def _keep_public(entry: Entry, query: StoredQuery) -> Entry:
         analyst=query.analyst,
         purpose=query.purpose,
         preference=None,
+        tau=None,
         settings=settings,
     )
     asked, answered = (_cut_to_second(moment) for moment in (query.created_at, query.changed_at))
