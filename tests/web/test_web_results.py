@@ -106,6 +106,33 @@ def test_csv_holds_every_digit() -> None:
     assert hidden[0] == ["g", "n", "m"]
 
 
+FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1")
+
+
+def test_no_text_in_a_csv_file_is_a_formula() -> None:
+    name = '=HYPERLINK("http://example.org")'
+    rows: list[dict[str, str | int | float | bool | None]] = [
+        {"g": text, name: -at - 0.5} for at, text in enumerate((*FORMULAS, "a=1", "", "'"))
+    ]
+    answer = PublicAnswer(
+        rows=rows, epsilon=1.0, epsilon_svt=None, error_95=[4.0], errors=[{name: 4.0}] * len(rows), guarantee="ε"
+    )
+    written = "".join(write_csv(answer, AnswerShape(measured=[name])))
+    lines = list(csv.reader(io.StringIO(written, newline="")))
+    assert lines[0] == ["g", f"'{name}", f"'{name} error_95"]
+    assert [line[0] for line in lines[1:]] == [*(f"'{text}" for text in FORMULAS), "a=1", "", "'"]
+    assert [line[1] for line in lines[1:]] == [str(-at - 0.5) for at in range(len(rows))]  # numbers stay numbers
+
+
+def test_an_alias_is_no_formula_for_whoever_downloads_the_answer(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
+    with site.guest("anna") as anna, site.guest("bob") as bob, site.guest("carol") as carol:
+        carol.approve(anna.ask('SELECT COUNT(*) AS "=1+1" FROM clinic'), "0.05", preference="")
+        (path,) = set(re.findall(r"/answers/clinic/[0-9a-f]+/answer.csv", bob.get("/answers").text))
+        head = next(csv.reader(io.StringIO(bob.get(path).text)))
+    assert head == ["'=1+1", "'=1+1 error_95"]
+
+
 # ---------------------------------------------------------------- what to expect, before anybody looks
 
 
