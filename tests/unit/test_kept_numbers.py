@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from decimal import Decimal
@@ -14,7 +15,7 @@ import pytest
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.release import selection
+from dosimeter.release import selection, write_record
 from dosimeter.release.selection import svt_sensitivity
 from tests.unit.release_stays import ROWS, account_of, make_table, preview, schema_of
 
@@ -66,6 +67,16 @@ def test_the_same_query_by_another_threshold_costs_no_second_test(
     assert "0.5 for finding ε" in (second.guarantee or "")
     assert any("used again" in note for note in second.notes)
     assert not any("used again" in note for note in first.notes)
+
+
+def test_a_printed_record_does_not_tell_that_a_number_was_used_again(stays: Dataset, ledger: Ledger) -> None:
+    for threshold in (0.9, 0.8):
+        ask(stays, ledger, variance=threshold)
+    assert charges(ledger) == [HALF, None]  # the second did use it again
+    pages = [write_record(entry, None, None) for entry in account_of(ledger).entries]
+    first, second = (dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)) for page in pages)
+    assert list(first) == list(second)
+    assert first["ε for finding it"] == second["ε for finding it"] == "0.5"
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,15 @@ def test_pages_name_versioned_files_only(site: Site, anna: Guest, carol: Guest) 
 # ---------------------------------------------------------------- the audit log as files, and what belongs together
 
 
+def test_no_name_in_the_exported_audit_log_is_a_formula(anna: Guest, carol: Guest) -> None:
+    assert anna.act("/me/tokens", name="=1+1").status_code == 200
+    details = {row["detail"] for row in csv.DictReader(io.StringIO(carol.get("/audit/export.csv").text))}
+    assert "'=1+1" in details
+    assert not any(detail.startswith("=") for detail in details)
+    whole = [json.loads(line) for line in carol.get("/audit/export.jsonl").text.splitlines()]
+    assert "=1+1" in {record["detail"] for record in whole}  # as it was chained
+
+
 def test_the_audit_log_is_exported_whole_and_in_part(site: Site, anna: Guest, carol: Guest) -> None:
     from dosimeter.web.store.audit_chain import AuditRecord
 

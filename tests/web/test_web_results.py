@@ -106,6 +106,33 @@ def test_csv_holds_every_digit() -> None:
     assert hidden[0] == ["g", "n", "m"]
 
 
+FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1")
+
+
+def test_no_text_in_a_csv_file_is_a_formula() -> None:
+    name = '=HYPERLINK("http://example.org")'
+    rows: list[dict[str, str | int | float | bool | None]] = [
+        {"g": text, name: -at - 0.5} for at, text in enumerate((*FORMULAS, "a=1", "", "'"))
+    ]
+    answer = PublicAnswer(
+        rows=rows, epsilon=1.0, epsilon_svt=None, error_95=[4.0], errors=[{name: 4.0}] * len(rows), guarantee="ε"
+    )
+    written = "".join(write_csv(answer, AnswerShape(measured=[name])))
+    lines = list(csv.reader(io.StringIO(written, newline="")))
+    assert lines[0] == ["g", f"'{name}", f"'{name} error_95"]
+    assert [line[0] for line in lines[1:]] == [*(f"'{text}" for text in FORMULAS), "a=1", "", "'"]
+    assert [line[1] for line in lines[1:]] == [str(-at - 0.5) for at in range(len(rows))]  # numbers stay numbers
+
+
+def test_an_alias_is_no_formula_for_whoever_downloads_the_answer(start_site: Callable[..., Site]) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
+    with site.guest("anna") as anna, site.guest("bob") as bob, site.guest("carol") as carol:
+        carol.approve(anna.ask('SELECT COUNT(*) AS "=1+1" FROM clinic'), "0.05", preference="")
+        (path,) = set(re.findall(r"/answers/clinic/[0-9a-f]+/answer.csv", bob.get("/answers").text))
+        head = next(csv.reader(io.StringIO(bob.get(path).text)))
+    assert head == ["'=1+1", "'=1+1 error_95"]
+
+
 # ---------------------------------------------------------------- what to expect, before anybody looks
 
 
@@ -177,6 +204,48 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
     assert "carol" in carol.get(f"/records/{entry[1]}").text
     assert "For the controller only" not in carol.get(f"/records/{entry[1]}").text
     assert "For the controller only" in carol.get(f"/records/{entry[1]}?private=true").text
+
+
+def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
+    start_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dosimeter.web.store import queries
+
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
+    with site.guest("anna") as anna, site.guest("bob") as bob, site.guest("carol") as carol:
+        first = anna.ask("SELECT COUNT(*) /* hidden remark */ FROM clinic WHERE smoker", purpose="her own study")
+        carol.approve(first, "0.05", preference="")
+        hers = anna.get(f"/queries/{first}/record").text
+        for text in ("anna", "her own study", "hidden remark"):
+            assert text in hers, text
+        monkeypatch.setattr(queries, "write_time", lambda: "2099-01-02T03:04:05.678901Z")
+        second = bob.ask("SELECT COUNT(*) FROM clinic /* his */ WHERE smoker", purpose="his own study")
+        assert carol.act(f"/decide/{second}/repeat").status_code == 200
+        his = bob.get(f"/queries/{second}/record").text
+    for text in ("bob", "his own study", "/* his */", "asked 2099-01-02T03:04:05Z, answered 2099-01-02T03:04:05Z"):
+        assert text in his, text
+    for text in ("anna", "her own study", "hidden remark", *re.findall(r"\d{4}-\d\d-\d\dT[\d:]+Z", hers)):
+        assert text not in his, text
+    table = re.compile(r"<tbody>.*?</tbody>", re.DOTALL)
+    assert table.findall(his) == table.findall(hers) != []  # the same numbers
+
+
+def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_site: Callable[..., Site]) -> None:
+    dataset = clinic_settings(
+        algorithm="find-and-release", policy="budget:50", svt=1.0, variance=0.24681, candidates="0.5"
+    )
+    site = start_site(datasets={"clinic": dataset})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        carol.approve(query_id, "0.5", confirmed="test")
+        page = anna.get(f"/queries/{query_id}/record")
+        entry = re.search(r'href="/records/(\w+)"', carol.get("/decided").text)
+        assert entry is not None
+        assert "<dd>0.24681</dd>" in carol.get(f"/records/{entry[1]}").text
+    assert page.status_code == 200
+    assert "<dt>ε for finding it</dt><dd>1</dd>" in page.text
+    for secret in ("0.24681", "Threshold of the test"):
+        assert secret not in page.text, secret
 
 
 def test_one_released_answer_has_a_page_and_a_file(site: Site, anna: Guest, carol: Guest) -> None:

@@ -53,7 +53,12 @@ def describe_release(answer: Answer, entry: Entry, head: str) -> JsonObject:
 
 
 def save_answer(answer: Answer, ledger: Ledger, path: Path) -> tuple[Path, Path]:
-    """Write the table and its companion; return both paths. Refuse an answer that was denied."""
+    """Write the table and its companion; return both paths. Refuse an answer that was denied.
+
+    Names and texts stand in the .csv as they are, also those a spreadsheet takes for a formula: the file is for
+    programs, which must find the columns of the query, of the .json and of a .parquet under the same names. Whoever
+    writes it has the query before them; what others download from the web has an apostrophe before such texts.
+    """
     check_target(path)
     entry = None if answer.entry is None else ledger.entry(answer.entry)
     table = answer.table

@@ -91,8 +91,8 @@ def _write_promise(entry: Entry, hidden: bool) -> list[str]:
     facts = [("Mechanism", " ".join(each for each in (request.mechanism, request.calibration) if each))]
     if not hidden and entry.epsilon is not None:
         facts.append(("ε", format_epsilon(float(entry.epsilon))))
-        if entry.epsilon_svt is not None:
-            facts.append(("ε for finding it", format_epsilon(float(entry.epsilon_svt))))
+        if entry.finding_epsilon is not None:  # as in the guarantee: whether a kept number was used is not told (V8)
+            facts.append(("ε for finding it", format_epsilon(float(entry.finding_epsilon))))
         facts.append(("δ", f"{float(request.delta):g}"))
     if request.preference is not None:
         facts.append(("Preference", request.preference))

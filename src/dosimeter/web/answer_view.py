@@ -5,12 +5,11 @@ Takes public values; gives public values. Everything here is decided by the answ
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dosimeter.web.csv_lines import write_csv_line
 from dosimeter.web.figures import show_estimate, show_interval, show_number
 from dosimeter.web.public import AnswerShape, PublicAnswer, ShownAnswer, ShownCell, ShownColumn, Whisker
 
@@ -151,19 +150,11 @@ def write_csv(answer: PublicAnswer, shape: AnswerShape) -> Iterator[str]:
     head: list[str] = []
     for name in names:
         head += [name, f"{name} error_95"] if name in with_error else [name]
-    yield _write_line(head)
+    yield write_csv_line(head)
     for at, row in enumerate(answer.rows):
         line: list[Value] = []
         for name in names:
             line.append(row[name])
             if name in with_error:
                 line.append(errors.find(name, at))
-        yield _write_line(line)
-
-
-def _write_line(values: Sequence[Value]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\r\n").writerow(
-        ["" if value is None else str(value).lower() if isinstance(value, bool) else value for value in values]
-    )
-    return stream.getvalue()
+        yield write_csv_line(line)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import AfterValidator
 
+from dosimeter.web.csv_lines import write_csv_line
 from dosimeter.web.http import Controller, StateOf, render
 from dosimeter.web.public import check_text
 from dosimeter.web.state import ServerState
@@ -106,18 +105,12 @@ def export_part(state: StateOf, user: Controller, who: Who = "", day: Day = "", 
 
 
 def _write_csv(state: ServerState, only: AuditFilter) -> Iterator[str]:
-    yield _write_line(["id", "at", "user", "action", "dataset", "query_id", "detail"])
+    yield write_csv_line(["id", "at", "user", "action", "dataset", "query_id", "detail"])
     before: int | None = None
     while entries := list_audit(state.database, limit=1_000, before=before, only=only):
         for entry in entries:
             query_id = entry.query_id or ""
-            yield _write_line(
+            yield write_csv_line(
                 [entry.id, entry.at, entry.user, entry.action, entry.dataset or "", query_id, entry.detail]
             )
         before = entries[-1].id
-
-
-def _write_line(values: Sequence[str | int]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\r\n").writerow(values)
-    return stream.getvalue()

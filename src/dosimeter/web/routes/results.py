@@ -18,7 +18,7 @@ from dosimeter.web.own_queries import find_shown
 from dosimeter.web.public import AnswerShape, PublicQuery, PublicRelease, ShownAnswer
 from dosimeter.web.released import describe_shape, find_release, list_released, note_readings
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import User, find_own, note
+from dosimeter.web.store import StoredQuery, User, find_own, note
 
 router = APIRouter()
 PAGE = 20
@@ -78,14 +78,32 @@ def show_record(state: StateOf, user: Analyst, query_id: str) -> Response:
     entry = None if query is None else state.entry(query.entry_id)
     if query is None or entry is None or find_shown(state, user, query_id, user.session).answer is None:
         raise Refused(404, "not_found", "There is no answer to this query.")
-    return send_record(write_record(_keep_public(entry), None, None))
+    return send_record(write_record(_keep_public(entry, query), None, None))
 
 
-def _keep_public(entry: Entry) -> Entry:
-    """Return an entry without what its analyst is not told elsewhere: the preference, and who approved it."""
-    request = entry.request
-    settings = {name: value for name, value in request.settings.items() if name != "approved_by"}
-    return replace(entry, request=replace(request, preference=None, settings=settings))
+def _keep_public(entry: Entry, query: StoredQuery) -> Entry:
+    """Return an entry as the analyst of ``query`` may read it: the answer, with their own question, purpose and times.
+
+    An earlier answer that was handed out again is in the ledger under whoever asked first, which is nobody else's
+    business. Nor is told what no page tells an analyst: the preference, the test's threshold τ, and who approved.
+    """
+    settings = {name: value for name, value in entry.request.settings.items() if name != "approved_by"}
+    request = replace(
+        entry.request,
+        query=query.sql,
+        analyst=query.analyst,
+        purpose=query.purpose,
+        preference=None,
+        tau=None,
+        settings=settings,
+    )
+    asked, answered = (_cut_to_second(moment) for moment in (query.created_at, query.changed_at))
+    return replace(entry, request=request, at=asked, settled_at=answered)
+
+
+def _cut_to_second(moment: str) -> str:
+    """Return a stored moment as the ledger writes its own: 2026-01-31T12:00:00Z."""
+    return f"{moment[:19]}Z"
 
 
 @router.get("/records/{entry_id}")
