@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,8 @@ def run_crowd(target: str, processes: int, each: int, policy: str) -> None:
                 os.close(read_end)
                 with os.fdopen(write_end, "w") as stream:
                     json.dump(join_crowd(target, number, each, policy), stream)
+            except BaseException:  # noqa: BLE001 - what is not said here is lost with the process
+                traceback.print_exc()
             finally:
                 os._exit(0)
         os.close(write_end)
