@@ -90,7 +90,7 @@ def create_database(postgres_server: str) -> Callable[[], str]:
         name = f"fresh_{next(numbers)}"
         with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} STRATEGY FILE_COPY")
-        return f"postgresql://postgres@/{name}?host={postgres_server}"
+        return f"postgresql://postgres@/{name}?host={postgres_server}&connect_timeout={LONGEST_WAIT:.0f}"
 
     return create
 

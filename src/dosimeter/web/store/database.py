@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from dosimeter.ledger import Ledger
 
 WAIT = 30.0
 _SERVERS = 0x646F7369776562  # the advisory lock's number: "dosiweb"
+_LONGEST_LOCKED = 5.0  # seconds: a database takes a moment to notice that a server was killed
 MIGRATING, COUNTING, AUDITING = 1, 2, 3  # numbers of further locks, added to it
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -119,9 +121,12 @@ class Database:
             self._lock = handle
             return
         connection = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if not connection.execute(sa.text("SELECT pg_try_advisory_lock(:n)"), {"n": _SERVERS}).scalar():
-            connection.close()
-            raise taken
+        until = time.monotonic() + _LONGEST_LOCKED
+        while not connection.execute(sa.text("SELECT pg_try_advisory_lock(:n)"), {"n": _SERVERS}).scalar():
+            if time.monotonic() > until:
+                connection.close()
+                raise taken
+            time.sleep(0.1)
         self._lock = connection
 
 
