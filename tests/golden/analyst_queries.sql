@@ -14,7 +14,7 @@ SELECT DAYNAME(pickup) AS day, SUM(fare) AS revenue FROM trips GROUP BY day ORDE
 
 SELECT payment, COUNT(*) AS n, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS percent FROM trips GROUP BY payment ORDER BY n DESC, payment;
 
-SELECT zone, COUNT(*) AS trips FROM trips JOIN zones USING (zone_id) GROUP BY zone ORDER BY trips DESC LIMIT 3;
+SELECT zone, COUNT(*) AS trips FROM trips JOIN zones USING (zone_id) GROUP BY zone ORDER BY trips DESC, zone LIMIT 3;
 
 SELECT z.borough, AVG(t.tip / NULLIF(t.fare, 0)) AS share FROM trips t JOIN zones z ON t.zone_id = z.zone_id GROUP BY z.borough ORDER BY 1;
 
