@@ -47,7 +47,6 @@ def find(
     json: o.Json = False,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
-    from dosimeter.dataset import Dataset
     from dosimeter.planning import Look
     from dosimeter.risk import parse_preference
 
@@ -61,17 +60,7 @@ def find(
         groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     query = o.read_sql(sql)
-    opened = Dataset.open(
-        data,
-        schema=schema,
-        table=table,
-        engine=engine,
-        delimiter=delimiter,
-        encoding=encoding,
-        null=null,
-        decimal=decimal,
-        date_format=date_format,
-    )
+    opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset:
 
         def work(meter: Meter) -> tuple[Risk, Choice, Standing | None]:

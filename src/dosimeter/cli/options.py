@@ -18,6 +18,7 @@ from dosimeter.options import OPTIONS
 from dosimeter.problems import Option
 
 if TYPE_CHECKING:
+    from dosimeter.dataset import Dataset
     from dosimeter.ledger import Verification
 
 
@@ -74,6 +75,26 @@ def require_web() -> None:
     """Refuse to go on where the libraries of the web application are not installed."""
     if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
         raise OptionError("The web application is an extra: pip install 'dosimeter[web]'.")
+
+
+def open_data(
+    data: str,
+    schema: Path | None,
+    table: str | None,
+    engine: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    null: str | None,
+    decimal: str | None,
+    date_format: str | None,
+) -> Dataset:
+    """Open DATA as the options of reading say."""
+    from dosimeter.dataset import Dataset
+
+    return Dataset.open(
+        data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null,
+        decimal=decimal, date_format=date_format,
+    )  # fmt: skip
 
 
 def read_sql(text: str) -> str:

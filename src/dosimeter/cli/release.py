@@ -71,7 +71,6 @@ def release(
     json: o.Json = False,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
-    from dosimeter.dataset import Dataset
     from dosimeter.ledger import Ledger
     from dosimeter.planning import Look, note_singled_out
     from dosimeter.release import ReleaseOrder, Terms, check_target, preview_release, read_way, save_answer
@@ -95,17 +94,7 @@ def release(
     if output is not None:
         check_target(output)
     query = o.read_sql(sql)
-    opened = Dataset.open(
-        data,
-        schema=schema,
-        table=table,
-        engine=engine,
-        delimiter=delimiter,
-        encoding=encoding,
-        null=null,
-        decimal=decimal,
-        date_format=date_format,
-    )
+    opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset, Ledger.open(ledger) as books:
         if dry_run:
             found = run_with_progress(

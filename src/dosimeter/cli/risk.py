@@ -65,7 +65,6 @@ def risk(
     json: o.Json = False,
 ) -> int:
     """Everyone's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
-    from dosimeter.dataset import Dataset
     from dosimeter.planning import Look
 
     if epsilon and candidates:
@@ -87,17 +86,7 @@ def risk(
     shown_columns = o.split_list(columns)
     query = o.read_sql(sql)
     mentioned = " ".join([by or "", *(shown_columns or [])])
-    opened = Dataset.open(
-        data,
-        schema=schema,
-        table=table,
-        engine=engine,
-        delimiter=delimiter,
-        encoding=encoding,
-        null=null,
-        decimal=decimal,
-        date_format=date_format,
-    )
+    opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset:
         if ledger is not None and release is not None:
             return show_aftermath(ledger, release, dataset, query, json=json)

@@ -35,7 +35,6 @@ def schema(
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
-    from dosimeter.dataset import Dataset
     from dosimeter.inspection import check_schema, write_draft
     from dosimeter.schema import load_schema
 
@@ -45,10 +44,7 @@ def schema(
     o.check_writable(output)
     if output is not None and not force:
         check_replaceable(output)
-    with Dataset.open(
-        data, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null, decimal=decimal,
-        date_format=date_format,
-    ) as dataset:  # fmt: skip
+    with o.open_data(data, None, table, engine, delimiter, encoding, null, decimal, date_format) as dataset:
         if facts is not None:
             found = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
             if json:
