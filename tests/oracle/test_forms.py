@@ -45,6 +45,8 @@ def check_query(whole: Dataset, without: list[Dataset], query: FormQuery, mechan
     risk = whole.assess_plan(query.plan, Look(mechanism=mechanism))
     norm = risk.mechanism.norm
     before = measure(whole, risk.plan, norm)
+    queried = measure_exactly(risk.plan, whole.engine_for(risk.plan), None)
+    assert risk.measured() == queried, "what everybody adds is the answer"
     left = [tuple(a - b for a, b in zip(before, measure(each, risk.plan, norm), strict=True)) for each in without]
     most = max((size_of(vector, norm) for vector in left), default=0.0)
     assert most <= risk.sensitivity * (1 + 1e-9)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate, RDRs, Sensitivities, Verdict
 
 
-_MOST_AT_ONCE = 2**22
-"""RDRs that are held at once, at most: 32 MB."""
+_MOST_AT_ONCE = 2**19
+"""RDRs that are held at once, at most: 4 MB. More would be fetched from memory again and again."""
 
 
 def split_epsilons(classes: Sensitivities, epsilons: Sequence[float]) -> Iterator[Sequence[float]]:

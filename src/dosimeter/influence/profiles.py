@@ -24,6 +24,7 @@ from dosimeter.influence.rows.profile import (
 )
 from dosimeter.influence.units.profile import (
     UnitProfile,
+    add_up_answer,
     count_touched,
     find_unit_contributions,
     measure_unit_profile,
@@ -111,16 +112,19 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
 
 
 def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
-    """Return the exact vector that gets noise, from the profile where it has one row per contribution."""
+    """Return the exact vector that gets noise: from the profile where that is enough, otherwise by a query."""
     _require_bounded(plan, engine)
     if not plan.further:
-        return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)
+        return _measure_block(plan, engine, profile)
     parts = profile.parts if isinstance(profile, JointProfile) else [None] * len(plan.blocks)
-    found = [
-        measure_answer(block, engine, part if isinstance(part, Profile) else None)
-        for block, part in zip(plan.blocks, parts, strict=True)
-    ]
+    found = [_measure_block(block, engine, part) for block, part in zip(plan.blocks, parts, strict=True)]
     return replace(found[0], further=tuple(found[1:]))
+
+
+def _measure_block(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
+    if isinstance(profile, UnitProfile):
+        return add_up_answer(profile) or measure_answer(plan, engine)
+    return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)
 
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:

@@ -17,7 +17,7 @@ from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import Facts
 from dosimeter.measures.reading import Call, Collector
-from dosimeter.measures.units import Entries, RowCount, UnitField, count_present
+from dosimeter.measures.units import Entries, RowCount, UnitField, Whole, count_present
 from dosimeter.sql import expect_only, refusal
 
 
@@ -46,6 +46,10 @@ class _AnyCount(Total, ABC):
     def unit_effects(self, entries: Entries) -> FloatArray:
         """Return how many rows each individual has."""
         return entries.numbers(self._field())
+
+    def unit_steps(self, entries: Entries) -> Whole:
+        """Return how many rows each individual has."""
+        return entries.whole(self._field())
 
 
 @dataclass(frozen=True, slots=True)

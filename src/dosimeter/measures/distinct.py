@@ -27,7 +27,7 @@ from dosimeter.measures.measure import (
     count_present_people,
 )
 from dosimeter.measures.noise_grid import Facts
-from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, count_present
+from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, Whole, count_present
 from dosimeter.sql import alias, column_tree, is_there, window, wrap
 
 
@@ -147,8 +147,11 @@ class CountIndividuals(ArgumentMeasure, Total):
 
     def unit_effects(self, entries: Entries) -> FloatArray:
         """Return 1 for each individual who has such a row in the group."""
-        present: FloatArray = (entries.numbers(count_present(self.position)) > 0).astype(np.float64)
-        return present  # C1
+        return self.unit_steps(entries).astype(np.float64)  # C1
+
+    def unit_steps(self, entries: Entries) -> Whole:
+        """Return 1 for each individual who has such a row in the group."""
+        return (entries.whole(count_present(self.position)) > 0).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
-from dosimeter.measures.units import Entries, UnitField
+from dosimeter.measures.units import Entries, UnitField, Whole
 from dosimeter.mechanisms import Norm
 from dosimeter.sql import column_tree, is_there, whole_number, wrap
 
@@ -186,6 +186,10 @@ class Measure(ABC):
     @abstractmethod
     def unit_effects(self, entries: Entries) -> FloatArray:
         """Return c_i in real units for each entry: all rows of an individual in one group are left out at once."""
+
+    def unit_steps(self, entries: Entries) -> Whole | None:
+        """Return what each entry adds to the answer, in steps of the unit; None where entries do not add up to it."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

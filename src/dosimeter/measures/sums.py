@@ -20,7 +20,7 @@ from dosimeter.measures.exact import exact_squares, exact_sum, exact_total
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, Facts, noise_grid, on_grid
 from dosimeter.measures.reading import Call, Collector, Source, refuse_constant
-from dosimeter.measures.units import Entries, UnitField, add_own, add_own_centred, add_own_squares
+from dosimeter.measures.units import Entries, UnitField, Whole, add_own, add_own_centred, add_own_squares
 from dosimeter.problems import for_controller
 from dosimeter.sql import expect_only
 
@@ -65,6 +65,10 @@ class _AnySum(ArgumentMeasure, Total, ABC):
     def unit_effects(self, entries: Entries) -> FloatArray:
         """Return each individual's own sum."""
         return self._worth(entries.whole(self._field()))
+
+    def unit_steps(self, entries: Entries) -> Whole:
+        """Return each individual's own sum, in steps."""
+        return entries.whole(self._field())
 
     def _worth(self, steps: NDArray[Any]) -> FloatArray:
         worth: FloatArray = steps.astype(np.float64) * float(self.unit)

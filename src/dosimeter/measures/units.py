@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
+from dosimeter.measures.exact import exact_total
 
 Values = tuple[tuple[int, int], ...]  # of one individual: each value, and how often
 Whole = NDArray[Any]  # int64, or Python's own integers where these do not fit
@@ -191,12 +192,22 @@ class Entries:
     def by_group(self, effects: Callable[[Places], FloatArray]) -> FloatArray:
         """Return effects that depend on the rest of the group, computed one group after the other."""
         result = np.zeros(len(self.group))
+        for places in self._split():
+            result[places] = effects(places)
+        return result
+
+    def add_up(self, steps: Whole, groups: int) -> list[int]:
+        """Return the total of each group, exactly, from what each entry adds to it."""
+        totals = [0] * groups
+        for places in self._split():
+            totals[int(self.group[places[0]])] = exact_total(steps[places], self.times[places])
+        return totals
+
+    def _split(self) -> list[Places]:
+        """Return the places of the entries of each group that has some."""
         ordered = np.argsort(self.group, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
-        for places in np.split(ordered, borders):
-            if len(places):
-                result[places] = effects(places)
-        return result
+        return [places for places in np.split(ordered, borders) if len(places)]
 
     def __repr__(self) -> str:
         return "Entries(redacted)"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dosimeter.arrays import sum_rows
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanisms import Mechanism, Norm
 from dosimeter.risk.sensitivities import TOLERANCE, summarise_sensitivities
@@ -108,6 +109,8 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
     rows = _merge_attributes(contributions).normalise()
     if rows.n < 2:
         return 0.0, True
+    if rows.k == 1:
+        return float(np.ptp(sum_rows(rows.changes, rows.starts))), True
     norms = rows.norms(norm)
     clusters = _split_clusters(rows)
     reach = [float(norms[members].max()) for members in clusters]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dosimeter.options import Indicator
 
 
-_MOST_AT_ONCE = 2**20
-"""RDRs that are summarised at once, at most: 8 MB."""
+_MOST_AT_ONCE = 2**17
+"""RDRs that are summarised at once, at most: 1 MB, which stays near the processor."""
 
 
 def compute_rdr(
@@ -85,8 +85,10 @@ def _summarise(values: FloatArray, counts: IntArray) -> list[Spread]:
     n = int(counts.sum())
     low, high = values.min(axis=1), values.max(axis=1)
     above = values - low[:, np.newaxis]  # what matters to the variance, without the level and its rounding
-    mean_above = (counts * above).sum(axis=1) / n
-    variance = (counts * np.square(above - mean_above[:, np.newaxis])).sum(axis=1) / n
+    weights = counts.astype(np.float64)
+    mean_above = above @ weights / n
+    above -= mean_above[:, np.newaxis]
+    variance = np.square(above, out=above) @ weights / n
     if np.any(values[:, 1:] < values[:, :-1]):
         medians = [weighted_quantile(row, counts, 0.5) for row in values]
     else:

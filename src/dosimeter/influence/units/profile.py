@@ -20,7 +20,7 @@ from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import observe_keys
 from dosimeter.influence.person_rows import PersonEngine
-from dosimeter.influence.rows.profile import share_epsilon
+from dosimeter.influence.rows.profile import Measured, share_epsilon
 from dosimeter.influence.units.joint_queries import (
     TOUCHED,
     is_wide,
@@ -87,6 +87,16 @@ class UnitProfile:
     def matched(self) -> int:
         """Return how many individuals the query touches: a row of theirs is inside the WHERE and in a group (N5)."""
         return int(self.people[self.inside].sum())
+
+    @property
+    def owners(self) -> IntArray:
+        """Return the row that owns each entry."""
+        return np.repeat(np.arange(len(self.people)), np.diff(self.starts))
+
+    @property
+    def entries(self) -> Entries:
+        """Return the entries, each with how many individuals have it."""
+        return Entries(self.group, self.people[self.owners], self.fields, self.values)
 
     def identity(self, row: int) -> dict[str, int | str | None]:
         """Return what distinguishes this row's individuals from others, in the columns of the profile query."""
@@ -357,8 +367,7 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
     plan = profile.plan
     weights = plan.weights(norm)
     changes = np.zeros((len(profile.group), len(plan.measures)))
-    owners = np.repeat(np.arange(len(profile.people)), np.diff(profile.starts))
-    everything = Entries(profile.group, profile.people[owners], profile.fields, profile.values)
+    owners, everything = profile.owners, profile.entries
     for at, measure in enumerate(plan.measures):
         changes[:, at] = measure.unit_effects(everything) * weights[at]
     shares = np.zeros_like(changes)
@@ -374,3 +383,16 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
         slots=n,
         shares=share_epsilon(plan, changes, shares) if plan.ranks or plan.is_part else None,
     )
+
+
+def add_up_answer(profile: UnitProfile) -> Measured | None:
+    """Return the exact answer as the sum of what individuals add to it; None where a measure is no such sum."""
+    measures, groups = profile.plan.measures, len(profile.keys)
+    entries = profile.entries
+    totals = []
+    for measure in measures:
+        steps = measure.unit_steps(entries)
+        if steps is None:
+            return None
+        totals.append([total * measure.unit for total in entries.add_up(steps, groups)])
+    return Measured(profile.keys, tuple(zip(*totals, strict=True)))
