@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dosimeter import Answer, Dataset, Ledger
@@ -172,3 +175,43 @@ def test_columns_that_change_their_places_are_noticed(tmp_path: Path, ledger: Le
             release(dataset, ledger, continued=True)
     with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
         assert count(release(dataset, ledger, continued=True)) == 50
+
+
+def test_a_parquet_file_with_other_columns_is_refused(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "visits.parquet"
+    table = pa.table({"pid": range(50), "vid": range(50), "cost": [1.5] * 50})
+    pq.write_table(table, path)
+    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
+        release(dataset, ledger)
+        pq.write_table(table.rename_columns(["pid", "vid", "price"]), path)
+        with pytest.raises(DataError, match="no longer has the columns"):
+            release(dataset, ledger, continued=True)
+        pq.write_table(table.slice(1), path)
+        assert count(release(dataset, ledger, continued=True)) == 49, "and nothing was stopped"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_link_that_was_moved_is_refused(tmp_path: Path, ledger: Ledger, kind: str) -> None:
+    first, second, link = (tmp_path / f"{name}.{kind}" for name in ("first", "second", "visits"))
+    for path, rows in ((first, FIFTY), (second, FIFTY[:-1])):
+        frame = pd.DataFrame(rows, columns=["pid", "vid", "cost"])
+        frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    link.symlink_to(first)
+    with Dataset.open(link, schema=ONE_ROW_EACH) as dataset:
+        release(dataset, ledger)
+        link.unlink()
+        link.symlink_to(second)
+        with pytest.raises(DataError, match="leads to another file now"):
+            release(dataset, ledger, continued=True)
+    with Dataset.open(link, schema=ONE_ROW_EACH) as dataset:
+        assert count(release(dataset, ledger, continued=True)) == 49, "and nothing was stopped"
+
+
+def test_a_table_in_memory_is_taken_as_it_was_opened() -> None:
+    frame = pd.DataFrame(FIFTY, columns=["pid", "vid", "cost"])
+    with Dataset.open(frame, schema=ONE_ROW_EACH) as dataset:
+        before = dataset.engine.fingerprint()
+        frame.loc[:, "cost"] = 9.0
+        dataset.engine.refresh()
+        assert dataset.risk("SELECT SUM(cost) FROM visits").measured().values == ((75,),)
+        assert dataset.engine.fingerprint() == before

@@ -64,12 +64,17 @@ def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> e
 
 def _parse(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
     form = FORMS[kind]
-    bare: exp.Expression = exp.Trim(this=text.copy())
+    bare: exp.Expression = without_blanks(text)
     for end in form.ends:
         one = exp.Literal.number(1)
         bare = exp.SplitPart(this=bare, delimiter=exp.Literal.string(end), part_index=one)
     value = exp.TryCast(this=bare, to=native.copy(), safe=True)
-    return exp.Case(ifs=[exp.If(this=matches(exp.Trim(this=text.copy()), form.pattern), true=value)])
+    return exp.Case(ifs=[exp.If(this=matches(without_blanks(text), form.pattern), true=value)])
+
+
+def without_blanks(text: exp.Expression) -> exp.Expression:
+    """Return a text without the blanks around it. Told which ones: left to themselves, engines differ in others."""
+    return exp.Trim(this=text.copy(), expression=exp.Literal.string(" "))
 
 
 def matches(text: exp.Expression, pattern: str) -> exp.Expression:

@@ -102,6 +102,7 @@ class DuckDBEngine:
         self._typed = form is None  # whether the source view gives cells as values; a CSV is read as text for a schema
         self._joined: dict[str, str] = {}
         self._headers = self._read_headers()
+        self._targets = self._find_targets()  # the files that DuckDB may read, whatever links lead to them
         self.generation = 0
         self._seen: tuple[State, ...] | None = None  # the states of the files of this generation, where they tell
         self._declared: Mapping[str, JoinTable] = {}
@@ -327,14 +328,34 @@ class DuckDBEngine:
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
-        told = self._files is not None and self._options.one_row_each and not self._declared
-        seen, self._seen = self._seen, read_states(self._list_paths()) if told else None
-        if seen is not None and seen == self._seen:
+        seen, self._seen = self._seen, read_states(self._list_paths())
+        changed = self._files is None or seen is None or seen != self._seen
+        if changed:
+            self._require_columns()
+        elif self._options.one_row_each and not self._declared:
             return
         for view in self._joined.values():
             self._connection.unregister(view)
         self._joined.clear()
         self.generation += 1
+
+    def _require_columns(self) -> None:
+        """Refuse files behind a link that was moved, which cannot be read, and Parquet files with other columns."""
+        if self._files is None or self._files.kind == "duckdb":
+            return
+        if self._find_targets() != self._targets:
+            raise DataError(f"{self._files.paths[0]} leads to another file now. Open it again, or start again.")
+        if self._files.kind == "parquet" and self._describe_files() != self._native:
+            raise changed_columns(self._files.paths[0])
+
+    def _find_targets(self) -> list[str]:
+        return [os.path.realpath(path) for path in self._files.paths] if self._files else []
+
+    def _describe_files(self) -> dict[str, str]:
+        try:
+            return _describe(self._connection, _SOURCE)
+        except duckdb.Error as error:
+            raise self._reading_error(error) from None
 
     def _read_headers(self) -> list[bytes]:
         """Return the first line of every CSV: columns are read by position, so a changed header means other columns."""

@@ -14,7 +14,7 @@ from typing import Self
 from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.cells import CLOCK, matches, read_cell
+from dosimeter.engines.cells import CLOCK, matches, read_cell, without_blanks
 from dosimeter.options import check_option
 from dosimeter.schema import ColumnType
 
@@ -70,15 +70,15 @@ class CellWriting:
 
 
 def _without_comma(text: exp.Expression) -> exp.Expression:
-    bare: exp.Expression = exp.Trim(this=text.copy())
+    bare: exp.Expression = without_blanks(text)
     for mark in _GROUPING:
         bare = exp.Replace(this=bare, expression=exp.Literal.string(mark), replacement=exp.Literal.string(""))
     bare = exp.Replace(this=bare, expression=exp.Literal.string(","), replacement=exp.Literal.string("."))
-    return exp.Case(ifs=[exp.If(this=matches(exp.Trim(this=text.copy()), _COMMA_NUMBER), true=bare)])
+    return exp.Case(ifs=[exp.If(this=matches(without_blanks(text), _COMMA_NUMBER), true=bare)])
 
 
 def _with_standard_day(text: exp.Expression, day: str, places: tuple[int, int, int]) -> exp.Expression:
-    bare = exp.Trim(this=text.copy())
+    bare = without_blanks(text)
     whole = f"^{day}([ T]{CLOCK})?\\z"
 
     def part(place: int) -> exp.Expression:
