@@ -47,7 +47,7 @@ def test_a_closed_dataset_says_so(
     uses: list[Callable[[], object]] = [
         lambda: people.risk(SQL),
         lambda: people.risk("SELECT COUNT(*) FROM people"),
-        lambda: kept.people(2),
+        lambda: kept.people(2, reveal=True),
         lambda: kept.by("age"),
         lambda: kept.find("AVG(rdr) FILTER (WHERE age > 3) <= AVG(rdr)"),
         people.renew,
