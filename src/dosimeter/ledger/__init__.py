@@ -40,7 +40,7 @@ from dosimeter.ledger.entries import (
     ReleasedAnswer,
     Request,
 )
-from dosimeter.ledger.incidents import INCIDENT_WORDS, Incident, IncidentKind, refuse_stopped
+from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
 from dosimeter.ledger.remaining import Remaining
@@ -57,7 +57,6 @@ from dosimeter.ledger.values import (
 
 __all__ = [
     "GENESIS",
-    "INCIDENT_WORDS",
     "REASON_WORDS",
     "ZERO",
     "Account",

@@ -70,10 +70,6 @@ class Estimate(ABC):
         inside = np.clip(smooth, low, high)
         return np.minimum(error, np.maximum(inside - low, high - inside))
 
-    def on_arrays(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the aggregate from arrays of its measures, as it is released by default; NaN where it has none."""
-        return self.finish(self.smooth(inputs), clamp=False)
-
 
 @dataclass(frozen=True, slots=True)
 class Identity(Estimate):

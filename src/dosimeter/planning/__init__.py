@@ -16,7 +16,7 @@ from dosimeter.planning.joins import (
     name_columns,
     scope_of,
 )
-from dosimeter.planning.less_noise import Advice, Change, LessNoise
+from dosimeter.planning.less_noise import Advice, Change
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
@@ -33,7 +33,6 @@ __all__ = [
     "Change",
     "Explanation",
     "Group",
-    "LessNoise",
     "Look",
     "Memberships",
     "Output",

@@ -32,7 +32,7 @@ from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
-from dosimeter.risk.shown_groups import ShownAt, ShownGroups, foresee_groups
+from dosimeter.risk.shown_groups import ShownGroups, foresee_groups
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
 
 __all__ = [
@@ -54,7 +54,6 @@ __all__ = [
     "RDRs",
     "RankCells",
     "Sensitivities",
-    "ShownAt",
     "ShownGroups",
     "Spread",
     "Standing",
