@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -42,6 +42,7 @@ from tests.conformance.odd_tables import (
     plain_columns,
 )
 
+MOST_OPEN = 60
 LABS_ROWS = 2
 SPARK = tuple(source for source in SOURCES if source.startswith("spark"))
 OTHERS = tuple(source for source in SOURCES if source not in SPARK)
@@ -94,12 +95,12 @@ def populate(source: str, unit: str, removed: str | None) -> Population:
 
 @dataclass(repr=False)  # Polars cannot print days outside its years
 class Worlds:
-    """Opened datasets, each with a ledger of its own, kept until the tests are over."""
+    """Opened datasets, each with a ledger of its own. Of many the oldest are closed: servers have few connections."""
 
     folder: Path
     connect: Callable[[], Any]
-    opened: ExitStack
     written: dict[Any, Written] = field(default_factory=dict)
+    ledgers: dict[Any, Path] = field(default_factory=dict)
     datasets: dict[Any, tuple[Dataset, Ledger]] = field(default_factory=dict)
 
     def open(self, case: Case, removed: str | None) -> tuple[Dataset, Ledger]:
@@ -114,10 +115,17 @@ class Worlds:
                     facts["tables"][name]["source"] = path
             tables = {name: table for name, table in written.tables.items() if name in facts["tables"]}
             options = {**written.options, **({"tables": tables} if tables else {})}
-            dataset = self.opened.enter_context(Dataset.open(written.source, schema=facts, **options))
-            ledger = self.opened.enter_context(Ledger.open(self.folder / f"ledger{len(self.datasets)}.db"))
-            self.datasets[key] = dataset, ledger
+            self.close(MOST_OPEN - 1)
+            dataset = Dataset.open(written.source, schema=facts, **options)
+            kept = self.ledgers.setdefault(key, self.folder / f"ledger{len(self.ledgers)}.db")
+            self.datasets[key] = dataset, Ledger.open(kept)
         return self.datasets[key]
+
+    def close(self, kept: int = 0) -> None:
+        """Close all but the newest datasets."""
+        for key in list(self.datasets)[: max(len(self.datasets) - kept, 0)]:
+            for each in self.datasets.pop(key):
+                each.close()
 
     def write(self, source: str, removed: str | None, unit: str = "row", rates: OddColumn | None = None) -> Written:
         """Write the tables of a source once for everybody, and once for each neighbour."""
@@ -137,8 +145,8 @@ def open_worlds(request: pytest.FixtureRequest, factory: pytest.TempPathFactory)
     def connect() -> Any:
         return psycopg.connect(request.getfixturevalue("postgres_url"))
 
-    with ExitStack() as opened:
-        yield Worlds(factory.mktemp("odd"), connect, opened)
+    with closing(Worlds(factory.mktemp("odd"), connect)) as worlds:
+        yield worlds
 
 
 def mark(case: Case, *more: pytest.MarkDecorator) -> Any:
