@@ -17,7 +17,7 @@ import numpy as np
 from dosimeter.assessment import DataReader, Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
-from dosimeter.influence import Profile, bound_rows, count_people, join_tables, measure_influence
+from dosimeter.influence import Profile, PublicReader, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
 from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query, require_noise, require_pure
@@ -63,6 +63,7 @@ class Dataset:
         self._digest: str | None = None  # of the data that were counted
         self._known: set[str] = set()  # columns whose facts were read off the data
         self._plans: OrderedDict[tuple[str, PlanOptions], QueryPlan] = OrderedDict()  # by this schema, the latest last
+        self._public = PublicReader()
         self._owner: tuple[int, RepeatedOwner | None] | None = None  # found in the data of that generation
 
     @classmethod
@@ -282,6 +283,7 @@ class Dataset:
         return self.assess_plan(plan, look, progress=progress)
 
     def assess_plan(self, plan: QueryPlan, look: Look, *, progress: Callable[[int, int], None] | None = None) -> Risk:
+        plan = self.with_public_tables(plan)
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
         mechanism = look.build_mechanism(n)
@@ -325,6 +327,10 @@ class Dataset:
     def engine_for(self, plan: QueryPlan) -> Engine:
         """Return the engine whose relation holds the rows this plan is about."""
         return join_tables(self.engine, plan, self.schema)
+
+    def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
+        """Return the plan with the public tables that it joins to released numbers, as they are now (Q4)."""
+        return self._public.read(plan, self.engine)
 
     def _assess_study(
         self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None

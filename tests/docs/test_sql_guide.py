@@ -283,7 +283,7 @@ def list_set_arguments(selects: Iterable[exp.Expression]) -> set[str]:
 
 def test_every_clause_has_an_example() -> None:
     parsed = [parsing.parse_select(sql) for sql in ANSWERED]
-    assert set(after._CLAUSES) <= list_set_arguments(parsed)
+    assert set(outer_select._CLAUSES) <= list_set_arguments(parsed)
     assert set(parsing._READ) | {"with_"} <= list_set_arguments(parsed)
     inner = [select for tree in parsed for select in tree.find_all(exp.Select) if select is not tree]
     assert set(inline._ROW_WISE) <= list_set_arguments(inner)

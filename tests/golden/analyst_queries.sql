@@ -52,6 +52,14 @@ SELECT passengers, MEDIAN(distance) AS median, MAX(fare) AS dearest FROM trips G
 
 WITH total AS (SELECT SUM(fare) AS s FROM trips), by_zone AS (SELECT zone_id, SUM(fare) AS f FROM trips GROUP BY zone_id) SELECT zone_id, ROUND(100.0 * f / s, 2) AS percent FROM by_zone CROSS JOIN total ORDER BY zone_id;
 
+-- Zones by name, and boroughs added up from the zones that were released.
+SELECT z.zone, z.borough, g.n, ROUND(g.fares / g.n, 2) AS mean_fare FROM (SELECT zone_id, COUNT(*) AS n, SUM(fare) AS fares FROM trips GROUP BY zone_id) g JOIN zones z ON g.zone_id = z.zone_id ORDER BY z.zone;
+
+WITH g AS (SELECT zone_id, payment, COUNT(*) AS n FROM trips GROUP BY zone_id, payment) SELECT borough, SUM(n) FILTER (WHERE payment = 'cash') * 1.0 / SUM(n) AS cash FROM g LEFT JOIN zones USING (zone_id) GROUP BY borough ORDER BY borough;
+
+-- refused: so that rows could multiply
+WITH g AS (SELECT payment, COUNT(*) AS n FROM trips GROUP BY payment) SELECT z.zone, g.n FROM g JOIN zones z ON g.payment = z.borough;
+
 -- refused: SELECT * would release rows
 SELECT * FROM trips WHERE fare > 100;
 
@@ -221,6 +229,8 @@ SELECT ward, MEDIAN(age) AS median, COUNT(DISTINCT patient_id) AS patients FROM 
 WITH p AS (SELECT patient_id, COUNT(*) AS n, SUM(cost) AS cost FROM visits GROUP BY patient_id) SELECT 'seldom' AS how, COUNT(*) AS patients, AVG(cost) AS cost FROM p WHERE n <= 2 UNION ALL SELECT 'often', COUNT(*), AVG(cost) FROM p WHERE n > 2;
 
 SELECT ward, share FROM (SELECT ward, COUNT(*) * 1.0 / (SELECT COUNT(*) FROM visits WHERE emergency) AS share FROM visits WHERE emergency GROUP BY ward) s WHERE share > 0.2 ORDER BY share DESC, ward;
+
+WITH g AS (SELECT ward, COUNT(*) AS n, COUNT(DISTINCT patient_id) AS patients FROM visits GROUP BY ward) SELECT w.name, w.opened, g.n / w.beds AS per_bed, g.patients FROM g JOIN wards w USING (ward) WHERE w.beds > 0 ORDER BY per_bed DESC;
 
 -- refused: compute something of each individual first
 SELECT COUNT(*) * 1.0 / (SELECT COUNT(*) FROM visits) FROM visits WHERE patient_id IN (SELECT patient_id FROM visits WHERE emergency);

@@ -117,6 +117,14 @@ sex = { type = "category", values = ["female", "male"] }
 age = { type = "integer", bounds = [0, 105] }
 cost = { type = "decimal", bounds = [0, 20000], resolution = 0.01 }
 emergency = { type = "boolean" }
+[tables.wards]
+source = "wards"
+public = true
+key = "ward"
+columns.ward = { type = "category", values = ["cardiology", "maternity", "oncology", "surgery"] }
+columns.name = { type = "text" }
+columns.beds = { type = "integer", bounds = [0, 100] }
+columns.opened = { type = "date" }
 """
 )
 SURVEY = parse_schema(
@@ -238,6 +246,13 @@ def make_visits() -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
+def make_wards() -> pa.Table:
+    opened = [date(1990 + 3 * at, 5, 1) for at in range(4)]
+    return pa.table(
+        {"ward": list(WARDS), "name": [f"Ward of {ward}" for ward in WARDS], "beds": [12, 7, 0, 31], "opened": opened}
+    )
+
+
 def make_survey() -> pa.Table:
     rows = [
         {
@@ -261,6 +276,6 @@ SOURCES: dict[str, tuple[Schema, pa.Table, dict[str, pa.Table]]] = {
     "trips": (TRIPS, make_trips(), {"zones": make_zones()}),
     "flights": (FLIGHTS, make_flights(), {}),
     "lineitem": (LINES, make_lines(), {"part": make_parts()}),
-    "visits": (VISITS, make_visits(), {}),
+    "visits": (VISITS, make_visits(), {"wards": make_wards()}),
     "survey": (SURVEY, make_survey(), {}),
 }

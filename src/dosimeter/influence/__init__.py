@@ -17,6 +17,7 @@ from dosimeter.influence.profiles import (
     measure_exactly,
     measure_influence,
 )
+from dosimeter.influence.public_rows import PublicReader
 from dosimeter.influence.rows.profile import Measured, Profile, find_contributions, measure_profile
 from dosimeter.influence.units.profile import UnitProfile
 
@@ -27,6 +28,7 @@ __all__ = [
     "JointProfile",
     "Measured",
     "Profile",
+    "PublicReader",
     "UnitProfile",
     "bound_rows",
     "count_alike",

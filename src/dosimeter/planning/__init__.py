@@ -4,7 +4,7 @@ Takes text and public facts; gives the plan, its explanation and its identity. N
 """
 
 from dosimeter.planning.after import CELL, RELEASED
-from dosimeter.planning.blocks import name_released
+from dosimeter.planning.blocks import name_released, try_after
 from dosimeter.planning.explain import Explanation, explain_plan, list_columns, note_singled_out, note_values
 from dosimeter.planning.explained_stages import Stages
 from dosimeter.planning.identity import digest_measured
@@ -22,7 +22,17 @@ from dosimeter.planning.options import Look, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import After, Group, Output, QueryPlan, Threshold
+from dosimeter.planning.public_tables import limit_public_text
+from dosimeter.planning.query_plan import (
+    After,
+    Group,
+    Lookup,
+    Output,
+    PublicRows,
+    PublicTable,
+    QueryPlan,
+    Threshold,
+)
 from dosimeter.planning.selected import selects_rows
 
 __all__ = [
@@ -34,10 +44,13 @@ __all__ = [
     "Explanation",
     "Group",
     "Look",
+    "Lookup",
     "Memberships",
     "Output",
     "PersonStage",
     "PlanOptions",
+    "PublicRows",
+    "PublicTable",
     "QueryPlan",
     "Stages",
     "StudyPlan",
@@ -47,6 +60,7 @@ __all__ = [
     "find_column",
     "joined_relation",
     "joined_rows",
+    "limit_public_text",
     "list_columns",
     "list_identifying",
     "list_unit_columns",
@@ -61,5 +75,6 @@ __all__ = [
     "require_pure",
     "scope_of",
     "selects_rows",
+    "try_after",
     "write_plainly",
 ]

@@ -9,7 +9,7 @@ whatever the analyst writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -25,15 +25,15 @@ from dosimeter.planning.after_expressions import (
 )
 from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
 from dosimeter.planning.named_windows import write_out_windows
-from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, UNION, read_whole_number, unaliased
+from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased
 from dosimeter.planning.query_plan import After, Group, Output
-from dosimeter.schema import Schema
+from dosimeter.schema import JoinTable
 from dosimeter.sql import (
     Scope,
+    Type,
     check_expression,
     clause_of,
     column_tree,
-    conjunction,
     expect_only,
     make_total,
     refusal,
@@ -41,12 +41,7 @@ from dosimeter.sql import (
 )
 
 RELEASED, CELL = "released", "released_cell"
-OUTER_SELECT = "an outer SELECT"
 MAX_ROWS = 1_000_000
-MAX_AFTER_NODES = 20_000
-_JOINS = ("", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS")
-_CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset",
-            "distinct", "windows", "with_")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +49,23 @@ class Field:
     """One column of a relation after the noise.
 
     ``formula``: its value in terms of its own cell's g… and e…; None where it reads other cells too. ``group``: the
-    group that it is, unchanged. ``length``: how long a text in it can be.
+    group that it is, unchanged. ``length``: how long a text in it can be. ``type``: of a group or a public column,
+    unchanged; other columns' types are the embedded engine's own.
     """
 
     name: str
     formula: exp.Expression | None
     group: int | None = None
     length: int = SHORT
+    type: Type | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A query over released tables. ``rows``: at most how many it gives. ``traced``: it ends with the column cell."""
+    """A query over released tables. ``rows``: at most how many it gives. ``traced``: it ends with the column cell.
+
+    ``public``: the public table that this is, with one row for each row that it is joined to.
+    """
 
     query: exp.Select | exp.Union
     fields: tuple[Field, ...]
@@ -74,6 +74,7 @@ class Relation:
     steps: tuple[str, ...]
     plain: bool = False  # nothing but released columns, in the order of the groups
     blocks: tuple[int, ...] = (0,)  # whose cells are its rows
+    public: JoinTable | None = None
 
     def __post_init__(self) -> None:
         """Refuse rows that could hold more text than an answer can."""
@@ -112,7 +113,7 @@ def is_measured(select: exp.Select) -> bool:
 
 
 @dataclass(slots=True)
-class _Clauses:
+class Clauses:
     """The clauses that come after the noise, collected while they are rebuilt."""
 
     items: list[tuple[str, exp.Expression]] = field(default_factory=list)
@@ -176,7 +177,7 @@ def _named(tree: exp.Expression, name: str) -> exp.Expression:
     return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))
 
 
-def _read_rows(clause: exp.Expression | None, word: str) -> int | None:
+def read_rows(clause: exp.Expression | None, word: str) -> int | None:
     """Read the whole number of LIMIT or OFFSET."""
     if clause is None:
         return None
@@ -187,20 +188,20 @@ def _read_rows(clause: exp.Expression | None, word: str) -> int | None:
     return rows
 
 
-def _read_distinct(select: exp.Select) -> bool:
+def read_distinct(select: exp.Select) -> bool:
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
         raise refusal(distinct, "DISTINCT ON is not supported. Use QUALIFY ROW_NUMBER() OVER (…) = 1.")
     return distinct is not None
 
 
-def _unwrapped(tree: exp.Expression) -> exp.Expression:
+def unwrapped(tree: exp.Expression) -> exp.Expression:
     found = tree.unnest()
     assert isinstance(found, exp.Expression)
     return found
 
 
-def _free_name(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
     lowered = {CELL, *(each.lower() for each in taken)}
     candidate, number = name, 2
     while candidate.lower() in lowered:
@@ -239,7 +240,7 @@ class MeasuringSelect:
                 "COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM … GROUP BY city.",
             )
         write_out_windows(select)
-        clauses, fields = _Clauses(distinct=_read_distinct(select)), []
+        clauses, fields = Clauses(distinct=read_distinct(select)), []
         for item in select.expressions:
             each = self._field(item, clauses)
             fields.append(each)
@@ -248,8 +249,8 @@ class MeasuringSelect:
         clauses.qualify = None if qualify is None else self._condition(qualify)
         if select.args.get("order") is not None:
             clauses.order = self._order(select.args["order"], clauses)
-        clauses.limit = _read_rows(select.args.get("limit"), "LIMIT")
-        clauses.offset = _read_rows(select.args.get("offset"), "OFFSET")
+        clauses.limit = read_rows(select.args.get("limit"), "LIMIT")
+        clauses.offset = read_rows(select.args.get("offset"), "OFFSET")
         if not self.aggregates.met:
             raise QueryError("The query has no aggregate. Ask for COUNT, SUM, AVG, MIN, MAX, MEDIAN, ….")
         traced = not clauses.distinct
@@ -266,7 +267,7 @@ class MeasuringSelect:
             plain=direct and not steps and self.source == exp.table_(RELEASED),
         )
 
-    def _field(self, item: exp.Expression, clauses: _Clauses) -> Field:
+    def _field(self, item: exp.Expression, clauses: Clauses) -> Field:
         node, alias = unaliased(item), item.alias if isinstance(item, exp.Alias) else None
         if isinstance(node, (exp.Star, exp.Columns)) or (isinstance(node, exp.Column) and node.name == "*"):
             raise refusal(node, NO_STAR)
@@ -275,13 +276,14 @@ class MeasuringSelect:
         if position is not None:
             group = self.groups[position]
             plain = group.name if isinstance(group.tree, exp.Column) else f"group{position + 1}"
-            name = _free_name(alias or plain, taken)
+            name = free_name(alias or plain, taken)
             tree: exp.Expression = exp.column(f"g{position}")
-            found = Field(name, tree, position, max((len(str(value)) for value in group.values or ()), default=SHORT))
+            length = max((len(str(value)) for value in group.values or ()), default=SHORT)
+            found = Field(name, tree, position, length, group.type)
         else:
             tree = self._writer(aliases_first=False).write(node)
             default = self.aggregates.default_name(node) or f"column{len(taken) + 1}"
-            name = _free_name(alias or default, taken)
+            name = free_name(alias or default, taken)
             found = Field(name, tree if reads_own_cell(tree) else None, None, limit_length(tree, {}, node))
         clauses.items.append((name, tree))
         self.named[name.lower()] = tree
@@ -353,13 +355,13 @@ class MeasuringSelect:
     def _condition(self, clause: exp.Expression) -> exp.Expression:
         return self._writer(aliases_first=True).write(clause.this)
 
-    def _order(self, clause: exp.Expression, clauses: _Clauses) -> list[exp.Expression]:
+    def _order(self, clause: exp.Expression, clauses: Clauses) -> list[exp.Expression]:
         expect_only(clause, "expressions")
         writer = self._writer(aliases_first=True)
-        return _write_order(clause, writer, clauses)
+        return write_order(clause, writer, clauses)
 
 
-def _write_order(clause: exp.Expression, writer: Writer, clauses: _Clauses) -> list[exp.Expression]:
+def write_order(clause: exp.Expression, writer: Writer, clauses: Clauses) -> list[exp.Expression]:
     """Rebuild an ORDER BY: by position, by ALL, or by expressions."""
     keys: list[exp.Expression] = []
     for item in clause.expressions:
@@ -372,224 +374,5 @@ def _write_order(clause: exp.Expression, writer: Writer, clauses: _Clauses) -> l
                 raise refusal(node, f"ORDER BY {clause_of(node)} does not name an item of the SELECT list.")
             keys.append(writer.ordered(item, exp.Literal.number(position)))
         else:
-            keys.append(writer.ordered(item, clauses.place(_unwrapped(writer.write(node)))))
+            keys.append(writer.ordered(item, clauses.place(unwrapped(writer.write(node)))))
     return keys
-
-
-# ---------------------------------------------------------------- the SELECTs around it
-
-
-class _OtherCells(Exception):
-    """A column reads more than its own cell, so that it has no formula."""
-
-
-@dataclass(slots=True)
-class OuterSelect:
-    """A SELECT over relations that are released already."""
-
-    sources: Mapping[str, Relation]
-    schema: Schema
-    subquery: Mapping[int, Relation] = field(default_factory=dict)
-    named: dict[str, exp.Expression] = field(default_factory=dict)
-    merged: set[str] = field(default_factory=set)
-
-    def write(self, select: exp.Select) -> Relation:
-        """Rebuild the SELECT over the sources; the first is the one in FROM, the others are joined."""
-        for name, value in select.args.items():
-            if name not in _CLAUSES and value:
-                raise refusal(select, f"The clause {name.strip('_').upper()} is not supported around a grouped query.")
-        clauses = _Clauses(distinct=_read_distinct(select))
-        write_out_windows(select)
-        using = [key for join in select.args.get("joins") or [] for key in join.args.get("using") or []]
-        self.merged = {key.name.lower() for key in using}
-        grouped = is_measured(select)
-        writer = Writer(self._leaf, self.schema, aggregates=True)
-        fields = [each for item in select.expressions for each in self._fields(item, writer, clauses)]
-        for name in ("where", "having", "qualify"):
-            if select.args.get(name) is not None:
-                setattr(clauses, name, writer.write(select.args[name].this))
-        if select.args.get("group") is not None:
-            clauses.group = self._group(select, writer, clauses)
-        if select.args.get("order") is not None:
-            clauses.order = _write_order(select.args["order"], writer, clauses)
-        clauses.limit = _read_rows(select.args.get("limit"), "LIMIT")
-        clauses.offset = _read_rows(select.args.get("offset"), "OFFSET")
-        alone = len(self.sources) == 1
-        first = next(iter(self.sources), "")
-        traced = alone and self.sources[first].traced and not grouped and not clauses.distinct
-        cell = exp.column(CELL, table=first) if traced else None
-        source = _source(first, self.sources[first]) if first else None
-        query = clauses.write(source, self._joins(select, writer), cell=cell)
-        if sum(1 for _ in query.walk()) > MAX_AFTER_NODES:
-            raise refusal(select, "The query is too long with its subqueries written in.")
-        inner = [step for relation in self.sources.values() for step in relation.steps]
-        steps = [*inner, *(["aggregates of the released numbers"] if grouped else []), *clauses.steps()]
-        return Relation(
-            query=query,
-            fields=tuple(each if traced else replace(each, formula=None, group=None) for each in fields),
-            rows=self._count_rows(select, clauses, grouped),
-            traced=traced,
-            steps=tuple(dict.fromkeys([*steps, *([] if select.meta.get(UNION) else [OUTER_SELECT])])),
-            blocks=self.sources[first].blocks if traced else (),
-        )
-
-    def _fields(self, item: exp.Expression, writer: Writer, clauses: _Clauses) -> Iterable[Field]:
-        node = unaliased(item)
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            expect_only(node if isinstance(node, exp.Star) else node.this)
-            yield from self._star(node, clauses)
-            return
-        tree = writer.write(node)
-        alias = item.alias if isinstance(item, exp.Alias) else None
-        default = node.name if isinstance(node, exp.Column) else f"column{len(clauses.items) + 1}"
-        name = _free_name(alias or default, [each for each, _ in clauses.items])
-        clauses.items.append((name, tree))
-        self.named[name.lower()] = tree
-        lengths = {
-            exp.column(each.name, table=source, quoted=True).sql(dialect="duckdb"): each.length
-            for source, relation in self.sources.items()
-            for each in relation.fields
-        }
-        formula, group = self._formula(node), None
-        if isinstance(node, exp.Column) and formula is not None:
-            group = self._find(node)[1].group
-        yield Field(name, formula, group, limit_length(tree, lengths, node))
-
-    def _star(self, node: exp.Expression, clauses: _Clauses) -> Iterable[Field]:
-        wanted = node.table.lower() if isinstance(node, exp.Column) else None
-        if wanted is not None and wanted not in self.sources:
-            raise refusal(node, f"{clause_of(node)}: there is no such table in FROM.")
-        for source, relation in self.sources.items():
-            for each in relation.fields if wanted in (None, source) else ():
-                name = _free_name(each.name, [known for known, _ in clauses.items])
-                clauses.items.append((name, _reference(source, each)))
-                yield replace(each, name=name)
-
-    def _group(self, select: exp.Select, writer: Writer, clauses: _Clauses) -> list[exp.Expression]:
-        clause = select.args["group"]
-        if clause.args.get("all"):
-            return [tree.copy() for _, tree in clauses.items if not finds_aggregate(tree)]
-        expect_only(clause, "expressions")
-        keys = []
-        for node in clause.expressions:
-            position = read_whole_number(node)
-            if position is not None and not 1 <= position <= len(clauses.items):
-                raise refusal(node, f"GROUP BY {clause_of(node)} does not name an item of the SELECT list.")
-            keys.append(writer.write(node) if position is None else clauses.items[position - 1][1].copy())
-        return keys
-
-    def _joins(self, select: exp.Select, writer: Writer) -> list[exp.Expression]:
-        joins: list[exp.Expression] = []
-        for (name, relation), node in zip(list(self.sources.items())[1:], select.args.get("joins") or [], strict=True):
-            expect_only(node, "this", "on", "using", "side", "kind")
-            side, kind = (str(node.args.get(each) or "").upper() for each in ("side", "kind"))
-            if side not in _JOINS or kind not in _JOINS:
-                raise refusal(node, f"{clause_of(node)}: only INNER, LEFT, RIGHT, FULL and CROSS joins are supported.")
-            join = exp.Join(this=_source(name, relation), side=side or None, kind=kind or None)
-            if node.args.get("on") is not None:
-                join.set("on", writer.write(node.args["on"]))
-            if node.args.get("using"):
-                join.set("on", conjunction(self._equal(name, key) for key in node.args["using"]))
-            if not join.args.get("on"):
-                join.set("side", None)
-                join.set("kind", "CROSS")
-            joins.append(join)
-        return joins
-
-    def _equal(self, joined: str, key: exp.Expression) -> exp.Expression:
-        here = self._find(exp.column(key.name, table=joined))
-        before = [name for name in self.sources if name != joined]
-        there = next(
-            (
-                (name, each)
-                for name in before
-                for each in self.sources[name].fields
-                if each.name.lower() == key.name.lower()
-            ),
-            None,
-        )
-        if there is None:
-            raise refusal(key, f"USING ({key.name}): both sides need a column {key.name}.")
-        return exp.EQ(this=_reference(*there), expression=_reference(*here))
-
-    def _count_rows(self, select: exp.Select, clauses: _Clauses, grouped: bool) -> int:
-        rows = 1
-        for relation in self.sources.values():
-            rows *= max(relation.rows, 1)
-        if rows > MAX_ROWS:
-            raise refusal(select, f"Joining these could give {rows:,} rows; at most {MAX_ROWS:,} are supported.")
-        if grouped and not clauses.group:
-            rows = 1
-        return rows if clauses.limit is None else min(rows, clauses.limit)
-
-    # ------------------------------------------------------------ names
-
-    def _leaf(self, node: exp.Expression) -> exp.Expression | None:
-        if isinstance(node, exp.Column):
-            known = self._seek(node)
-            if known:
-                return _reference(*self._find(node))
-            if not node.table and node.name.lower() in self.named:
-                return wrap(self.named[node.name.lower()].copy())
-            self._find(node)
-        if isinstance(node, exp.In) and id(node) in self.subquery:
-            return exp.In(
-                this=wrap(Writer(self._leaf, self.schema).write(node.this)),
-                query=read_scalar(self.subquery[id(node)], node),
-            )
-        if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)):
-            if id(node) not in self.subquery:
-                raise refusal(node, NO_SUBQUERIES)
-            require_one_row(self.subquery[id(node)], node)
-            return read_scalar(self.subquery[id(node)], node)
-        return None
-
-    def _formula(self, node: exp.Expression) -> exp.Expression | None:
-        """Return an expression in terms of its own cell, if it reads nothing else."""
-
-        def leaf(part: exp.Expression) -> exp.Expression | None:
-            if isinstance(part, exp.Column):
-                known = self._seek(part)
-                if not known:
-                    raise _OtherCells
-                formula = known[0][1].formula
-                if formula is None:
-                    raise _OtherCells
-                return wrap(formula.copy())
-            if isinstance(part, (exp.Window, exp.AggFunc, exp.Filter, exp.Subquery, exp.Select, exp.Exists)):
-                raise _OtherCells
-            return None
-
-        try:
-            return _unwrapped(Writer(leaf, self.schema).write(node))
-        except _OtherCells:
-            return None
-
-    def _seek(self, node: exp.Column) -> list[tuple[str, Field]]:
-        table, name = node.table.lower(), node.name.lower()
-        return [
-            (source, each)
-            for source, relation in self.sources.items()
-            if table in ("", source)
-            for each in relation.fields
-            if each.name.lower() == name
-        ]
-
-    def _find(self, node: exp.Column) -> tuple[str, Field]:
-        expect_only(node, "this", "table")
-        found = self._seek(node)
-        if len(found) > 1 and (node.table or node.name.lower() not in self.merged):
-            raise refusal(node, f"{node.name} stands in several tables. Write table.{node.name}.")
-        if not found:
-            known = ", ".join(each.name for relation in self.sources.values() for each in relation.fields)
-            raise refusal(node, f"The grouped query has no column {clause_of(node)}. Its columns: {known}.")
-        return found[0]
-
-
-def _reference(source: str, each: Field) -> exp.Expression:
-    return exp.column(exp.to_identifier(each.name, quoted=True), table=exp.to_identifier(source, quoted=True))
-
-
-def _source(name: str, relation: Relation) -> exp.Subquery:
-    alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
-    return exp.Subquery(this=relation.query.copy(), alias=alias)

@@ -24,10 +24,14 @@ def name_released(block: int) -> str:
 
 
 def try_after(plan: QueryPlan) -> None:
-    """Run what comes after the noise on two made-up rows, so that nothing is charged for what cannot be computed."""
+    """Run what comes after the noise on two made-up rows, so that nothing is charged for what cannot be computed.
+
+    Public tables are as they are, or empty before an engine has read them.
+    """
     if plan.after.query is None:
         return
     tables = {name_released(at): _make_up(block) for at, block in enumerate(plan.blocks)}
+    tables |= {each.name: dict(each.content()) for each in plan.after.public}
     try:
         run_embedded(plan.after.query, tables)
     except EmbeddedError as error:
@@ -89,7 +93,9 @@ def _unite(queries: Sequence[exp.Select | exp.Union]) -> exp.Select | exp.Union:
 
 
 def _untraced(fields: Sequence[Field]) -> Field:
-    return replace(fields[0], formula=None, group=None, length=max(each.length for each in fields))
+    kinds = {each.type for each in fields}
+    kind = fields[0].type if len(kinds) == 1 else None
+    return replace(fields[0], formula=None, group=None, length=max(each.length for each in fields), type=kind)
 
 
 def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:

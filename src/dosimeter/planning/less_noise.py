@@ -17,8 +17,8 @@ from sqlglot import exp
 from dosimeter.errors import InputError
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning.after import OUTER_SELECT
 from dosimeter.planning.after_expressions import finds_aggregate
+from dosimeter.planning.outer_select import OUTER_SELECT
 from dosimeter.planning.parsing import parse_select, unaliased
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan

@@ -20,7 +20,6 @@ from dosimeter.measures import find_ranks
 from dosimeter.options import Groups, Quantiles, check_option
 from dosimeter.planning.after import (
     MeasuringSelect,
-    OuterSelect,
     Relation,
     is_measured,
     read_scalar,
@@ -31,17 +30,19 @@ from dosimeter.planning.blocks import name_released, of_block, of_sets, try_afte
 from dosimeter.planning.groups import Grouping, plan_groups
 from dosimeter.planning.joined_blocks import join_blocks, require_few
 from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, resolve_table, write_commas_as_joins
+from dosimeter.planning.outer_select import OuterSelect
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
 from dosimeter.planning.person_stage import PersonStage
+from dosimeter.planning.public_tables import add_public, arrange_public, read_relation
 from dosimeter.planning.query_plan import QueryPlan, Threshold
 from dosimeter.planning.singling_out import find_singled_out
 from dosimeter.planning.stages import (
     Scoped,
     Stage,
     find_stage,
+    list_joined,
     list_scalars,
-    list_sources,
     list_subqueries,
     read_scope,
     require_uncorrelated,
@@ -49,7 +50,7 @@ from dosimeter.planning.stages import (
 from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.planning.thresholding import add_threshold, check_thresholding, limit_observed
 from dosimeter.problems import Option
-from dosimeter.schema import Schema, digest_schema
+from dosimeter.schema import JoinTable, Schema, digest_schema
 from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_there, refusal
 
 MAX_BLOCKS = 64
@@ -110,12 +111,13 @@ class _Planner:
         relation = self._relation(Scoped(parsed, {}), nested=False)
         blocks = [self.blocks[number] for number in sorted(self.blocks)]
         if len(blocks) == 1 and relation is self.measured[0][2]:
-            return _complete(blocks[0])
+            return _complete(blocks[0], self.declared)
         outer = parsed.sql(dialect="duckdb", comments=False)
         digests = blocks[0].digest if len(blocks) == 1 else [block.digest for block in blocks]
         digest = hashlib.sha256(json.dumps([digests, outer]).encode()).hexdigest()
         plan = blocks[0] if len(blocks) == 1 else join_blocks(blocks, [self.clauses[at] for at in sorted(self.blocks)])
-        return _complete(replace(plan, outputs=relation.outputs(), after=relation.after(), digest=digest))
+        plan = replace(plan, outputs=relation.outputs(), after=relation.after(), digest=digest)
+        return _complete(plan, self.declared)
 
     def _relation(self, query: Scoped, *, nested: bool) -> Relation:
         """Return a query over released tables: a SELECT that measures, or a SELECT around it."""
@@ -124,7 +126,17 @@ class _Planner:
             return self._measure(query)
         if query.parts:
             return write_union([self._relation(part, nested=True) for part in query.parts], query.select)
-        sources = {name: self._relation(source, nested=True) for name, source in list_sources(query).items()}
+        joined = list_joined(query, self.declared)
+        public = {name for name, source in joined.items() if isinstance(source, JoinTable)}
+        if public:
+            arrange_public(query.select, public)
+            joined = list_joined(query, self.declared)
+        sources = {
+            name: read_relation(source, self.declared)
+            if isinstance(source, JoinTable)
+            else self._relation(source, nested=True)
+            for name, source in joined.items()
+        }
         inner = {at: self._relation(each, nested=True) for at, each in list_subqueries(query).items()}
         return OuterSelect(sources, self.declared, inner).write(query.select)
 
@@ -243,7 +255,7 @@ class Draft:
         return replace(plan, singled_out=tuple(singled_out.items()))
 
 
-def _complete(plan: QueryPlan) -> QueryPlan:
+def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
     """Return the plan once it was tried what happens after the noise."""
     if plan.threshold is not None and plan.ranks:
         label = next(iter(plan.ranks.values())).label
@@ -252,6 +264,7 @@ def _complete(plan: QueryPlan) -> QueryPlan:
             Option("quantiles", "noise"),
             ".",
         )
+    plan = add_public(plan, declared)
     try_after(plan)
     return plan
 

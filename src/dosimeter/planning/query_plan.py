@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dosimeter.measures import Argument, Estimate, Measure, Rank, find_ranks
 from dosimeter.mechanisms import Norm
 from dosimeter.planning.formulas import formula_in
 from dosimeter.schema import JoinTable, Scalar, Schema
-from dosimeter.sql import Type
+from dosimeter.sql import COLUMN_TYPES, Type, Values
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -41,15 +41,63 @@ class Output:
 
     ``formula``: the column in terms of the released numbers e0, e1 … and groups g0, g1 … of its own cell; None where
     it reads other cells too, as a window function does. Where rows come from several blocks, a choice by block.
+    ``label``: whether it is what the group picks from public tables, and no released number.
     """
 
     name: str
     group: int | None
     formula: exp.Expression | None
+    label: bool = False
 
     @property
     def is_aggregate(self) -> bool:
-        return self.group is None
+        return self.group is None and not self.label
+
+
+class PublicRows:
+    """The content of a public table: the rows whose key is there, as columns of values."""
+
+    def __init__(self, key: str, columns: Mapping[str, Values]) -> None:
+        self.columns = columns
+        self._key = key
+        self._by_key: dict[str, Mapping[Any, Any]] = {}
+
+    def by_key(self, column: str) -> Mapping[Any, Any]:
+        """Return the values of a column by the key of their row."""
+        if column not in self._by_key:
+            keys, values = self.columns[self._key].values, self.columns[column].values
+            self._by_key[column] = dict(zip(keys, values, strict=True))
+        return self._by_key[column]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """A public table that is read after the noise, its columns that are, and its name in the embedded engine.
+
+    ``rows``: its content, once an engine has read it. It is public, and no part of what a plan is.
+    """
+
+    table: JoinTable
+    name: str
+    columns: tuple[str, ...]
+    rows: PublicRows | None = field(default=None, compare=False, repr=False)
+
+    def content(self) -> Mapping[str, Values]:
+        """Return the rows for the embedded engine; none before an engine has read them."""
+        if self.rows is not None:
+            return self.rows.columns
+        kinds = {name: COLUMN_TYPES[self.table.columns[name].type] for name in self.columns}
+        return {name: Values(kind, (), kind is Type.INTEGER) for name, kind in kinds.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A column of the row of a public table that a cell picks. ``key``: by what, g0, g1 … or an earlier p0, p1 …."""
+
+    table: str
+    column: str
+    key: exp.Expression
+    type: Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +105,21 @@ class After:
     """What happens to the released table (Q4). ``query``: over ``released``; None if its columns are the answer.
 
     ``traced``: whether every row ends with the number of its cell. ``steps``: what happens, for an explanation.
-    ``rows_of``: the blocks whose cells are rows of the answer.
+    ``rows_of``: the blocks whose cells are rows of the answer. ``public``: the public tables that are read beside the
+    released ones; ``lookups``: what p0, p1 … of formulas stand for.
     """
 
     query: exp.Expression | None
     traced: bool
     steps: tuple[str, ...]
     rows_of: tuple[int, ...] = (0,)
+    public: tuple[PublicTable, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+
+    def in_block(self, block: int) -> After:
+        """Return the same as one block sees it: with what its own groups pick."""
+        lookups = (replace(each, key=formula_in(each.key, block) or each.key) for each in self.lookups)
+        return replace(self, lookups=tuple(lookups)) if self.lookups else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +218,7 @@ class QueryPlan:
             outputs=tuple(
                 replace(output, formula=formula_in(output.formula, at) if seen else None) for output in self.outputs
             ),
+            after=self.after.in_block(at),
             further=(),
             part_of=self.shares,
         )

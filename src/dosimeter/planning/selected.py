@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dosimeter.planning.after import CELL
+from dosimeter.planning.public_tables import is_public_name
 
 _PUBLIC = ("g", "h")  # of the released table: groups, and which groups a total leaves out
 
@@ -38,6 +39,8 @@ def _read(query: exp.Expression) -> tuple[Public, bool]:
         if isinstance(relation, exp.Subquery):
             known, chosen = _read(relation.this)
             relations[relation.alias_or_name.lower()], selected = known, selected or chosen
+        elif is_public_name(relation.name):
+            relations[relation.name] = {item.name.lower(): True for item in query.expressions}
         else:
             relations[""] = {}
         condition = source.args.get("on")

@@ -16,7 +16,7 @@ from dosimeter.planning.after import is_measured
 from dosimeter.planning.aggregates import as_aggregate
 from dosimeter.planning.parsing import as_select, list_parts, read_whole_number, unaliased
 from dosimeter.planning.subqueries import read_ctes
-from dosimeter.schema import Schema
+from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import clause_of, expect_only, refusal
 
 MAX_NESTING = 10
@@ -116,27 +116,55 @@ def _meant_name(node: exp.Expression, select: exp.Select) -> str:
 def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage], schema: Schema) -> None:
     """Refuse to join released numbers with rows: then a row would be compared with numbers read off other people.
 
-    A public table's rows would be harmless, but nothing after the noise reads a table: it is joined before.
+    A public table's rows are harmless: it is joined by its key (Q4).
     """
-    nodes = _source_nodes(query.select)
-    public = {name.lower(): table for name, table in schema.tables.items() if table.public}
-    for node in nodes:
+    for node in _source_nodes(query.select):
         scoped = _find_source(node, query)
-        if scoped is None and isinstance(node, exp.Table) and node.name.lower() in public:
-            table = public[node.name.lower()]
-            shown = next((name for name in table.columns if name != table.key), table.key)
+        if _find_public(node, query, schema) is not None:
+            continue
+        if scoped is not None and stages[_name_of(node)] is Stage.ROWS and _reads_public(scoped, schema):
             raise refusal(
                 node,
-                f"{table.name} is joined after grouping, where only released numbers are. Join it before: SELECT "
-                f"{table.name}.{shown}, COUNT(*) FROM {schema.table} JOIN {table.name} USING ({table.key}) GROUP BY "
-                f"{table.name}.{shown}.",
+                f"{clause_of(node)} gives rows of a public table through a query. Join the table itself by its unique "
+                "key, and write its conditions in WHERE: FROM (SELECT …) AS g JOIN table USING (key) WHERE ….",
             )
         if scoped is None or stages[_name_of(node)] is Stage.ROWS:
             raise refusal(
                 node,
                 f"{clause_of(node)} gives rows beside a grouped query. What is measured cannot depend on numbers read "
-                "off other people's rows: group first, and join grouped queries only.",
+                "off other people's rows: group first, and join grouped queries and public tables only.",
             )
+
+
+def _find_public(node: exp.Expression, query: Scoped, schema: Schema) -> JoinTable | None:
+    """Return the public table that a node of FROM names."""
+    if not isinstance(node, exp.Table) or _find_source(node, query) is not None:
+        return None
+    written = f"{node.db}.{node.name}" if node.db else node.name
+    found = [table for name, table in schema.tables.items() if table.public and name.lower() == written.lower()]
+    return found[0] if found else None
+
+
+def _reads_public(query: Scoped, schema: Schema) -> bool:
+    """Return whether a query reads public tables alone."""
+    nodes = _source_nodes(query.select)
+    return bool(nodes) and all(_find_public(node, query, schema) is not None for node in nodes)
+
+
+def list_joined(query: Scoped, schema: Schema) -> dict[str, Scoped | JoinTable]:
+    """Return the queries and public tables in FROM and JOIN of a SELECT after the noise, by their names, in order."""
+    scoped = list_sources(query)
+    found: dict[str, Scoped | JoinTable] = {}
+    for node in _source_nodes(query.select):
+        name, table = _name_of(node), _find_public(node, query, schema)
+        if table is not None and (name in found or name in scoped):
+            raise refusal(node, f"Two tables in FROM are called {name}. Give one another name.")
+        if table is not None:
+            expect_only(node, "this", "db", "alias")
+            if node.args.get("alias") is not None:
+                expect_only(node.args["alias"], "this")
+        found[name] = scoped[name] if table is None else table
+    return found
 
 
 def list_sources(query: Scoped) -> dict[str, Scoped]:

@@ -1,7 +1,8 @@
 """Make the answer that a query asked for out of measured numbers: everything after the noise (Q4).
 
 Takes a plan and the numbers that left a mechanism (or, for the controller, the exact ones); gives rows. What comes
-after the noise runs in an embedded engine that holds these numbers and nothing else.
+after the noise runs in an embedded engine that holds these numbers, the public tables that the query joins to them,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_blocks
+from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_blocks, look_up
 from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest
 from dosimeter.postprocess.estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
@@ -152,7 +153,7 @@ def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[t
     texts = dict.fromkeys(text for part in parts for text in part.divisors)
     flags = {text: f"d{at}" for at, text in enumerate(texts)}
     owners = [(block, at) for block, part in enumerate(parts) for at in range(len(part.cells))]
-    tables: dict[str, dict[str, Values]] = {}
+    tables: dict[str, Mapping[str, Values]] = {each.name: each.content() for each in plan.after.public}
     for at, part in enumerate(parts):
         tables[part.name] = part.table(sum(len(before.cells) for before in parts[:at]), flags)
     query = withhold_quotients(plan.after.query, flags.get) if flags else plan.after.query
@@ -242,7 +243,8 @@ def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow
     shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True)) for name, tree in own.items()]
     query = exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
     try:
-        found = run_embedded(query, {RELEASED: _released_table(plan, cells, (), clamp=False)})
+        table = _released_table(plan, cells, (), clamp=False) | look_up(plan, cells)
+        found = run_embedded(query, {RELEASED: table})
     except EmbeddedError:
         return _read_released(plan, cells, (), clamp=False)
     return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found]
@@ -261,10 +263,12 @@ def _estimate(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -
 def _read_directly(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
     """Return the columns that are a group or an aggregate and nothing else, for every group."""
     rows = []
+    picked = look_up(plan, cells)
     direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
-    for cell, estimates in zip(cells, _estimate(plan, cells, told, clamp), strict=True):
+    for place, (cell, estimates) in enumerate(zip(cells, _estimate(plan, cells, told, clamp), strict=True)):
         facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
         facts |= {f"g{at}": value for at, value in enumerate(cell.key)}
+        facts |= {name: each.values[place] for name, each in picked.items()}
         rows.append({name: _plain(facts[formula.name]) for name, formula in direct})
     return rows
 

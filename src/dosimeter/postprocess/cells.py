@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import Lookup, QueryPlan
+from dosimeter.sql import Type, Values
 
 if TYPE_CHECKING:
     from dosimeter.schema import Scalar
@@ -28,6 +30,29 @@ class Cell:
     terms: int = 1
     left_out: frozenset[int] = frozenset()
     block: int = 0
+
+
+def look_up(plan: QueryPlan, cells: Sequence[Cell]) -> dict[str, Values]:
+    """Return what the group of each cell picks from public tables: p0, p1 … of formulas. NULL where it picks no row."""
+    tables = {each.name: each.rows for each in plan.after.public}
+    found: dict[str, Values] = {}
+    for at, lookup in enumerate(plan.after.lookups):
+        rows = tables[lookup.table]
+        by_key = {} if rows is None else rows.by_key(lookup.column)
+        values = [by_key.get(key) for key in _list_keys(lookup, cells, found)]
+        found[f"p{at}"] = Values(lookup.type, values, lookup.type is Type.INTEGER)
+    return found
+
+
+def _list_keys(lookup: Lookup, cells: Sequence[Cell], before: Mapping[str, Values]) -> Sequence[Any]:
+    """Return by what each cell picks a row: a value of its group, or of the row that it picked before."""
+    name = lookup.key.name
+    if name in before:
+        return list(before[name].values)
+    if not name.startswith("g"):
+        return [None] * len(cells)
+    keys = [cell.key[int(name[1:])] for cell in cells]
+    return [float(key) if isinstance(key, Decimal) else key for key in keys]
 
 
 def list_blocks(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]]) -> list[tuple[Cell, ...]]:

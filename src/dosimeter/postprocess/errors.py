@@ -6,7 +6,7 @@ Never touches data and never draws noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,10 +17,10 @@ from dosimeter.arrays import BoolArray, FloatArray, IntArray
 from dosimeter.measures import Estimate
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
-from dosimeter.postprocess.cells import Cell
+from dosimeter.postprocess.cells import Cell, look_up
 from dosimeter.postprocess.propagation import Compute, Sources, propagate
 from dosimeter.postprocess.quotients import find_divisors, list_estimates
-from dosimeter.sql import EmbeddedError, Type, Values, as_double, compute_embedded
+from dosimeter.sql import NUMERIC, EmbeddedError, Type, Values, as_double, compute_embedded
 
 TAIL = 0.05  # of the stated errors: 95 %
 _SCALES = 3.0  # a divisor must exceed so many of its noise scales
@@ -114,6 +114,12 @@ class CellErrors:
         self._levels = np.repeat(np.arange(len(self._noises)), len(cells))
         self._scales = np.array([each.scales for each in self._noises])[self._levels]
         self._everywhere = np.arange(len(self._levels))
+        self._picked = look_up(plan, cells)
+        self._numbers = {  # NaN for NULL
+            name: np.array([np.nan if value is None else float(value) for value in each.values])
+            for name, each in self._picked.items()
+            if each.type in NUMERIC
+        }
 
     # ------------------------------------------------------------ which quotients can be told
 
@@ -162,7 +168,9 @@ class CellErrors:
                 value = self._measured[:, estimate.alone]
                 return (value if estimate.whole else np.abs(value)) > self._least_divisor(estimate.alone)
         known = self._told_all(tree)
-        number = tree if _is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))  # a condition divides as 1 or 0
+        number = (
+            tree if self._is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))
+        )  # a condition divides as 1 or 0
         try:
             with np.errstate(all="ignore"):
                 size = np.abs(self._evaluate(number)(self._values(), self._everywhere))
@@ -242,7 +250,7 @@ class CellErrors:
         used = list_estimates(tree)
         places = sorted({measure for at in used for measure in self._plan.estimates[at].measures})
         sources = self._sources(places, np.ones(len(self._everywhere), dtype=bool))
-        smooth = _is_smooth(tree) and all(_is_clip(self._plan.estimates[at]) for at in used)
+        smooth = self._is_smooth(tree) and all(_is_clip(self._plan.estimates[at]) for at in used)
         compute, shown = self._evaluate(tree, free=smooth), self._evaluate(tree)
         divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors([tree])]
 
@@ -283,11 +291,18 @@ class CellErrors:
                 estimate = self._plan.estimates[at]
                 smooth = estimate.smooth([measured[place] for place in estimate.measures])
                 columns[f"e{at}"] = smooth if free else estimate.finish(smooth, clamp=self._clamp)
-            if _is_smooth(tree):
-                return np.asarray(_compute(tree, columns), dtype=np.float64)
-            return self._ask(tree, columns, chosen)
+            if not self._is_smooth(tree):
+                return self._ask(tree, columns, chosen)
+            width = max((array.ndim for array in measured.values()), default=1) - 1
+            for name, numbers in self._numbers.items():
+                columns[name] = numbers[chosen % len(self._cells)].reshape(-1, *(1,) * width)
+            return np.asarray(_compute(tree, columns), dtype=np.float64)
 
         return compute
+
+    def _is_smooth(self, tree: exp.Expression) -> bool:
+        """Return whether a tree is arithmetic of aggregates and numbers, declared, public or written: + − × ÷."""
+        return _is_smooth(tree, self._numbers)
 
     def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
         """Return what the embedded engine computes of a tree; NULL is NaN. Raises KeyError if it is no number."""
@@ -302,6 +317,10 @@ class CellErrors:
             if f"h{at}" in names:
                 flags = [int(at in cell.left_out) for cell in cells for _ in range(repeat)]
                 table[f"h{at}"] = Values(Type.INTEGER, flags)
+        for name, each in self._picked.items():
+            if name in names:
+                values = [each.values[at % len(self._cells)] for at in chosen.tolist() for _ in range(repeat)]
+                table[name] = Values(each.type, values, each.whole)
         for name, array in columns.items():
             table[name] = Values(Type.NUMBER, np.broadcast_to(array, shape).reshape(-1))
         shown = exp.Alias(this=tree.copy(), alias=exp.to_identifier("formula"))
@@ -344,12 +363,12 @@ def _is_clip(estimate: Estimate) -> bool:
     return type(estimate).finish is Estimate.finish
 
 
-def _is_smooth(tree: exp.Expression) -> bool:
-    """Return whether a tree is arithmetic of aggregates and numbers: + − × ÷."""
+def _is_smooth(tree: exp.Expression, numbers: Collection[str]) -> bool:
+    """Return whether a tree is arithmetic of aggregates, literals and these numbers."""
     for node in tree.walk():
         if not isinstance(node, _ARITHMETIC):
             return False
-        if isinstance(node, exp.Column) and node.name[0] != "e":
+        if isinstance(node, exp.Column) and node.name[0] != "e" and node.name not in numbers:
             return False
         if isinstance(node, (exp.Cast, exp.TryCast)) and not _is_double(node):
             return False

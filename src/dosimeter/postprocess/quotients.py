@@ -15,8 +15,8 @@ _REPLACES_NULL = (exp.Coalesce, exp.Case, exp.If, exp.Greatest, exp.Least, exp.I
 
 
 def is_released(node: exp.Expression) -> bool:
-    """Return whether a node is a column of the released table itself: e0, g0, h0 …."""
-    return isinstance(node, exp.Column) and not node.table and node.name[:1] in "egh" and node.name[1:].isdigit()
+    """Return whether a node is a column of the released table itself, or what its group picks: e0, g0, h0, p0 …."""
+    return isinstance(node, exp.Column) and not node.table and node.name[:1] in "eghp" and node.name[1:].isdigit()
 
 
 def list_estimates(tree: exp.Expression) -> list[int]:

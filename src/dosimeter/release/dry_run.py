@@ -89,6 +89,7 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     """
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
+    prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
     account, agreement, _ = enter_books(ledger, prepared, source, dataset.engine)
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None

@@ -36,6 +36,10 @@ class Measurable(Protocol):
         """Return the engine that a plan runs on: the table's own, or one over the rows that the plan joins."""
         ...
 
+    def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
+        """Return the plan with the public tables that it joins to released numbers, as they are now."""
+        ...
+
     def assess_plan(self, plan: QueryPlan, look: Look) -> Risk:
         """Measure how everybody moves what the plan measures."""
         ...

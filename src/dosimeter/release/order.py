@@ -127,7 +127,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A release as far as SQL and schema alone decide it: it holds nothing of the data.
+    """A release as far as SQL, schema and public tables decide it: it holds nothing of private data.
 
     ``kept``: the noisy number, which an earlier entry paid for, by which ε is found at no further cost (V8).
     """

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STOPPED: JsonObject = {"status": "stopped"}
 DENIED: JsonObject = {"status": "denied"}
+_LABEL = "a public value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +172,5 @@ def foresee_about(prepared: Prepared, epsilon: float | None, *, errors: bool = F
 def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
     """Return the columns of the answer with a mark in place of each number."""
     group = "each declared value" if plan.threshold is None else "the values of each group that is shown"
-    return [{output.name: "…" if output.is_aggregate else group for output in plan.outputs}]
+    shown = ((output.name, _LABEL if output.label else group, output.is_aggregate) for output in plan.outputs)
+    return [{name: "…" if number else words for name, words, number in shown}]

@@ -73,6 +73,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
+    prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
     account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
     request = write_request(prepared, source)
     other = None

@@ -1,0 +1,80 @@
+"""Read the public tables that a query joins to released numbers (Q4), before anything is charged.
+
+Through the engine, as everywhere: with their declared types, odd cells NULL (N4), the key checked to be unique. They
+are public, so that a refusal may say what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dosimeter.engines import Engine
+from dosimeter.errors import QueryError
+from dosimeter.influence.joined_rows import require_unique
+from dosimeter.planning import PublicRows, PublicTable, QueryPlan, limit_public_text, try_after
+from dosimeter.sql import COLUMN_TYPES, MOST_ROWS, Type, Values, column_tree
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class PublicReader:
+    """Reads public tables, each once for every state of the data."""
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._known: dict[tuple[str, tuple[str, ...]], PublicRows] = {}
+
+    def read(self, plan: QueryPlan, engine: Engine) -> QueryPlan:
+        """Return the plan with the content of the public tables that it reads after the noise; tried once more."""
+        if not plan.after.public:
+            return plan
+        if engine.generation != self._generation:
+            self._generation, self._known = engine.generation, {}
+        public = tuple(replace(each, rows=self._rows(each, engine)) for each in plan.after.public)
+        found = replace(plan, after=replace(plan.after, public=public))
+        try_after(found)
+        return found
+
+    def _rows(self, public: PublicTable, engine: Engine) -> PublicRows:
+        place = public.table.name, public.columns
+        if place not in self._known:
+            self._known[place] = _read_rows(public, engine)
+        return self._known[place]
+
+
+def _read_rows(public: PublicTable, engine: Engine) -> PublicRows:
+    table, key = public.table, column_tree(str(public.table.key))
+    relation = engine.joined(table)
+    require_unique(engine, table, relation)
+    query = exp.select(*[column_tree(name) for name in public.columns]).from_(relation.copy(), copy=False)
+    query = query.where(exp.Not(this=exp.Is(this=key, expression=exp.Null()))).limit(MOST_ROWS + 1)
+    found = engine.fetch(query)
+    if found.num_rows > MOST_ROWS:
+        raise QueryError(
+            f"{table.name} has more than {MOST_ROWS:,} rows, too many to be joined after grouping. Join it before: "
+            f"FROM … JOIN {table.name} USING ({table.key}) GROUP BY ….",
+            clause=table.name,
+        )
+    columns = {name: _read_column(found.column(at), public, name) for at, name in enumerate(public.columns)}
+    return PublicRows(str(table.key), columns)
+
+
+def _read_column(values: pa.ChunkedArray, public: PublicTable, name: str) -> Values:
+    column = public.table.columns[name]
+    kind = COLUMN_TYPES[column.type]
+    listed = values.to_pylist()
+    if kind is Type.NUMBER:
+        listed = [None if value is None else float(value) for value in listed]
+    if kind is Type.TEXT and max((len(value) for value in listed if value is not None), default=0) > (
+        most := limit_public_text(column)
+    ):
+        raise QueryError(
+            f"{public.table.name}.{name} has texts of more than {most:,} characters, too long to be joined after "
+            "grouping. Leave the column out.",
+            clause=name,
+        )
+    return Values(kind, listed, kind is Type.INTEGER)
