@@ -24,10 +24,10 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.measures import AGGREGATES
 from dosimeter.planning import (
-    after,
     after_expressions,
     aggregates,
     grid,
+    outer_select,
     parsing,
     person_columns,
     person_windows,
