@@ -11,6 +11,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from dosimeter.assessment import Risk
 from dosimeter.dataset import Dataset
 from dosimeter.errors import SchemaError
 from dosimeter.influence.contributions import Contributions
+from dosimeter.ledger import Ledger
+from dosimeter.postprocess import assemble_answer
 from tests.conformance.people_queries import PEOPLE_QUERIES
 
 pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
@@ -40,6 +43,7 @@ VISITS = pa.schema(
     ]
 )  # fmt: skip
 CLINICS = pa.schema([("clinic_id", pa.int64()), ("region", pa.string()), ("beds", pa.int64())])
+DAYS = pa.schema([("day", pa.date32()), ("rate", pa.float64()), ("opens", pa.timestamp("us")), ("feast", pa.bool_())])
 LABS = pa.schema([("pid", pa.string()), ("lab", pa.string()), ("score", pa.int64())])
 FACTS: dict[str, Any] = {
     "table": "visits",
@@ -67,6 +71,16 @@ FACTS: dict[str, Any] = {
                 "clinic_id": {"type": "integer"},
                 "region": {"type": "category", "values": ["north", "süd"]},
                 "beds": {"type": "integer", "bounds": [0, 40]},
+            },
+        },
+        "days": {
+            "public": True,
+            "key": "day",
+            "columns": {
+                "day": {"type": "date"},
+                "rate": {"type": "decimal"},
+                "opens": {"type": "timestamp"},
+                "feast": {"type": "boolean"},
             },
         },
         "labs": {
@@ -99,6 +113,13 @@ def build_tables() -> dict[str, pa.Table]:
         for at in range(150)
     ]  # fmt: skip
     clinics = [{"clinic_id": at, "region": some(["north", "süd", "west"]), "beds": at * 5} for at in (1, 2, 3, 5, 8)]
+    days = [
+        {
+            "day": at, "rate": some([0.1, 2.55, -3.0]), "opens": datetime(2024, 3, 1, 7, at % 60, at % 7),  # noqa: DTZ001
+            "feast": some([True, False]),
+        }
+        for at in range(19_779, 19_786)
+    ]  # fmt: skip
     labs = [
         {"pid": chance.choice([*UNITS, "stranger"]), "lab": f"{chance.choice('aÄß:')}{at}", "score": some(range(12))}
         for at in range(80)
@@ -107,6 +128,7 @@ def build_tables() -> dict[str, pa.Table]:
         "visits": pa.Table.from_pylist(visits, schema=VISITS),
         "clinics": pa.Table.from_pylist(clinics, schema=CLINICS),
         "labs": pa.Table.from_pylist(labs, schema=LABS),
+        "days": pa.Table.from_pylist(days, schema=DAYS),
     }
 
 
@@ -116,6 +138,7 @@ POSTGRES = {
     "ward text, urgent boolean, day date",
     "clinics": "clinic_id smallint, region varchar, beds int",
     "labs": "pid text, lab text, score numeric(4, 0)",
+    "days": "day date, rate numeric(6, 2), opens timestamp, feast boolean",
 }
 
 Open = Callable[[dict[str, pa.Table], dict[str, Any]], Dataset]
@@ -275,6 +298,35 @@ def test_several_selects_agree(visits_in: Callable[[str], Dataset], engine: str,
     ]
     seen, meant = (risk.list_people(3, reveal=True) for risk in (found, expected))
     assert [(person.why, person.columns) for person in seen] == [(person.why, person.columns) for person in meant]
+
+
+AFTER = [
+    "SELECT g.clinic_id, c.region, g.n, g.n / c.beds AS per_bed FROM (SELECT clinic_id, COUNT(*) AS n FROM visits "
+    "GROUP BY clinic_id) g LEFT JOIN clinics c USING (clinic_id) ORDER BY g.clinic_id",
+    "SELECT d.day, d.feast, d.opens, d.rate * g.n AS paid FROM (SELECT day, COUNT(*) AS n FROM visits GROUP BY day) g "
+    "JOIN days d ON g.day = d.day ORDER BY d.day",
+]
+
+
+@pytest.mark.parametrize("engine", ["postgres", "spark"])
+def test_public_tables_after_the_noise_agree(visits_in: Callable[[str], Dataset], engine: str, tmp_path: Path) -> None:
+    """Every declared type is read alike: the same exact answers, the same foreseen errors, and a release."""
+    for sql in AFTER:
+        found, expected = (visits_in(one).risk(sql) for one in (engine, "duckdb"))
+        answers = [
+            assemble_answer(risk.plan, risk.measured().keys, risk.measured().values).rows for risk in (found, expected)
+        ]
+        assert answers[0] == answers[1]
+        assert any(value is not None for row in answers[0] for value in row.values())
+        looks = [risk.foresee(1.0, read=True) for risk in (found, expected)]
+        assert looks[0] == looks[1]
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        answer = visits_in(engine).release(AFTER[0], ledger=ledger, epsilon=1.0, policy="budget:1")
+    beds = dict(zip(*(TABLES["clinics"][name].to_pylist() for name in ("clinic_id", "beds")), strict=True))
+    for row, errors in zip(answer.answer or (), answer.errors or (), strict=True):
+        known = beds.get(row["clinic_id"])
+        assert row["per_bed"] == (None if known is None else pytest.approx(row["n"] / known))
+        assert errors["per_bed"] == (None if known is None else pytest.approx((errors["n"] or 0) / known, rel=0.1))
 
 
 @pytest.mark.parametrize("engine", ["postgres", "spark"])
