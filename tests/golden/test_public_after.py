@@ -16,7 +16,7 @@ import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
 from dosimeter.planning import plan_query, selects_rows
-from dosimeter.postprocess import answers, assemble_answer, foresee_accuracy
+from dosimeter.postprocess import answers, assemble_answer, assemble_cells, foresee_accuracy
 from dosimeter.schema.toml import parse_schema
 from tests.golden.test_after_hostile import fail
 from tests.golden.test_analyst_queries import is_same
@@ -149,6 +149,24 @@ def test_without_noise_the_answer_is_the_plain_engines(stays: Dataset, sql: str)
     assert [list(row) for row in rows] == [list(row) for row in wanted]
     for got, meant in zip(rows, wanted, strict=True):
         assert all(is_same(got[name], meant[name]) for name in meant), (got, meant)
+    if risk.plan.after.traced and not further and not risk.plan.sets:  # errors are of what the join gave
+        own = dict(zip(measured.keys, assemble_cells(risk.plan, measured.keys, measured.values), strict=True))
+        for row, cell in zip(found.rows, found.cells, strict=True):
+            assert all(is_same(value, row[name]) for name, value in own[cell.key].items())
+
+
+def test_groups_nobody_declared_pick_public_rows_too(stays: Dataset, tmp_path: Path) -> None:
+    sql = (
+        "SELECT w.name, g.n, g.n * w.rent AS paid FROM (SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward) g JOIN "
+        "wards w USING (ward) ORDER BY g.ward"
+    )
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        answer = stays.release(
+            sql, ledger=ledger, epsilon=50.0, policy="budget:100", groups="thresholded", group_delta=1e-6
+        )
+    rows, errors = answer.answer or [], answer.errors or ()
+    assert [(row["name"], row["n"]) for row in rows] == [("Ännchen", 5), ("O'Brien", 9), ("", 12)]
+    assert all(own["paid"] is not None for own in errors)
 
 
 def test_arithmetic_with_a_public_number_keeps_its_error(stays: Dataset, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Field:
 
     ``formula``: its value in terms of its own cell's g… and e…; None where it reads other cells too. ``group``: the
     group that it is, unchanged. ``length``: how long a text in it can be. ``type``: of a group or a public column,
-    unchanged; other columns' types are the embedded engine's own.
+    unchanged; other columns' types are the embedded engine's own. ``public``: it is a public column, unchanged.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Field:
     group: int | None = None
     length: int = SHORT
     type: Type | None = None
+    public: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Relation:
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the columns of the answer."""
-        return tuple(Output(each.name, each.group, each.formula) for each in self.fields)
+        return tuple(Output(each.name, each.group, each.formula, each.public) for each in self.fields)
 
     def after(self) -> After:
         """Return what runs after the noise; nothing where the released columns are the answer."""

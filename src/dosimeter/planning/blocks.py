@@ -93,9 +93,14 @@ def _unite(queries: Sequence[exp.Select | exp.Union]) -> exp.Select | exp.Union:
 
 
 def _untraced(fields: Sequence[Field]) -> Field:
-    kinds = {each.type for each in fields}
-    kind = fields[0].type if len(kinds) == 1 else None
-    return replace(fields[0], formula=None, group=None, length=max(each.length for each in fields), type=kind)
+    return replace(
+        fields[0],
+        formula=None,
+        group=None,
+        length=max(each.length for each in fields),
+        type=fields[0].type if len({each.type for each in fields}) == 1 else None,
+        public=all(each.public for each in fields),
+    )
 
 
 def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:

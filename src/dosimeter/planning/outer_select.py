@@ -116,7 +116,9 @@ class OuterSelect:
         formula = self._formula(node)
         same = [each for _, each in self._seek(node)] if isinstance(node, exp.Column) else []
         group = same[0].group if same and formula is not None else None
-        yield Field(name, formula, group, limit_length(tree, lengths, node), same[0].type if same else None)
+        length = limit_length(tree, lengths, node)
+        kind, public = (same[0].type, same[0].public) if same else (None, False)
+        yield Field(name, formula, group, length, kind, public)
 
     def _star(self, node: exp.Expression, clauses: Clauses) -> Iterable[Field]:
         wanted = node.table.lower() if isinstance(node, exp.Column) else None

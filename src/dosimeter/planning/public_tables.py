@@ -34,7 +34,7 @@ def limit_public_text(column: Column) -> int:
 def read_relation(table: JoinTable, schema: Schema) -> Relation:
     """Return a public table as what stands in FROM."""
     fields = tuple(
-        Field(name, None, None, limit_public_text(column) if kind is Type.TEXT else SHORT, kind)
+        Field(name, None, None, limit_public_text(column) if kind is Type.TEXT else SHORT, kind, public=True)
         for name, column in table.columns.items()
         for kind in [COLUMN_TYPES[column.type]]
     )
@@ -196,7 +196,7 @@ def _list_tables(query: exp.Expression, schema: Schema) -> dict[str, PublicTable
 
 
 def _name_picked(output: Output, tables: Mapping[str, PublicTable], lookups: list[Lookup]) -> Output:
-    """Return a column with p0, p1 … in its formula for what its group picks. One that reads nothing else is a label."""
+    """Return a column with p0, p1 … in its formula for what its group picks. Without released numbers it is a label."""
 
     def name(node: exp.Expression) -> exp.Expression:
         if not isinstance(node, exp.Anonymous) or node.name != _PICKED:
@@ -212,7 +212,7 @@ def _name_picked(output: Output, tables: Mapping[str, PublicTable], lookups: lis
         return output
     formula: exp.Expression = output.formula.transform(name)
     starts = [column.name[:1] for column in formula.find_all(exp.Column)]
-    return replace(output, formula=formula, label="p" in starts and "e" not in starts)
+    return replace(output, formula=formula, label=output.group is None and "p" in starts and "e" not in starts)
 
 
 def name_public_columns(tables: Sequence[PublicTable]) -> list[str]:

@@ -41,7 +41,7 @@ class Output:
 
     ``formula``: the column in terms of the released numbers e0, e1 … and groups g0, g1 … of its own cell; None where
     it reads other cells too, as a window function does. Where rows come from several blocks, a choice by block.
-    ``label``: whether it is what the group picks from public tables, and no released number.
+    ``label``: whether it is made of columns of public tables, and of no released number.
     """
 
     name: str

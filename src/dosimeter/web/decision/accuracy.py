@@ -169,6 +169,8 @@ def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberP
     plan, columns = measured.risk.plan, list_columns(measured)
     keys = tuple(output.name for output in plan.outputs if not output.is_aggregate)
     groups = measured.groups or (_read_only_group(measured, columns),)
+    if not columns:  # it shows groups and names alone
+        return NumberPage(keys, (), start, 0, None)
     total, end = len(groups) * len(columns), start + NUMBERS_SHOWN
     first, last = start // len(columns), min(len(groups), -(-end // len(columns)))
     errors = measured.group_errors(epsilon, last)
