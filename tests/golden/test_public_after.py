@@ -16,7 +16,7 @@ import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
 from dosimeter.planning import plan_query, selects_rows
-from dosimeter.postprocess import answers, assemble_answer, assemble_cells, foresee_accuracy
+from dosimeter.postprocess import Noise, answers, assemble_answer, assemble_cells, foresee_accuracy
 from dosimeter.schema.toml import parse_schema
 from tests.golden.test_after_hostile import fail
 from tests.golden.test_analyst_queries import is_same
@@ -192,6 +192,23 @@ def test_arithmetic_with_a_public_number_keeps_its_error(stays: Dataset, tmp_pat
     scale = risk.noise_scale(0.5)
     foreseen = {each.column: each for each in foresee_accuracy(risk.plan, risk.mechanism, [scale], numbers)[0]}
     assert foreseen["per_bed"].worst == pytest.approx((errors[0]["h"] or 0.0) / 3, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["h / (n + {beds})", "{beds} * h - n / {beds}", "GREATEST(h, 40 * {beds})", "h / (n - {beds})", "{beds} / n"],
+)
+def test_errors_are_those_of_the_number_written_in_its_place(stays: Dataset, formula: str) -> None:
+    public, written = formula.format(beds="w.beds"), formula.format(beds="4.0")
+    joined = stays.risk(f"SELECT {public} AS x FROM {BY_WARD} g LEFT JOIN wards w USING (ward) ORDER BY g.ward")
+    plain = stays.risk(f"SELECT {written} AS x FROM {BY_WARD} g ORDER BY g.ward")
+    answers = []
+    for risk, plan in ((joined, joined.plan), (plain, plain.plan)):
+        noise = Noise.of(plan, risk.mechanism, risk.noise_scale(3.0))
+        answers.append(assemble_answer(plan, risk.measured().keys, risk.measured().values, noise=noise))
+    (found, *_), (meant, *_) = (answer.errors or () for answer in answers)
+    assert found == pytest.approx(meant)
+    assert answers[0].rows[0] == pytest.approx(answers[1].rows[0])
 
 
 def test_a_public_condition_chooses_no_rows_by_noise() -> None:

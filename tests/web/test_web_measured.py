@@ -21,6 +21,7 @@ from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import sum_guarantees
+from dosimeter.web.decision.accuracy import list_numbers
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import Meter
 from tests.web.web_site import Site, clinic_settings, read_text
@@ -42,6 +43,32 @@ def many_people(n: int, seed: int = 3) -> Dataset:
 def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
     order = ReleaseOrder(read_way(prefer="ratio:0.95"))
     return measure_query(dataset, prepare_release(dataset.schema, sql, Look(), order), Meter())
+
+
+def test_numbers_stand_beside_the_public_names_of_their_groups() -> None:
+    schema = {
+        "table": "stays", "individuals": 6, "reviewed": True,
+        "columns": {"ward": {"type": "category", "values": ["a", "b"]}},
+        "tables": {
+            "wards": {
+                "public": True, "key": "ward",
+                "columns": {"ward": {"type": "text"}, "name": {"type": "text"}, "beds": {"type": "integer"}},
+            },
+        },
+    }  # fmt: skip
+    wards = pa.table({"ward": ["a", "b"], "name": ["Anna", "Bert"], "beds": [2, 4]})
+    stays = pa.table({"ward": ["a", "a", "b", "b", "b", "b"]})
+    grouped = "(SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward) g JOIN wards w USING (ward)"
+    with Dataset.open(stays, schema=schema, tables={"wards": wards}) as dataset:
+        measured = prepare_many(dataset, f"SELECT w.name, n / beds AS per_bed FROM {grouped}")
+        names = prepare_many(dataset, f"SELECT w.name FROM {grouped}")
+    page = list_numbers(measured, 10.0, 0)
+    assert [(row.keys, row.column, row.exact) for row in page.rows] == [
+        (("Anna",), "per_bed", 1.0),
+        (("Bert",), "per_bed", 1.0),
+    ]
+    assert all(" to " in row.range for row in page.rows)
+    assert list_numbers(names, 10.0, 0).rows == ()
 
 
 @pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999", "variance:1e-5", "variance:1e-9"])
