@@ -88,7 +88,12 @@ def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -
     ).from_(relation.copy(), copy=False)
     row = engine.fetch(query).to_pylist()[0]
     if row["rows_with_key"] != row["keys"]:
-        raise SchemaError(  # a public table: refusing it tells nothing about anybody
-            f"[tables.{table.name}] key {table.key} is not unique in its table, so that a join could multiply an "
-            "individual's rows. Correct the table or name another key."
-        )
+        raise not_unique(table)
+
+
+def not_unique(table: JoinTable) -> SchemaError:
+    """Return the refusal of a public table by what it holds, which tells nothing about anybody."""
+    return SchemaError(
+        f"[tables.{table.name}] key {table.key} is not unique in its table, so that a join could multiply an "
+        "individual's rows. Correct the table or name another key."
+    )

@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine
 from dosimeter.errors import QueryError
-from dosimeter.influence.joined_rows import require_unique
+from dosimeter.influence.joined_rows import not_unique
 from dosimeter.planning import PublicRows, PublicTable, QueryPlan, limit_public_text, try_after
-from dosimeter.sql import COLUMN_TYPES, MOST_ROWS, Type, Values, column_tree
+from dosimeter.sql import COLUMN_TYPES, MOST_ROWS, NUMERIC, Type, Values, column_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,9 +48,7 @@ class PublicReader:
 
 def _read_rows(public: PublicTable, engine: Engine) -> PublicRows:
     table, key = public.table, column_tree(str(public.table.key))
-    relation = engine.joined(table)
-    require_unique(engine, table, relation)
-    query = exp.select(*[column_tree(name) for name in public.columns]).from_(relation.copy(), copy=False)
+    query = exp.select(*[column_tree(name) for name in public.columns]).from_(engine.joined(table).copy(), copy=False)
     query = query.where(exp.Not(this=exp.Is(this=key, expression=exp.Null()))).limit(MOST_ROWS + 1)
     found = engine.fetch(query)
     if found.num_rows > MOST_ROWS:
@@ -60,6 +58,8 @@ def _read_rows(public: PublicTable, engine: Engine) -> PublicRows:
             clause=table.name,
         )
     columns = {name: _read_column(found.column(at), public, name) for at, name in enumerate(public.columns)}
+    if len(set(columns[str(table.key)].values)) < found.num_rows:
+        raise not_unique(table)
     return PublicRows(str(table.key), columns)
 
 
@@ -67,11 +67,10 @@ def _read_column(values: pa.ChunkedArray, public: PublicTable, name: str) -> Val
     column = public.table.columns[name]
     kind = COLUMN_TYPES[column.type]
     listed = values.to_pylist()
-    if kind is Type.NUMBER:
-        listed = [None if value is None else float(value) for value in listed]
-    if kind is Type.TEXT and max((len(value) for value in listed if value is not None), default=0) > (
-        most := limit_public_text(column)
-    ):
+    if kind in NUMERIC:
+        listed = [None if value is None else int(value) if kind is Type.INTEGER else float(value) for value in listed]
+    most = limit_public_text(column)
+    if kind is Type.TEXT and any(value is not None and len(value) > most for value in listed):
         raise QueryError(
             f"{public.table.name}.{name} has texts of more than {most:,} characters, too long to be joined after "
             "grouping. Leave the column out.",

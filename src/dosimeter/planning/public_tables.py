@@ -7,7 +7,7 @@ that arithmetic with it keeps its error (E1). Knows no data.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -213,8 +213,3 @@ def _name_picked(output: Output, tables: Mapping[str, PublicTable], lookups: lis
     formula: exp.Expression = output.formula.transform(name)
     starts = [column.name[:1] for column in formula.find_all(exp.Column)]
     return replace(output, formula=formula, label=output.group is None and "p" in starts and "e" not in starts)
-
-
-def name_public_columns(tables: Sequence[PublicTable]) -> list[str]:
-    """Return the columns that are read after the noise, each with its table."""
-    return [f"{each.table.name}.{column}" for each in tables for column in each.columns]
