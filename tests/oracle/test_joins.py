@@ -480,15 +480,19 @@ def test_join_that_cannot_be_bounded_is_refused(sql: str, says: str) -> None:
         plan_query(sql, read_schema(FACTS))
 
 
-@pytest.mark.parametrize("source", ["g JOIN clinics USING (clinic_id)", "clinics c LEFT JOIN g USING (clinic_id)"])
+@pytest.mark.parametrize(
+    "source",
+    ["clinics c LEFT JOIN g USING (clinic_id)", "g CROSS JOIN clinics", "g JOIN clinics ON g.n = clinics.clinic_id"],
+)
 def test_a_public_table_after_grouping_names_the_form_that_works(source: str) -> None:
     schema = read_schema(FACTS)
-    sql = f"WITH g AS (SELECT clinic_id, COUNT(*) AS n FROM visits GROUP BY clinic_id) SELECT n FROM {source}"
+    grouped = "SELECT clinic_id, COUNT(*) AS n FROM visits GROUP BY clinic_id"
     with pytest.raises(QueryError) as refused:
-        plan_query(sql, schema)
-    shown = re.search(r"Join it before: (SELECT .*)\.$", str(refused.value))
+        plan_query(f"WITH g AS ({grouped}) SELECT n FROM {source}", schema)
+    shown = re.search(r"(FROM \(SELECT …\) AS g JOIN .*)\.$", str(refused.value))
     assert shown is not None
-    assert plan_query(shown[1], schema).joins[0].table.name == "clinics"
+    plan = plan_query(f"SELECT n {shown[1].replace('SELECT …', grouped)}", schema)
+    assert plan.after.public[0].table.name == "clinics"
 
 
 def test_private_table_joins_individuals_only() -> None:
