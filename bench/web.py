@@ -1,7 +1,9 @@
 """Time the web application: analysts submit and poll while a controller works, on SQLite and on PostgreSQL; and how
-quickly the decision page follows the slider on a table of many people. The server is a process of its own.
+quickly the decision page follows the slider on a table of many people, by its responses and in a real Chromium. The
+server is a process of its own.
 
     python bench/web.py                      50 analysts for 20 seconds on SQLite, then the slider on a million people
+    python bench/web.py --seconds 0          the slider alone
     python bench/web.py --postgres URL       the same on an empty PostgreSQL database
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +186,51 @@ def bench_load(database: str, folder: Path, analysts: int, seconds: float, title
     return watch.report(title)
 
 
+STEP = """([epsilon, index]) => new Promise((resolve) => {
+  const slider = document.getElementById("slider");
+  const begin = performance.now();
+  const watch = new MutationObserver(() => {
+    if (document.body.dataset.shown !== epsilon) return;
+    watch.disconnect();
+    requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - begin), 0));
+  });
+  watch.observe(document.body, { attributes: true, attributeFilter: ["data-shown"] });
+  slider.value = index;
+  slider.dispatchEvent(new Event("input", { bubbles: true }));
+})"""  # from the slider's event until everything that follows it is replaced, and painted
+
+
+def step_in_chromium(address: str, queries: list[str], people: int) -> dict[str, Any]:
+    """Move the slider over every candidate and back, one step after the other, and wait for each to be painted."""
+    from playwright.sync_api import sync_playwright
+
+    document: dict[str, Any] = {}
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        page = browser.new_page(base_url=address, viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(1000 * LONGEST_WAIT)
+        page.goto("/sign-in")
+        page.fill("[name=name]", "carol")
+        page.fill("[name=password]", PASSWORD)
+        page.click("main button")
+        page.wait_for_url("**/queue")
+        for query in queries:
+            watch = Stopwatch()
+            page.goto(f"/decide/{query}")
+            page.wait_for_selector("body[data-shown]")
+            page.wait_for_load_state("networkidle")
+            candidates = page.eval_on_selector("#slider", "element => element.dataset.candidates").split(",")
+            places = [*range(len(candidates)), *range(len(candidates) - 2, -1, -1)]
+            for place in places:
+                if page.eval_on_selector("body", "element => element.dataset.shown") != candidates[place]:
+                    taken = page.evaluate(STEP, [candidates[place], place])
+                    watch.seconds["painted"].append(taken / 1000)
+            document[query] = watch.report(f"in Chromium, {people:,} people")
+        browser.close()
+    return document
+
+
 def bench_slider(folder: Path, people: int) -> dict[str, Any]:
     import pyarrow as pa
     from pyarrow import parquet
@@ -202,6 +251,7 @@ def bench_slider(folder: Path, people: int) -> dict[str, Any]:
     )
     tokens = prepare(folder, str(folder / "slider.db"), dataset, 1)
     document: dict[str, Any] = {}
+    asked: dict[str, str] = {}
     with serving(folder) as address, closing(sign_in(address)) as client:
         for sql in ("SELECT COUNT(*) FROM people WHERE age = 25", "SELECT sex, SUM(cost) FROM people GROUP BY sex"):
             watch = Stopwatch()
@@ -210,6 +260,7 @@ def bench_slider(folder: Path, people: int) -> dict[str, Any]:
             query = httpx.post(f"{address}/api/v1/queries", json=body, headers=headers, timeout=LONGEST_WAIT).json()[
                 "id"
             ]
+            asked[query] = sql
             begin = time.perf_counter()
             while 'id="slider"' not in client.get(f"/decide/{query}").text:
                 time.sleep(0.1)
@@ -221,6 +272,11 @@ def bench_slider(folder: Path, people: int) -> dict[str, Any]:
                 form = {"preset": "variance", "tau": percent * 1e-7}
                 watch.call("variance", client, "GET", f"/decide/{query}/live", params=form)
             document[sql] = watch.report(f"{people:,} people")
+        if shutil.which("chromium") is None or find_spec("playwright") is None:
+            print("\nNo Chromium with Playwright: how long a step takes until it is painted is left out.")
+            return document
+        for query, figures in step_in_chromium(address, list(asked), people).items():
+            document[asked[query]] |= figures
     return document
 
 
@@ -238,7 +294,8 @@ def main() -> None:
         where = chosen.postgres or str(folder / "load.db")
         kind = "PostgreSQL" if chosen.postgres else "SQLite"
         title = f"{chosen.analysts} analysts, one controller, {chosen.seconds:g} s, {kind}"
-        document["load"] = bench_load(where, folder, chosen.analysts, chosen.seconds, title)
+        if chosen.seconds:
+            document["load"] = bench_load(where, folder, chosen.analysts, chosen.seconds, title)
         if chosen.people:
             document["slider"] = bench_slider(folder, chosen.people)
     if chosen.output is not None:

@@ -29,7 +29,7 @@ def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
         carol.act(f"/decide/{second}/look")
         page = read_text(carol.get(f"/decide/{second}").text)
         assert "starts with a 1 % suspicion ends with at most" in page.replace("\xa0", " ")
-        assert "The reading goes from 0.5 to" in page
+        assert "What is spent goes from 0.5 to" in page
 
 
 def test_priority_orders_the_queue_and_offers_a_threshold(site: Site, anna: Guest, carol: Guest) -> None:

@@ -106,7 +106,7 @@ def test_equal_exposure_does_not_start_at_the_whole_budget(site: Site, open_page
     wait_for_approval(carol)
     carol.click("[data-approve]")
     carol.wait_for_selector("text=This waiting query could no longer be answered")
-    expect(carol.locator(".notice").first).to_contain_text("The reading goes from 0 to 2, the whole budget.")
+    expect(carol.locator(".notice").first).to_contain_text("What is spent goes from 0 to 2, the whole budget.")
 
 
 def test_preference_that_says_the_same_everywhere_proposes_what_is_cautious(
@@ -215,11 +215,11 @@ def test_noisy_test_is_described_by_its_worst_case(start_site: Callable[..., Sit
         blind = read_text(carol.get(f"/decide/{query_id}").text)
         carol.act(f"/decide/{query_id}/look")
         pages = [read_text(carol.get(f"/decide/{query_id}", params=p).text) for p in ({}, {"epsilon": "0.01"})]
-    assert "The reading goes from 0 to 6 at most, the whole budget." in blind  # ε = 5, the largest that fits, and 1
+    assert "What is spent goes from 0 to 6 at most, the whole budget." in blind  # ε = 5, the largest that fits, and 1
     for page in pages:
         assert "normalised RDR is at most 0.01" in page
         assert "to look only" in page
-        assert "The reading goes from 0 to 6 at most, the whole budget." in page
+        assert "What is spent goes from 0 to 6 at most, the whole budget." in page
         assert "At worst the test finds ε = 5; with 1 for the test everybody is then guaranteed ε = 6." in page
         assert "percent" not in page.lower().split("what the test looks for")[1][:400]
     learnt = [re.findall(r"What an attacker could learn.*?Accuracy", page) for page in pages]
@@ -233,9 +233,11 @@ def test_fixed_epsilon_is_chosen_by_what_needs_no_data(start_site: Callable[...,
         query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
         page = carol.get(f"/decide/{query_id}").text
         words = read_text(page)
-        assert "The reading is 0 of a budget of 1: ε = 1 is left." in words
+        assert "So far ε = 0 of 1 is spent; 1 is left." in words
         assert "ε = 0.6 and more is not offered: the account caps one answer at ε = 0.5." in words
-        assert "0.5 ± 6 0.5" in words  # ε, the quantile of discrete Laplace noise of scale 2, the reading afterwards
+        assert (
+            "0.5 ± 6 1.64 % 0.5" in words
+        )  # ε, the quantile of discrete Laplace noise of scale 2, 1 % by e^0.5, spent
         assert 'value="0.6"' not in page
         refused = carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.6"})
         assert refused.status_code == 409

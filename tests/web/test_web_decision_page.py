@@ -122,7 +122,7 @@ def test_whole_budget_is_never_taken_silently(start_site: Callable[..., Site]) -
     assert read_start(page) == "0.04"
     words = read_text(page)
     assert "Starts here: the largest ε that the account still allows." in words
-    assert "The reading goes from 0 to 0.04, the whole budget." in words
+    assert "What is spent goes from 0 to 0.04, the whole budget." in words
 
 
 # ---------------------------------------------------------------- warnings first

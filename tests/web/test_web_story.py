@@ -85,7 +85,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     assert entry.request.settings["approved_by"] == "carol"
     carol.goto("/accounts/clinic")
     carol.wait_for_selector("text=Person by person")
-    expect(carol.locator("main")).to_contain_text("The odometer reads 0.1")
+    expect(carol.locator("main")).to_contain_text("Spent so far: ε = 0.1")
     assert query_id in carol.request.get("/audit").text()
 
 

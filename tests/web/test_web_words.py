@@ -69,11 +69,11 @@ def test_reasons_of_the_odometer_are_in_words(start_site: Callable[..., Site]) -
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask()
         above = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.06"}).text)
-        assert "it does not fit the budget of 0.05: the reading is 0, and 0.05 is left" in above
+        assert "it does not fit the budget of 0.05: 0 is spent, and 0.05 is left" in above
         carol.approve(query_id, "0.05")
         spent = read_text(carol.get(f"/decide/{anna.ask('SELECT SUM(visits) FROM clinic')}").text)
     assert "Nothing can be granted any more, not even the smallest candidate" in spent
-    assert "The reading goes from" not in spent
+    assert "What is spent goes from" not in spent
 
 
 def test_two_groups_are_compared_in_words_that_say_it(site: Site, anna: Guest, carol: Guest) -> None:

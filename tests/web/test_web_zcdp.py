@@ -32,7 +32,7 @@ def test_the_account_page_says_what_is_left_and_why_a_request_was_denied(start_s
         for epsilon, count in left.answers.items():
             assert f"{epsilon:g} {count:,} {left.gaussian[epsilon]:,}" in page
         assert "counted as ρ = 0.005 and read as ε at δ = 1·10⁻⁶" in page
-        assert "The reading at other δ" in page
+        assert "What is spent at other δ" in page
         second = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
         carol.act(f"/decide/{second}/look")
         assert "This account counts ρ = " in read_text(carol.get(f"/decide/{second}").text)

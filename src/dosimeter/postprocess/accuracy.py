@@ -45,6 +45,11 @@ class Accuracy:
     without: int = 0
     largest_relative: float | None = None
 
+    @property
+    def seldom_told(self) -> bool:
+        """Return whether half of the groups or more have too few people to tell: no group that is told is typical."""
+        return bool(self.groups and 2 * (self.too_few or 0) >= self.groups)
+
     def describe(self) -> JsonObject:
         """Return the fields, as they stand in JSON documents."""
         return {

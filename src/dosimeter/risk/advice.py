@@ -23,15 +23,19 @@ if TYPE_CHECKING:
 class AnswerAccuracy:
     """How far off the numbers of a whole answer are at one ε: 95 % errors, beside the exact numbers. Private.
 
-    ``errors``: the largest of each column, None where it has none, and whether it is one in rows. ``relative``: the
-    largest error divided by its number, of the ``numbers`` that are not 0 and have an error. ``drowned``: how many of
-    these are at most as large as their own error. ``without``: how many numbers have no error at all.
+    ``errors``: the largest of each column, None where it has none, and whether it is one in rows. ``typical``: that of
+    each column's median group, None where half of the groups or more cannot be told. ``relative``: the largest error
+    divided by its number, of the ``numbers`` that are not 0 and have an error. ``drowned``: how many of these are at
+    most as large as their own error. ``too_few``: how many numbers have too few people behind them to be told.
+    ``without``: how many others have no error at all; those drawn by rank have one in rows.
     """
 
     errors: tuple[tuple[float | None, bool], ...]
+    typical: tuple[float | None, ...]
     relative: float | None
     numbers: int
     drowned: int
+    too_few: int
     without: int
 
     @classmethod
@@ -40,12 +44,17 @@ class AnswerAccuracy:
     ) -> AnswerAccuracy:
         """Return that of an answer with these columns. ``errors``: as a candidate has them, where some are in rows."""
         relative = [each.largest_relative for each in columns if each.largest_relative is not None]
+        worst = tuple((each.worst, False) for each in columns) if errors is None else tuple(errors)
+        told = [each for each, (_, in_rows) in zip(columns, worst, strict=True) if not in_rows]
+        too_few = sum(each.too_few or 0 for each in told)
         return cls(
-            errors=tuple((each.worst, False) for each in columns) if errors is None else tuple(errors),
+            errors=worst,
+            typical=tuple(None if each.seldom_told else each.typical for each in columns),
             relative=max(relative, default=None),
             numbers=sum(each.numbers for each in columns),
             drowned=sum(each.drowned for each in columns),
-            without=sum(each.without for each in columns),
+            too_few=too_few,
+            without=sum(each.without for each in told) - too_few,
         )
 
     @property
@@ -54,9 +63,21 @@ class AnswerAccuracy:
         return max((error for error, in_rows in self.errors if error is not None and not in_rows), default=None)
 
     @property
+    def widest(self) -> int | None:
+        """Return the column with the largest error, not in rows; None where none has one."""
+        sizes = [(error, at) for at, (error, in_rows) in enumerate(self.errors) if error is not None and not in_rows]
+        return max(sizes)[1] if sizes else None
+
+    def usual(self, column: int) -> float | None:
+        """Return the error of a column's typical group; where none is typical, the largest."""
+        typical = self.typical[column]
+        return self.errors[column][0] if typical is None else typical
+
+    @property
     def worthless(self) -> bool:
-        """Return whether at least half of the numbers drown in their own error."""
-        return self.numbers > 0 and 2 * self.drowned >= self.numbers
+        """Return whether at least half of the numbers drown in their own error, or cannot be told at all."""
+        numbers, lost = self.numbers + self.too_few, self.drowned + self.too_few
+        return numbers > 0 and 2 * lost >= numbers
 
     def __repr__(self) -> str:
         return "AnswerAccuracy(redacted)"

@@ -179,9 +179,13 @@ def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
         exact = "" if absolute.identification_exact else ", by a cautious estimate"
         yield (
             f"Whoever knows everybody's records, and not who is in, picks the right one of {absolute.people:,} with a "
-            f"chance of at most {_round_up(100 * absolute.identification, most=100)} %{exact}."
+            f"chance of at most {_round_up(100 * absolute.identification, most=100)} %{exact}; by a blind guess it is "
+            f"{format_number(100 / absolute.people, 2)} %."
         )
-    yield "All this is for an ε fixed beforehand or found with noise: found from the data, the noise itself tells."
+    yield (
+        "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "
+        "amount of noise tells something by itself."
+    )
 
 
 def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
@@ -192,29 +196,46 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
 def word_gain(columns: Sequence[str], shown: Standing, *, most: int | None = None) -> str:
     """Say how far off the numbers are at one ε, and how many of them that leaves. ``most``: columns to be named."""
     accuracy = shown.accuracy
-    errors = [
-        f"{name} without an error bound" if error is None else f"{name} {format_error(error, in_rows=in_rows)}"
-        for name, (error, in_rows) in zip(columns, accuracy.errors, strict=True)
-    ]
+    found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
+    errors = [_word_error(name, worst, typical, in_rows=in_rows) for name, (worst, in_rows), typical in found]
     if most is not None and len(errors) > most + 1:
         errors = [*errors[:most], f"{len(errors) - most:,} more"]
     told = f"{', '.join(errors)} (95 %)"
     if accuracy.numbers:
-        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)} larger than that"
+        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
+    if accuracy.too_few:
+        count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
+        told += f"; {count} too few people behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
     if accuracy.without:
         told += f"; {_word_without(accuracy.without)}"
     return f"At ε = {format_epsilon(shown.epsilon)} the analyst would get {told}."
+
+
+def _word_error(name: str, worst: float | None, typical: float | None, *, in_rows: bool) -> str:
+    """Say how far off one column is, in a typical group first where groups differ."""
+    if worst is None:
+        return f"{name} without an error bound"
+    largest = format_error(worst, in_rows=in_rows)
+    if in_rows:
+        return f"{name} {largest}"
+    if typical is None:
+        return f"{name} {largest} at most, where it can be told"
+    usual = format_error(typical, in_rows=False)
+    return f"{name} {usual}" if usual == largest else f"{name} {usual} in a typical group and {largest} in the worst"
 
 
 def _word_without(numbers: int) -> str:
     return "1 number has no error of its own" if numbers == 1 else f"{numbers:,} numbers have no error of their own"
 
 
-def _word_drowned(drowned: int, numbers: int) -> str:
-    """Say how many numbers are not … larger than their error."""
+def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
+    """Say how many numbers are larger than their error. ``verb``: is, or would be."""
     if numbers == 1:
-        return f"the only number is{' not' if drowned else ''}"
-    return f"{drowned:,} of {numbers:,} numbers are not" if drowned else f"all {numbers:,} numbers are"
+        return f"the number itself {verb} {'no larger' if drowned else 'larger'}"
+    plural = "are" if verb == "is" else verb
+    if not drowned:
+        return f"all {numbers:,} numbers {plural} larger than their error"
+    return f"{drowned:,} of {numbers:,} numbers {plural} no larger than their error"
 
 
 def word_steps(advice: Advice) -> list[str]:
@@ -223,14 +244,17 @@ def word_steps(advice: Advice) -> list[str]:
 
 
 def _word_step(advice: Advice, other: Standing) -> str:
-    """Say what taking the next candidate instead would change."""
-    here, there = advice.at.accuracy.largest, other.accuracy.largest
+    """Say what taking the next candidate instead would change: the errors that were told first, and the guesses."""
+    here, there = advice.at.accuracy, other.accuracy
     way = "up" if other.epsilon > advice.at.epsilon else "down"
     change = f"One step {way}, ε = {format_epsilon(other.epsilon)}: "
-    if here is not None and there is not None:
-        change += f"± {format_number(there)} instead of ± {format_number(here)}, and "
-    before, after = (_round_up(50 * each.absolute.advantage, most=50) for each in (advice.at, other))
-    return f"{change}{after} instead of {before} more right guesses of 100."
+    place = here.widest
+    before, after = (None, None) if place is None else (here.usual(place), there.usual(place))
+    if place is not None and before is not None and after is not None:
+        name = f"{advice.columns[place]} " if len(advice.columns) > 1 else ""
+        change += f"{name}± {format_number(after)} instead of ± {format_number(before)}, and "
+    guesses = [_round_up(50 * each.absolute.advantage, most=50) for each in (other, advice.at)]
+    return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
 
 def word_worth(advice: Advice, shown: Standing) -> Iterator[str]:
@@ -241,8 +265,9 @@ def word_worth(advice: Advice, shown: Standing) -> Iterator[str]:
     better = advice.coarser
     if better is not None:
         yield (
-            f"At the same ε, without {' and '.join(better.dropped)}, {_word_drowned(better.drowned, better.numbers)} "
-            "larger than the error."
+            f"At the same ε, without {' and '.join(better.dropped)}, "
+            f"{_word_drowned(better.drowned, better.numbers, 'would be')}"
+            f"{' than its error' if better.numbers == 1 else ''}."
         )
 
 

@@ -37,6 +37,7 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
     shown = [column.model_copy(update={"scale": _name_ends(scales[column.name])}) if column.name in drawn else column
              for column in columns]  # fmt: skip
     end = start + len(rows)
+    noisy = [cell for row in rows for column, cell in zip(columns, row, strict=True) if column.measured]
     return ShownAnswer(
         columns=shown,
         rows=rows,
@@ -47,6 +48,7 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
         later=end + 1 if end < total else None,
         negative=any(cell.note == NEGATIVE for row in rows for cell in row),
         ranged=any(cell.interval for row in rows for cell in row),
+        untold=2 * sum(cell.text == FEW for cell in noisy) > len(noisy),
     )
 
 
@@ -75,7 +77,8 @@ class _ErrorsOf:
 
 def _view_column(name: str, answer: PublicAnswer, errors: _ErrorsOf) -> ShownColumn:
     numeric = any(_is_number(row[name]) for row in answer.rows)
-    return ShownColumn(name=name, numeric=numeric, measured=errors.is_measured(name))
+    ranged = any(errors.find(name, at) is not None for at in range(len(answer.rows)))
+    return ShownColumn(name=name, numeric=numeric, measured=errors.is_measured(name), ranged=ranged)
 
 
 def _view_cell(

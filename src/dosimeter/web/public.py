@@ -170,18 +170,20 @@ class ShownCell(Public):
 
 
 class ShownColumn(Public):
-    """The head of a column. ``scale``: the two ends of its picture, where it has one."""
+    """The head of a column. ``ranged``: its numbers have errors; ``scale``: the ends of its picture, if it has one."""
 
     name: str
     numeric: bool
     measured: bool
+    ranged: bool
     scale: list[str] = []
 
 
 class ShownAnswer(Public):
     """A part of an answer's rows. ``earlier`` and ``later``: the first row of the parts beside it, where there are any.
 
-    ``negative``: a count below 0 is among them; ``ranged``: numbers have a 95 % range.
+    ``negative``: a count below 0 is among them; ``ranged``: numbers have a 95 % range; ``untold``: most of the numbers
+    that carry noise have too few people behind them to be told.
     """
 
     columns: list[ShownColumn]
@@ -193,6 +195,7 @@ class ShownAnswer(Public):
     later: int | None
     negative: bool
     ranged: bool
+    untold: bool
 
 
 class PublicRelease(Public):

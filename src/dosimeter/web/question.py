@@ -106,10 +106,15 @@ def _read_argument(label: str) -> str:
     return _plain(found[1]) if found else label
 
 
+_SIGNS = {">=": "≥", "<=": "≤", "<>": "≠"}
+
+
 def _write_where(condition: str) -> str:
-    """Return a WHERE as SQL; a column that is true or false by itself as a comparison."""
-    plain = _plain(condition)
-    return f"{plain} = true" if re.fullmatch(r"[A-Za-z_]\w*", plain) else plain
+    """Return a WHERE as people write it: plain dates and signs, and a column that is true or false as a comparison."""
+    plain = re.sub(r"CAST\(('[^']*') AS (?:DATE|TIMESTAMP)\)", r"\1", _plain(condition))
+    plain = re.sub(r"('(?:[^']|'')*')|(>=|<=|<>)", lambda found: found[1] or _SIGNS[found[2]], plain)
+    found = re.fullmatch(r"(NOT )?([A-Za-z_]\w*)", plain)
+    return f"{found[2]} = {'false' if found[1] else 'true'}" if found else plain
 
 
 def _plain(sql: str) -> str:

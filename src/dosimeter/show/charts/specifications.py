@@ -358,7 +358,7 @@ def staircase_spec(steps: Sequence[Step], frame: Frame, *, budget: float | None 
         before = shown
     y: Spec = {
         "field": "reading", "type": "quantitative", "scale": {"domain": [0, top], "nice": False},
-        "axis": {"title": "reading, ε", "tickCount": 6},
+        "axis": {"title": "spent, ε", "tickCount": 6},
     }  # fmt: skip
     even = drawn[-1].place == len(drawn)  # every entry is drawn, in order
     width = min(640, max(240, 56 * len(rows))) if even and not by_time else 640
@@ -384,7 +384,7 @@ def _thin_out(steps: Sequence[Step], most: int) -> Sequence[Step]:
 
 _STEP_TIPS: list[Spec] = [
     {"field": field, "type": "nominal", "title": title}
-    for field, title in (("entry", "entry"), ("after", "reading afterwards"))
+    for field, title in (("entry", "entry"), ("after", "spent afterwards"))
 ]
 
 

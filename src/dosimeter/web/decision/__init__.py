@@ -44,7 +44,7 @@ from dosimeter.web.decision.page import (
     show_decision,
 )
 from dosimeter.web.decision.view import round_down
-from dosimeter.web.decision.words import describe_person
+from dosimeter.web.decision.words import describe_person, word_condition
 
 __all__ = [
     "ALGORITHMS",
@@ -88,5 +88,6 @@ __all__ = [
     "run_release",
     "settle_left",
     "show_decision",
+    "word_condition",
     "write_query",
 ]

@@ -77,6 +77,8 @@ def show_errors(measured: MeasuredQuery, place: int) -> dict[float, ShownError]:
 def _show_error(measured: MeasuredQuery, line: Candidate, place: int, number: float) -> ShownError:
     worst, in_rows = line.errors[place]
     foreseen = measured.accuracies[line.epsilon][place]
+    if foreseen.seldom_told:
+        return ShownError(typical=None, worst=None, text="too few", relative="–", drowned=True)
     typical = worst if in_rows or foreseen.typical is None else foreseen.typical
     relative = foreseen.relative
     if relative is None and typical is not None and not in_rows and number > 0.0:
@@ -104,8 +106,10 @@ def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
 
 def _is_enough(measured: MeasuredQuery, line: Candidate, place: int, wanted: float) -> bool:
     error, in_rows = line.errors[place]
-    typical = measured.accuracies[line.epsilon][place].typical
-    size = error if in_rows or typical is None else typical
+    foreseen = measured.accuracies[line.epsilon][place]
+    if foreseen.seldom_told:  # the few groups that can be told are the largest ones, not typical ones
+        return False
+    size = error if in_rows or foreseen.typical is None else foreseen.typical
     return size is not None and not in_rows and size <= wanted * (1.0 + 1e-12)
 
 

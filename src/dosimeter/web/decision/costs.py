@@ -1,4 +1,4 @@
-"""The cost of an approval in words: the reading, what is left, and how many answers may still follow.
+"""The cost of an approval in words: what is spent, what is left, and how many answers may still follow.
 
 Takes an Offer and its account (Books); gives sentences and rows. Uses public facts and the account only, nothing of
 the data.
@@ -14,22 +14,28 @@ from decimal import Decimal
 from dosimeter.ledger import Books, Policy, Reading
 from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import Prepared
+from dosimeter.risk import posterior_odds
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
+from dosimeter.web.expected import expect_errors
 from dosimeter.web.figures import show_small
 
 MOST_COUNTED = 50
+MOST_COLUMNS = 4  # of the table to choose from without looking
+SUSPICION = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Sentences about the cost of one approval. ``last``: no answer is possible after it.
 
-    ``before`` and ``added``: shares of the budget, in percent; None where the account has no budget.
+    ``aside``: what accounts of another kind would count; empty where nothing is granted. ``before`` and
+    ``added``: shares of the budget, in percent; None where the account has no budget.
     """
 
     sentences: tuple[str, ...]
     last: bool
+    aside: str = ""
     before: float | None = None
     added: float | None = None
 
@@ -43,7 +49,7 @@ def describe_policy(policy: str) -> str:
     """Return a policy in words."""
     terms = Policy.parse(policy)
     if terms.budget is None:
-        return "the paper's rule: each ε larger than the reading"
+        return "the paper's rule: each ε larger than what is spent"
     at = "" if terms.delta is None else f" at δ = {show_small(float(terms.delta))}"
     return f"a budget of ε = {format_epsilon(float(terms.budget))}{at} in all"
 
@@ -56,13 +62,13 @@ ALGORITHMS = {
 
 
 def describe_account(books: Books) -> str:
-    """Return the account's reading and what is left, in words, before anything is decided."""
-    reading = write_reading(books.reading.epsilon)
+    """Return what is spent and what is left, in words, before anything is decided."""
+    spent = write_reading(books.reading.epsilon)
     if books.policy.budget is None:
-        return f"The reading is {reading}; each further ε must be larger than the reading."
+        return f"So far ε = {spent} is spent; each further ε must be larger than that."
     left = books.policy.budget - books.reading.epsilon if not books.reading.infinite else Decimal(0)
     budget = format_epsilon(float(books.policy.budget))
-    return f"The reading is {reading} of a budget of {budget}: ε = {write_reading(max(left, Decimal(0)))} is left."
+    return f"So far ε = {spent} of {budget} is spent; {write_reading(max(left, Decimal(0)))} is left."
 
 
 def count_cost(offer: Offer, epsilon: float) -> Cost:
@@ -72,18 +78,19 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
     if shortage is not None:
         return Cost((shortage.words,), not offer.remaining)
     after = books.after(at)
-    whole = ", the whole budget" if after.epsilon == books.policy.budget else ""
+    budget = books.policy.budget
+    of = "" if budget is None else f" of {format_epsilon(float(budget))}"
+    whole = ", the whole budget" if after.epsilon == budget else of
     most, then = (" at most", "After that") if offer.testing else ("", "After it")
     before = write_reading(books.reading.epsilon)
-    sentences = [f"The reading goes from {before} to {write_reading(after.epsilon)}{most}{whole}."]
+    sentences = [f"What is spent goes from {before} to {write_reading(after.epsilon)}{most}{whole}."]
     if offer.testing:
         test = books.after(None)
         sentences.append(
             f"That is if the test finds ε = {format_epsilon(at)}, the largest it can find. The test alone costs "
-            f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: the reading is then "
-            f"{write_reading(test.epsilon)}."
+            f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: then "
+            f"{write_reading(test.epsilon)} is spent."
         )
-    sentences.append(_compare_policies(books, at))
     more = count_more(books, after, offer.candidates)
     if more > MOST_COUNTED:
         sentences.append(f"{then}, more than {MOST_COUNTED} further answers are possible, at the smallest ε.")
@@ -91,7 +98,7 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
         sentences.append(f"{then}, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
     else:
         sentences.append(f"{then}, no more answers are possible on this dataset.")
-    return Cost(tuple(sentences), more == 0, *_share_budget(books, after))
+    return Cost(tuple(sentences), more == 0, _compare_policies(books, at), *_share_budget(books, after))
 
 
 def _share_budget(books: Books, after: Reading) -> tuple[float | None, float | None]:
@@ -132,15 +139,29 @@ class BlindError:
 
 @dataclass(frozen=True, slots=True)
 class BlindChoice:
-    """One candidate as a controller can choose it without looking at the data."""
+    """One candidate as a controller can choose it without looking at the data.
+
+    ``suspicion``: what a suspicion of 1 % becomes at most, in percent (P3); empty where the noise promises no such
+    limit. ``after``: what is spent afterwards.
+    """
 
     epsilon: float
     errors: tuple[BlindError | None, ...]
+    suspicion: str
     after: str
 
 
+@dataclass(frozen=True, slots=True)
+class BlindColumn:
+    """The 95 % errors of one column at each choice. ``people``: they are those of a group of so many people."""
+
+    name: str
+    people: int | None
+    errors: tuple[BlindError | None, ...]
+
+
 def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
-    """Return every remaining candidate, largest first, with the reading after it.
+    """Return every remaining candidate, largest first, with what is spent after it.
 
     Its 95 % errors are given where k and Δ decide them.
     """
@@ -150,14 +171,33 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
         errors, rows = error_95(plan, mechanism, scale, None), rank_errors(plan, epsilon)
+        belief = 100.0 * posterior_odds(SUSPICION, epsilon)
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
                 errors=tuple(_find_error(rows.get(name), error) for name, error in zip(names, errors, strict=True)),
+                suspicion=f"{math.ceil(100.0 * belief) / 100.0:g} %" if mechanism.pure else "",
                 after=write_reading(offer.books.after(epsilon).epsilon),
             )
         )
     return choices
+
+
+def list_blind_columns(prepared: Prepared, choices: Sequence[BlindChoice]) -> list[BlindColumn]:
+    """Return the first columns with their errors; an average's for round numbers of people, which decide them."""
+    names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]
+    own = {name: tuple(choice.errors[at] for choice in choices) for at, name in enumerate(names)}
+    unknown = [name for name, errors in own.items() if errors and not any(errors)]
+    expected = expect_errors(prepared, [choice.epsilon for choice in choices]) if unknown else None
+    sized = {} if expected is None else {each.column: each.by_people for each in expected.columns}
+    found = []
+    for name in names:
+        by_people = sized.get(name) if name in unknown else None
+        for people, errors in (by_people or {}).items():
+            found.append(BlindColumn(name, people, tuple(_find_error(None, error) for error in errors)))
+        if not by_people:
+            found.append(BlindColumn(name, None, own[name]))
+    return found
 
 
 def find_enough_unseen(choices: Sequence[BlindChoice], wanted: float | None) -> float | None:

@@ -124,22 +124,22 @@ def explain_shortage(books: Books, epsilon: float) -> str:
     obstacle = books.find_obstacle((epsilon,))
     if obstacle is None:
         return ""
-    reading = write_reading(obstacle.reading.epsilon)
+    spent = write_reading(obstacle.reading.epsilon)
     match obstacle.rule:
         case "delta":
             return f"the account's δ, {show_small(float(obstacle.reading.delta_total))}, would be overspent"
         case "cap":
             return f"the account caps one answer at ε = {format_epsilon(float(obstacle.cap or 0))}"
         case "reading":
-            return f"the reading is {reading}, and by the paper's rule only a larger ε may follow"
+            return f"{spent} is spent, and by the paper's rule only a larger ε may follow"
         case "budget":
             svt, budget = float(obstacle.charge.epsilon_svt), float(obstacle.policy.budget or 0)
             test = f", with {format_epsilon(svt)} for the test," if svt else ""
             if obstacle.policy.in_zcdp:
                 after = write_reading(obstacle.after.epsilon)
-                return f"the reading would go from {reading} to {after}, above the budget of {format_epsilon(budget)}"
+                return f"what is spent would go from {spent} to {after}, above the budget of {format_epsilon(budget)}"
             return (
-                f"it{test} does not fit the budget of {format_epsilon(budget)}: the reading is {reading}, and "
+                f"it{test} does not fit the budget of {format_epsilon(budget)}: {spent} is spent, and "
                 f"{write_reading(obstacle.left)} is left"
             )
 

@@ -15,7 +15,7 @@ from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import PRESETS, Choice, Preference, parse_preference
-from dosimeter.show import word_gain
+from dosimeter.show import word_gain, word_worth
 from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.case import (
     Case,
@@ -28,12 +28,14 @@ from dosimeter.web.decision.case import (
 from dosimeter.web.decision.costs import (
     ALGORITHMS,
     BlindChoice,
+    BlindColumn,
     Cost,
     count_cost,
     describe_account,
     describe_policy,
     explain_missing,
     find_enough_unseen,
+    list_blind_columns,
     list_choices,
 )
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
@@ -81,7 +83,8 @@ class UnseenPage:
     barred: str  # why no ε at all can be approved
     choices: tuple[BlindChoice, ...]
     missing: str
-    names: tuple[str, ...]
+    columns: tuple[BlindColumn, ...]
+    more: int  # columns that are not among them
     enough: float | None  # the smallest of the choices with the wanted accuracy
     cost: Cost
     preview: AnswerPreview
@@ -253,12 +256,15 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
 
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
     refused, choices = offer.refuse(offer.worst), tuple(list_choices(offer, case.prepared))
+    columns = tuple(list_blind_columns(case.prepared, choices))
+    count = sum(output.is_aggregate for output in case.prepared.plan.outputs)
     return UnseenPage(
         head=head,
         barred="" if refused is None else refused.words,
         choices=choices,
         missing=explain_missing(offer),
-        names=tuple(output.name for output in case.prepared.plan.outputs if output.is_aggregate),
+        columns=columns,
+        more=count - len({column.name for column in columns}),
         enough=find_enough_unseen(choices, case.query.wanted_error),
         cost=count_cost(offer, offer.worst),
         preview=preview_for_analyst(state, case, offer, offer.worst),
@@ -310,13 +316,27 @@ def read_view(
         return None, error.word(Surface.WEB), None
 
 
-def describe_gain(case: Case, epsilon: float | None) -> str:
-    """Return what the analyst would get at this ε, in words; empty where nobody looked, or the test finds ε."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Gain:
+    """What an approval would buy, in words, once more before it is confirmed. Empty where nobody looked."""
+
+    touches: str = ""
+    words: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def describe_gain(case: Case, epsilon: float | None) -> Gain:
+    """Return whom the answer is about, what the analyst would get at this ε, and what warns of it."""
     job = find_measured(case.served.worker, case.query.id)
-    if epsilon is None or needs_consent(case) or job is None or job.state != "done":
-        return ""
+    if needs_consent(case) or job is None or job.state != "done":
+        return Gain()
+    touches = describe_touched(job.result)
+    if epsilon is None:
+        return Gain(touches)
     advice = job.result.advise(epsilon)
-    return word_gain(advice.columns, advice.at, most=MOST_ERRORS)
+    return Gain(
+        touches, word_gain(advice.columns, advice.at, most=MOST_ERRORS), tuple(word_worth(advice, advice.at))
+    )  # fmt: skip
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) -> Choice:

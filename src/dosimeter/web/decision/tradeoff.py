@@ -39,7 +39,8 @@ class Tick:
 class ShownError:
     """The 95 % error of one column at one ε. ``typical`` is that of the median group, where groups differ.
 
-    ``text`` writes it; ``relative``: as a share of the number. ``drowned``: it is at least as large as the number.
+    It is None where most groups have too few people to tell. ``text`` writes it; ``relative``: as a share of the
+    number. ``drowned``: it is at least as large as the number.
     """
 
     typical: float | None

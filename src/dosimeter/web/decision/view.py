@@ -46,6 +46,7 @@ from dosimeter.web.decision.words import (
     list_cautions,
     list_measures,
     list_states,
+    warn_of_ranks,
     write_line,
     write_raw_note,
     write_tail,
@@ -163,7 +164,7 @@ def build_view(
         measures=tuple(list_measures(offer, measured, selected)),
         gain=word_gain(advice.columns, advice.at, most=MOST_ERRORS),
         steps=tuple(word_steps(advice)),
-        worth=tuple(word_worth(advice, advice.at)),
+        worth=(*word_worth(advice, advice.at), *warn_of_ranks(measured, line)),
         cost=count_cost(offer, selected),
         wanted=write_wanted(measured, wanted_error, enough),
     )
@@ -223,6 +224,9 @@ def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
     line = measured.candidate(epsilon)
     found = []
     for (error, in_rows), foreseen in zip(line.errors, measured.accuracies[epsilon], strict=True):
+        if foreseen.seldom_told:
+            found.append("too few people in most groups" if (foreseen.groups or 0) > 1 else "too few people to tell")
+            continue
         typical = error if in_rows else foreseen.typical
         text = write_error(typical, error, in_rows=in_rows)
         varied = typical is not None and error is not None and format_number(typical) != format_number(error)

@@ -6,11 +6,22 @@ Takes a MeasuredQuery, an Offer and the Choice made by a preference; gives sente
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.risk import SAFE_ADVANTAGE, AbsoluteRisk, Candidate, Choice, ExposedPerson, Preference, find_safe
+from dosimeter.risk import (
+    PRESETS,
+    SAFE_ADVANTAGE,
+    AbsoluteRisk,
+    Candidate,
+    Choice,
+    ExposedPerson,
+    Preference,
+    find_safe,
+    parse_preference,
+)
 from dosimeter.show import (
     count_decimals,
     format_epsilon,
@@ -102,6 +113,21 @@ def show_value(preference: Preference, value: float | None) -> str:
     return format_number(value, 4)
 
 
+def word_condition(preference: Preference) -> str:
+    """Say what a preference asks for; empty where it is not one of the common sentences."""
+    named = next(
+        (preset.words for name, preset in PRESETS.items() if parse_preference(name).text == preference.text), ""
+    )
+    if named:
+        return f"Answered only if {named}."
+    if preference.kind == "ratio" and preference.threshold is not None:
+        percent = format_number(100.0 * preference.threshold, 6)
+        return (
+            f"Answered only if the least exposed person carries at least {percent} % of the risk of the most exposed."
+        )
+    return ""
+
+
 def write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
     """Write the largest ε: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
     name, found = "Without noise, largest ε" if offer.testing else "Largest ε", offer.found
@@ -190,8 +216,7 @@ def write_valuetext(line: Candidate, offer: Offer, choice: Choice, errors: Seque
     words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
     if is_undecided(choice):
         words = "meets the preference, as every ε does"
-    short = line.epsilon not in offer.remaining
-    left = f"; not available: {explain_shortage(offer.books, line.epsilon)}" if short else ""
+    left = "" if line.epsilon in offer.remaining else "; not available"
     told = ", ".join(errors[:MOST_ERRORS])
     more = f" and {len(errors) - MOST_ERRORS:,} more" if len(errors) > MOST_ERRORS else ""
     return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {told}{more}{left}"
@@ -215,6 +240,20 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     spread = measured.candidate(epsilon).rdr
     decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
     return f"The most exposed: {format_people(people)} at {format_multiple(times, decimals)} × the average."
+
+
+def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
+    """Yield a warning where what is drawn by rank is off by half of the people or more: then it could be any value."""
+    plan, touched = measured.risk.plan, measured.risk.matched
+    rows = max((error for error, in_rows in line.errors if in_rows and error is not None), default=0.0)
+    groups = max(1, len(measured.groups))
+    if touched is None or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * groups < touched:
+        return
+    where = "" if groups == 1 else f" in {groups:,} groups"
+    yield (
+        f"Warning: off by {math.ceil(rows):,} rows where {format_people(touched)}{where} are touched, the answer could "
+        "be almost any value."
+    )
 
 
 # ---------------------------------------------------------------- absolute measures

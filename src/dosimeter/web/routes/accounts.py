@@ -1,15 +1,16 @@
-"""The account page: the ledger, the reading as a staircase, and what adds up per person."""
+"""The account page: the ledger, what is spent as a staircase, and what adds up per person."""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import REASON_WORDS, Entry, Ledger, Standing
+from dosimeter.ledger import REASON_WORDS, Entry, Ledger, Policy, Standing
 from dosimeter.show import TextTable, format_number
 from dosimeter.show.charts import MOST_STEPS, PAGE, Step, staircase_spec
 from dosimeter.web.account_exposure import Sums, sum_guarantees
@@ -29,13 +30,22 @@ def list_accounts(request: Request, state: StateOf, user: Controller) -> Respons
     shown = [
         (
             served,
-            state.account(served.name),
+            account := state.account(served.name),
             ALGORITHMS[served.settings.algorithm],
             describe_policy(served.settings.policy),
+            budget := Policy.parse(served.settings.policy).budget,
+            _share_spent(account, budget),
         )
         for served in state.datasets.values()
     ]
     return render(request, "accounts.html", user, accounts=shown)
+
+
+def _share_spent(account: Standing | None, budget: Decimal | None) -> float:
+    """Return how much of a budget is spent, in percent."""
+    if account is None or not budget:
+        return 0.0
+    return 100.0 if account.reading.infinite else min(100.0, 100.0 * float(account.reading.epsilon / budget))
 
 
 @router.get("/accounts/{name}")
@@ -52,7 +62,7 @@ def show_account(
     entries, older = shown[:MOST_LISTED], len(shown) > MOST_LISTED
     steps = [] if account is None else list_steps(ledger, account)
     table: TextTable = {
-        "columns": ["entries", "at (UTC)", "reading afterwards"],
+        "columns": ["entries", "at (UTC)", "spent afterwards"],
         "rows": [[step.place, show_moment(step.name), format_number(step.reading, 6)] for step in steps],
     }
     budget = None if account is None or account.policy.budget is None else float(account.policy.budget)

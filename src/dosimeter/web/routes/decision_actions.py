@@ -37,10 +37,12 @@ from dosimeter.web.decision import (
     round_down,
     run_release,
     show_decision,
+    word_condition,
     write_query,
 )
 from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, render, show_moment
 from dosimeter.web.public import DENIED, PHRASES, check_text
+from dosimeter.web.question import describe_question
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryStatus, User
 from dosimeter.web.worker import PATIENCE, Rank
@@ -81,7 +83,8 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     if algorithm == "find-and-release":
         epsilon = None
     try:
-        preference = read_preference(state, case, user, form).text if algorithm == "find" else None
+        condition = read_preference(state, case, user, form) if algorithm == "find" else None
+        preference = None if condition is None else condition.text
         _check(state, user, case, Approval(epsilon, preference, continued=True))
     except DosimeterError as error:
         return show_decision(request, state, user, case, form, complaint=error.word(Surface.WEB), status=422)
@@ -95,7 +98,8 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     return render(
         request, "confirm.html", user, query=case.query, epsilon=epsilon, at=at, asked=asked,
         preference=preference or "", wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
-        cost=count_cost(offer, at), gain=describe_gain(case, epsilon),
+        cost=count_cost(offer, at), gain=describe_gain(case, epsilon), question=describe_question(case.prepared),
+        told="" if condition is None else word_condition(condition),
         other_data=_is_other_data(state, case), blind=needs_consent(case),
         svt=case.served.settings.svt, variance=case.served.settings.variance,
         violation=case.served.settings.violation,

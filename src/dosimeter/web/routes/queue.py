@@ -65,14 +65,13 @@ class WaitingQuery:
 
 @dataclass(frozen=True, slots=True)
 class WaitingList:
-    """One part of the queries that wait. ``rest``: the address of the next part; ``thresholds``: by priority, in %."""
+    """One part of the queries that wait. ``rest``: the address of the next part; ``here``: that of this one."""
 
     queries: list[WaitingQuery]
     total: int
     rest: str
     here: str
     only: QueryFilter
-    thresholds: Mapping[str, float]
 
 
 @router.get("/queue")
@@ -90,7 +89,7 @@ def show_queue(
     only = QueryFilter(dataset=dataset, analyst=analyst, text=text)
     return render(
         request, "queue.html", user, said=_tell_done(state, user, done), names=list(state.datasets), place=place,
-        waiting=_list_waiting(state, user, only, place),
+        waiting=_list_waiting(state, only, place),
         decided=list_shown(state, page_decided(state.database, limit=RECENT, only=QueryFilter())),
     )  # fmt: skip
 
@@ -106,11 +105,11 @@ def show_rows(
     place: Place = "",
 ) -> Response:
     only = QueryFilter(dataset=dataset, analyst=analyst, text=text)
-    waiting = _list_waiting(state, user, only, place)
+    waiting = _list_waiting(state, only, place)
     return render(request, "fragments/waiting.html", user, waiting=waiting, place=place, polled=True)
 
 
-def _list_waiting(state: ServerState, user: User, only: QueryFilter, place: str) -> WaitingList:
+def _list_waiting(state: ServerState, only: QueryFilter, place: str) -> WaitingList:
     """Return one part of the waiting queries. Settles those whose release ended unrecorded."""
     page = page_open(state.database, limit=PAGE, only=only, place=place)
     return WaitingList(
@@ -119,7 +118,6 @@ def _list_waiting(state: ServerState, user: User, only: QueryFilter, place: str)
         rest=_write_query(only, page.following) if page.following else "",
         here=_write_query(only, place),
         only=only,
-        thresholds=read_thresholds(state.database, user),
     )
 
 
