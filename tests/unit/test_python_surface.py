@@ -179,6 +179,9 @@ def test_values_show_themselves_in_a_notebook_offline(tmp_path: Path) -> None:
     assert "1-differentially private" in shown["answer"]
     assert shown["denied"] == "<p>Denied.</p>"
     assert "smoker" in shown["schema"]
+    assert repr(answer) == f"Answer(status='released', epsilon=1.0, answer={answer.answer})"
+    assert repr(denied) == "Answer(status='denied')"
+    assert len(repr(clinic.schema)) < 200  # at a prompt: not every value of every column
     loading = ("<script", "<link", "<iframe", "src=", "href=", "url(", "@import")
     assert [(name, mark) for name, html in shown.items() for mark in loading if mark in html] == []
 

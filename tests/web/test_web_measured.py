@@ -21,7 +21,7 @@ from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import sum_guarantees
-from dosimeter.web.decision.accuracy import list_numbers
+from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import Meter
 from tests.web.web_site import Site, clinic_settings, read_text
@@ -69,6 +69,40 @@ def test_numbers_stand_beside_the_public_names_of_their_groups() -> None:
     ]
     assert all(" to " in row.range for row in page.rows)
     assert list_numbers(names, 10.0, 0).rows == ()
+
+
+def test_few_groups_that_can_be_told_are_not_typical() -> None:
+    """One large group and four small ones: a small ε tells the large one well, and is still no accurate answer."""
+    sizes = {"a": 40_000, "b": 60, "c": 60, "d": 60, "e": 60}
+    table = pa.table(
+        {
+            "place": np.repeat(list(sizes), list(sizes.values())),
+            "age": np.arange(sum(sizes.values()), dtype=np.int64) % 60 + 20,
+        }
+    )
+    schema = {
+        "table": "many", "individuals": sum(sizes.values()), "reviewed": True,
+        "columns": {
+            "place": {"type": "category", "values": list(sizes)}, "age": {"type": "integer", "bounds": [0, 100]},
+        },
+    }  # fmt: skip
+    with Dataset.open(table, schema=schema) as dataset:
+        measured = prepare_many(dataset, "SELECT place, AVG(age) FROM many GROUP BY place")
+    told = {
+        line.epsilon: [error for (error,) in measured.group_errors(line.epsilon, 5) if error is not None]
+        for line in measured.candidates
+    }
+    tempting = [epsilon for epsilon, errors in told.items() if len(errors) == 1 and errors[0] <= 15.0]
+    assert tempting
+    enough = find_enough(measured, 15.0)
+    assert enough is not None
+    assert enough == min(
+        epsilon for epsilon, errors in told.items() if sorted(errors)[2:] and sorted(errors)[2] <= 15.0
+    )
+    shown = show_errors(measured, 0)[tempting[0]]
+    assert (shown.typical, shown.text, shown.drowned) == (None, "too few", True)
+    at = measured.advise(tempting[0]).at.accuracy
+    assert (at.too_few, at.typical, at.worthless) == (4, (None,), True)
 
 
 @pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999", "variance:1e-5", "variance:1e-9"])

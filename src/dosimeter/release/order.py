@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
 
 
+_SHOWN = 3  # rows of an answer at a prompt
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """The terms that an account is opened with. Later releases may leave them out, and may not contradict them."""
@@ -105,7 +108,10 @@ class Answer:
         save_answer(self, ledger, Path(path))
 
     def __repr__(self) -> str:
-        return f"Answer(status={self.status!r})"
+        if self.answer is None:
+            return f"Answer(status={self.status!r})"
+        more = f", and {len(self.answer) - _SHOWN:,} more rows" if len(self.answer) > _SHOWN else ""
+        return f"Answer(status={self.status!r}, epsilon={self.epsilon}, answer={self.answer[:_SHOWN]}{more})"
 
     def _repr_html_(self) -> str:
         """Show the answer in a notebook: what the analyst may see, and only that."""

@@ -59,7 +59,7 @@ def _no_tables() -> Mapping[str, JoinTable]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Schema:
     """The public facts of a table. ``individuals`` is None only in a draft made in memory.
 
@@ -102,6 +102,10 @@ class Schema:
         from dosimeter.schema.toml import save_schema
 
         save_schema(self, path, comment=comment)
+
+    def __repr__(self) -> str:
+        people = "unknown" if self.individuals is None else self.individuals
+        return f"Schema({self.table!r}, individuals={people}, columns={list(self.columns)})"
 
     def _repr_html_(self) -> str:
         """Show the public facts in a notebook."""

@@ -118,8 +118,11 @@ function replacePart(id, html) {
 function scrollToSelected(pane) {
   const row = pane.querySelector("tr.selected");
   if (!row) return;
+  const head = pane.querySelector("thead").offsetHeight;
+  if (row.offsetTop >= pane.scrollTop + head && row.offsetTop <= pane.scrollTop + pane.clientHeight - 60) return;
+  const rows = [...pane.querySelectorAll("tbody tr")];
   const top = row.offsetTop - pane.clientHeight / 2;
-  if (row.offsetTop < pane.scrollTop + 40 || row.offsetTop > pane.scrollTop + pane.clientHeight - 60) pane.scrollTop = Math.max(0, top);
+  pane.scrollTop = Math.max(0, rows.find((each) => each.offsetTop - head >= top).offsetTop - head); // no half row on top
 }
 
 // Load the parts that need the engine only once the slider rests.
