@@ -215,11 +215,11 @@ def test_noisy_test_is_described_by_its_worst_case(start_site: Callable[..., Sit
         blind = read_text(carol.get(f"/decide/{query_id}").text)
         carol.act(f"/decide/{query_id}/look")
         pages = [read_text(carol.get(f"/decide/{query_id}", params=p).text) for p in ({}, {"epsilon": "0.01"})]
-    assert "What is spent goes from 0 to 6 at most, the whole budget." in blind  # ε = 5, the largest that fits, and 1
+    assert "What is spent goes from 0 to at most 6, the whole budget." in blind  # ε = 5, the largest that fits, and 1
     for page in pages:
         assert "normalised RDR is at most 0.01" in page
         assert "to look only" in page
-        assert "What is spent goes from 0 to 6 at most, the whole budget." in page
+        assert "What is spent goes from 0 to at most 6, the whole budget." in page
         assert "At worst the test finds ε = 5; with 1 for the test everybody is then guaranteed ε = 6." in page
         assert "percent" not in page.lower().split("what the test looks for")[1][:400]
     learnt = [re.findall(r"What an attacker could learn.*?Accuracy", page) for page in pages]

@@ -10,6 +10,7 @@ from dosimeter.ledger import exact_decimal
 from dosimeter.measures import Count, CountDistinct, CountRows, Measure
 from dosimeter.planning import QueryPlan
 from dosimeter.release import Fixed, Found, Prepared, Selected
+from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
 from dosimeter.web.public import WITHHELD
@@ -65,7 +66,7 @@ _VERBS: dict[type[Measure], str] = {
 
 
 def _put_in_words(plan: QueryPlan) -> str:
-    labels = [_name(estimate.label) for estimate in plan.estimates]
+    labels = [_name(estimate.label, plan) for estimate in plan.estimates]
     verb = _VERBS.get(type(plan.measures[0])) if len(plan.measures) == len(labels) == 1 else None
     start = _ask_for(labels) if verb is None else verb.format(label=_read_argument(plan.estimates[0].label))
     groups = ""
@@ -92,10 +93,14 @@ def _ask_for(names: list[str]) -> str:
     return f"What {'is' if len(names) == 1 else 'are'} {_join(names)}"
 
 
-def _name(label: str) -> str:
+def _name(label: str, plan: QueryPlan) -> str:
     """Return an aggregate in words, where it is a plain one; otherwise as SQL."""
     if label == "COUNT(*)":
         return "the number of people"
+    share = re.fullmatch(r"AVG\(CAST\((\w+) AS INT\w*\)\)", _plain(label))
+    column = plan.schema.columns.get(share[1]) if share else None
+    if column is not None and column.type is ColumnType.BOOLEAN:
+        return f"the share of people with {column.name} = true"
     found = re.fullmatch(r"([A-Z]+)\(([^()]+)\)", label)
     return _NAMES[found[1]].format(_plain(found[2])) if found and found[1] in _NAMES else label
 

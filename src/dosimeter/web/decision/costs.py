@@ -81,9 +81,9 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
     budget = books.policy.budget
     of = "" if budget is None else f" of {format_epsilon(float(budget))}"
     whole = ", the whole budget" if after.epsilon == budget else of
-    most, then = (" at most", "After that") if offer.testing else ("", "After it")
+    most, then = ("at most ", "After that") if offer.testing else ("", "After it")
     before = write_reading(books.reading.epsilon)
-    sentences = [f"What is spent goes from {before} to {write_reading(after.epsilon)}{most}{whole}."]
+    sentences = [f"What is spent goes from {before} to {most}{write_reading(after.epsilon)}{whole}."]
     if offer.testing:
         test = books.after(None)
         sentences.append(
