@@ -47,7 +47,7 @@ from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES
 from dosimeter.web.question import AnswerPreview, Question, describe_question, preview_answer
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import StoredQuery, User, read_thresholds
+from dosimeter.web.store import QueryFilter, QueryStatus, StoredQuery, User, page_open, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
@@ -71,6 +71,7 @@ class PageHead:
     phrase: str  # asks the analyst for changes
     earlier: Entry | None  # can be given again
     entry: Entry | None  # of the answer
+    following: str  # the most urgent query that waits, once this one is decided
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -251,7 +252,14 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
         phrase=PHRASES.get(query.phrase or "", ""),
         earlier=find_earlier(state, case.served, query.sql) if query.status.undecided else None,
         entry=state.entry(query.entry_id),
+        following="" if query.status.undecided else find_following(state, query),
     )
+
+
+def find_following(state: ServerState, query: StoredQuery) -> str:
+    """Return the id of the most urgent query that waits; empty where none does."""
+    waiting = page_open(state.database, limit=10, only=QueryFilter()).queries
+    return next((each.id for each in waiting if each.status is QueryStatus.WAITING and each.id != query.id), "")
 
 
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
