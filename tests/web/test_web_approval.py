@@ -26,7 +26,10 @@ def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
         assert answer["epsilon"] == 0.5
         assert answer["error_95"] is not None
         assert "was looked at" not in answer["guarantee"]
-        assert f'href="/decide/{second}">Next waiting query</a>' in carol.get(f"/decide/{first}").text
+        decided = carol.get(f"/decide/{first}").text
+        assert f'href="/decide/{second}">Next waiting query</a>' in decided
+        count = f"{answer['rows'][0]['count']:,} ± {answer['error_95'][0]:,.0f}".replace("-", "−")
+        assert count in read_text(decided)  # as the analyst sees it
         carol.act(f"/decide/{second}/look")
         page = read_text(carol.get(f"/decide/{second}").text)
         assert "starts with a 1 % suspicion ends with at most" in page.replace("\xa0", " ")

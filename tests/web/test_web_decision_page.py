@@ -246,6 +246,10 @@ def test_each_number_is_listed_with_the_range_it_will_lie_in(site: Site, anna: G
             "What is the share of people with smoker = true among people with admitted ≥ '2024-01-01'?",
         ),
         ("SELECT COUNT(*) FROM clinic WHERE NOT smoker", "How many people are there with smoker = false?"),
+        (
+            "SELECT COUNT(*) FROM clinic WHERE sex = 'Other' AND age >= 60",
+            "How many people are there with sex = 'Other' and age ≥ 60?",
+        ),
         ("SELECT sex, AVG(age) FROM clinic GROUP BY sex", "What is the average age, for each sex (3 groups)?"),
         ("SELECT COUNT(DISTINCT district) FROM clinic", "How many different values are there of district?"),
     ],

@@ -81,6 +81,21 @@ def test_two_groups_are_compared_in_words_that_say_it(site: Site, anna: Guest, c
     assert "and that of all others are each at least % of the other’s." in words
 
 
+def test_warnings_fit_the_people_who_are_touched(site: Site, anna: Guest, carol: Guest) -> None:
+    """Eleven people on the island, none of whom is of another sex: counted by hand in the data."""
+    island = anna.ask("SELECT MEDIAN(age) FROM clinic WHERE district = 'Seal Island'")
+    everybody = anna.ask("SELECT MEDIAN(age) FROM clinic")
+    nobody = anna.ask("SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'")
+    few, many, none = (
+        read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
+        for query_id in (island, everybody, nobody)
+    )
+    assert "rows where 11 people are touched, the answer could be almost any value." in few
+    assert "almost any value" not in many + none
+    assert "This question touches nobody: the answer is noise." in none
+    assert "would identify" not in none
+
+
 def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
     site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
     with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:

@@ -118,8 +118,16 @@ def _write_where(condition: str) -> str:
     """Return a WHERE as people write it: plain dates and signs, and a column that is true or false as a comparison."""
     plain = re.sub(r"CAST\(('[^']*') AS (?:DATE|TIMESTAMP)\)", r"\1", _plain(condition))
     plain = re.sub(r"('(?:[^']|'')*')|(>=|<=|<>)", lambda found: found[1] or _SIGNS[found[2]], plain)
-    found = re.fullmatch(r"(NOT )?([A-Za-z_]\w*)", plain)
-    return f"{found[2]} = {'false' if found[1] else 'true'}" if found else plain
+    parts = re.findall(r"\(([^()]*)\)", plain)
+    if parts and plain == " AND ".join(f"({part})" for part in parts):
+        return " and ".join(_compare(part) for part in parts)
+    return _compare(plain)
+
+
+def _compare(condition: str) -> str:
+    """Return a condition; a column that is true or false by itself as a comparison."""
+    found = re.fullmatch(r"(NOT )?([A-Za-z_]\w*)", condition)
+    return f"{found[2]} = {'false' if found[1] else 'true'}" if found else condition
 
 
 def _plain(sql: str) -> str:

@@ -16,6 +16,7 @@ from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import PRESETS, Choice, Preference, parse_preference
 from dosimeter.show import word_gain, word_worth
+from dosimeter.web.answer_view import view_answer
 from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.case import (
     Case,
@@ -44,13 +45,22 @@ from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.view import DecisionView, build_view
 from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold
 from dosimeter.web.http import is_own, render
-from dosimeter.web.public import PHRASES
+from dosimeter.web.public import PHRASES, AnswerShape, PublicAnswer, ShownAnswer, show_answer
 from dosimeter.web.question import AnswerPreview, Question, describe_question, preview_answer
+from dosimeter.web.released import describe_shape
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryFilter, QueryStatus, StoredQuery, User, page_open, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, Meter
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """A released answer, and its first rows as they are written on a page."""
+
+    answer: PublicAnswer
+    view: ShownAnswer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,6 +81,7 @@ class PageHead:
     phrase: str  # asks the analyst for changes
     earlier: Entry | None  # can be given again
     entry: Entry | None  # of the answer
+    shown: AnswerPart | None  # the answer as its analyst sees it
     following: str  # the most urgent query that waits, once this one is decided
 
 
@@ -237,6 +248,7 @@ def describe_touched(measured: MeasuredQuery) -> str:
 
 def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionForm, refusal: str) -> PageHead:
     query, settings = case.query, case.served.settings
+    entry = state.entry(query.entry_id)
     return PageHead(
         query=query,
         question=describe_question(case.prepared),
@@ -251,9 +263,18 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
         refusal=refusal,
         phrase=PHRASES.get(query.phrase or "", ""),
         earlier=find_earlier(state, case.served, query.sql) if query.status.undecided else None,
-        entry=state.entry(query.entry_id),
+        entry=entry,
+        shown=None if entry is None or query.status is not QueryStatus.RELEASED else _show_answer(case, entry),
         following="" if query.status.undecided else find_following(state, query),
     )
+
+
+def _show_answer(case: Case, entry: Entry) -> AnswerPart | None:
+    """Return the first rows of a released answer, written as its analyst reads them."""
+    answer = show_answer(entry)
+    if answer is None:
+        return None
+    return AnswerPart(answer, view_answer(answer, describe_shape(case.served, case.query.sql) or AnswerShape()))
 
 
 def find_following(state: ServerState, query: StoredQuery) -> str:

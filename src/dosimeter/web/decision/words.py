@@ -79,7 +79,7 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
         who = {0: "nobody", 1: "1 person"}.get(touched, f"only {touched} people")
         about = "the answer is noise" if touched == 0 else "whatever it answers is about them"
         yield Caution(f"This question touches {who}: {about}.", grave=touched > 0)
-    if is_undecided(choice):
+    if is_undecided(choice) and touched != 0:
         yield Caution(_word_undecided(measured, choice), grave=False)
 
 
@@ -247,7 +247,7 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
     plan, touched = measured.risk.plan, measured.risk.matched
     rows = max((error for error, in_rows in line.errors if in_rows and error is not None), default=0.0)
     groups = max(1, len(measured.groups))
-    if touched is None or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * groups < touched:
+    if not touched or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * groups < touched:
         return
     where = "" if groups == 1 else f" in {groups:,} groups"
     yield (
