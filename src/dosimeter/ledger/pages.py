@@ -9,8 +9,9 @@ the first record works every state and checkpoint out again, and refuses one tha
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_text
@@ -68,10 +69,10 @@ class Pages:
     def read(cls, transaction: Transaction, *, before: int | None = None) -> Pages:
         """Follow the chain from the last checkpoint to its end, or from the last one before a record."""
         start = transaction.last_checkpoint(before)
-        if start is None:
-            return cls.read_all(transaction)
-        with closing(transaction.rows(start)) as found:
-            rows = list(found)
+        with closing(transaction.rows(start or 1)) as found:
+            rows = list(found if start is not None else islice(found, MOST_FOLLOWING))
+            if start is None and len(rows) == MOST_FOLLOWING:  # perhaps of an earlier version, and long
+                return cls._follow(transaction, None, chain(rows, found))
         if before is not None:
             return cls._follow(transaction, start, rows)
         followed = transaction.followed.pop("pages", None)
@@ -83,10 +84,11 @@ class Pages:
         return pages
 
     @classmethod
-    def _follow(cls, transaction: Transaction, start: int, rows: Sequence[Sequence[object]]) -> Pages:
-        pages = cls(_OlderRecords(transaction, start))
+    def _follow(cls, transaction: Transaction, start: int | None, rows: Iterable[Sequence[object]]) -> Pages:
+        """Follow rows that begin with a checkpoint, or with the first record where there is no checkpoint yet."""
+        pages = cls(_find_older(transaction, start))
         with refusing_bad_records():
-            for record in follow_chain(rows, start=start):
+            for record in follow_chain(rows, start=start or 1):
                 if record.seq == start:
                     pages._begin(record)
                 else:
@@ -104,11 +106,8 @@ class Pages:
     @classmethod
     def read_all(cls, transaction: Transaction) -> Pages:
         """Follow the chain from the first record."""
-        pages = cls()
-        with refusing_bad_records(), closing(transaction.rows()) as rows:
-            for record in follow_chain(rows):
-                pages.add(record)
-        return pages
+        with closing(transaction.rows()) as rows:
+            return cls._follow(transaction, None, rows)
 
     def _begin(self, record: Record) -> None:
         if record.kind != "checkpoint":
@@ -257,6 +256,10 @@ class _OlderRecords:
         return DatasetReplay.read_state(record, self), row
 
 
+def _find_older(transaction: Transaction, checkpoint: int | None) -> _OlderRecords | None:
+    return None if checkpoint is None else _OlderRecords(transaction, checkpoint)
+
+
 class _Followed:
     """What a use of this ledger followed last in this process: records as they are stored, and what they add up to.
 
@@ -264,10 +267,10 @@ class _Followed:
     only the further ones are followed; otherwise all are.
     """
 
-    def __init__(self, start: int, rows: Sequence[Sequence[object]], pages: Pages) -> None:
+    def __init__(self, start: int | None, rows: Sequence[Sequence[object]], pages: Pages) -> None:
         self._start, self._rows, self._pages = start, rows, pages
 
-    def begins(self, transaction: Transaction, start: int, rows: Sequence[Sequence[object]]) -> bool:
+    def begins(self, transaction: Transaction, start: int | None, rows: Sequence[Sequence[object]]) -> bool:
         """Return whether these rows begin as those before did, and the states that were read are as they were."""
         if start != self._start or rows[: len(self._rows)] != self._rows:
             return False
@@ -275,7 +278,7 @@ class _Followed:
 
     def continue_in(self, transaction: Transaction, rows: Sequence[Sequence[object]]) -> tuple[Pages, _Followed | None]:
         """Return the ledger after all of these rows; and this, where there are no further ones."""
-        pages = self._pages._copy(_OlderRecords(transaction, self._start))
+        pages = self._pages._copy(_find_older(transaction, self._start))
         with refusing_bad_records():
             for record in follow_chain(rows[len(self._rows) :], start=pages.next_seq, after=pages.head):
                 pages.add(record)

@@ -47,10 +47,8 @@ class Transaction:
 
     def last_checkpoint(self, before: int | None = None) -> int | None:
         """Return the number of the last checkpoint, or of the last one before a record."""
-        query = sa.select(sa.func.max(RECORDS.c.seq)).where(sa.text("kind = 'checkpoint'"))
-        if before is not None:
-            query = query.where(RECORDS.c.seq < before)
-        found = next(iter(self._fetch(query)))[0]
+        values = {} if before is None else {"before": before}
+        found = next(iter(self._fetch(_select_checkpoint(last=before is None), values)))[0]
         return found if isinstance(found, int) and found >= 1 else None
 
     def last(self) -> int:
@@ -61,18 +59,16 @@ class Transaction:
     def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Sequence[object]]:
         """Return the records of all datasets under a key of KEYS, as they are stored, the latest first."""
         kind, mark, marks = KEYS[key]
-        query = self._select().where(sa.text(f"kind = '{kind}' AND {self._backend.contains(mark)}"))
-        for number, (each, text) in enumerate(zip(marks, texts, strict=True)):
-            name = f"text_{number}"
-            written = json.dumps(text, ensure_ascii=False)[1:-1].partition('"')[0]  # as text_after cuts it out
-            query = query.where(sa.text(f"{self._backend.text_after(each)} = :{name}").bindparams(**{name: written}))
-        return self._fetch(query.order_by(RECORDS.c.seq.desc()).limit(limit))
+        names = [f"text_{number}" for number in range(len(marks))]
+        found = [f"{self._backend.text_after(each)} = :{name}" for each, name in zip(marks, names, strict=True)]
+        conditions = (f"kind = '{kind}' AND {self._backend.contains(mark)}", *found)
+        written = [json.dumps(text, ensure_ascii=False)[1:-1].partition('"')[0] for text in texts]  # as it is cut out
+        values = dict(zip(names, written, strict=True))
+        return self._fetch(_select_latest(self._backend.texts_as_bytes, conditions, limit), values)
 
     def find_by_entry(self, entry: str) -> Sequence[Sequence[object]]:
         """Return the records of an entry, as they are stored, in order."""
-        return self._fetch(
-            self._select().where(sa.text("entry <> ''"), RECORDS.c.entry == entry).order_by(RECORDS.c.seq)
-        )
+        return self._fetch(_select_entry(self._backend.texts_as_bytes), {"entry": entry})
 
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
@@ -91,9 +87,6 @@ class Transaction:
                 if self._backend.may_index(self._connection, name):
                     self._connection.exec_driver_sql(statement)
 
-    def _select(self) -> sa.Select[Any]:
-        return _select_columns(self._backend.texts_as_bytes)
-
     def _fetch(self, query: sa.Select[Any], values: Mapping[str, object] | None = None) -> Sequence[Sequence[object]]:
         with _translated(self._backend, writing=self._writing):
             return [tuple(row) for row in self._connection.execute(query, values or {})]
@@ -104,7 +97,7 @@ class Transaction:
 
     def append(self, record: Record) -> None:
         with _translated(self._backend, writing=True):
-            self._connection.execute(RECORDS.insert().values({name: getattr(record, name) for name in COLUMNS}))
+            self._connection.execute(RECORDS.insert(), {name: getattr(record, name) for name in COLUMNS})
 
 
 class Store:
@@ -223,6 +216,24 @@ def _select_rows(texts_as_bytes: bool, *, whole: bool) -> sa.Select[Any]:
 @cache
 def _select_row(texts_as_bytes: bool) -> sa.Select[Any]:
     return _select_columns(texts_as_bytes).where(RECORDS.c.seq == sa.bindparam("seq"))
+
+
+@cache
+def _select_entry(texts_as_bytes: bool) -> sa.Select[Any]:
+    of_entry = _select_columns(texts_as_bytes).where(sa.text("entry <> ''"), RECORDS.c.entry == sa.bindparam("entry"))
+    return of_entry.order_by(RECORDS.c.seq)
+
+
+@cache
+def _select_latest(texts_as_bytes: bool, conditions: tuple[str, ...], limit: int | None) -> sa.Select[Any]:
+    found = _select_columns(texts_as_bytes).where(*map(sa.text, conditions))
+    return found.order_by(RECORDS.c.seq.desc()).limit(limit)
+
+
+@cache
+def _select_checkpoint(*, last: bool) -> sa.Select[Any]:
+    found = sa.select(sa.func.max(RECORDS.c.seq)).where(sa.text("kind = 'checkpoint'"))
+    return found if last else found.where(RECORDS.c.seq < sa.bindparam("before"))
 
 
 @contextmanager

@@ -52,21 +52,28 @@ class Agreement:
     identification: Identification | None = None
 
 
-def require_running(ledger: Ledger, schema: Schema) -> None:
-    """Refuse a release from a dataset that an incident has stopped, before anything is looked at (N4)."""
-    if ledger.stopped(schema.account_name) is not None:
+def require_running(ledger: Ledger, schema: Schema) -> Standing | None:
+    """Refuse a release from a dataset that an incident has stopped, before anything is looked at (N4).
+
+    Return its account as it is now; None where it has none.
+    """
+    account = ledger.standing(schema.account_name)
+    stopped = ledger.stopped(schema.account_name) if account is None else account.stopped
+    if stopped is not None:
         raise refuse_stopped(schema.account_name)
+    return account
 
 
 def enter_books(
-    ledger: Ledger, prepared: Prepared, source: str, engine: Engine
+    ledger: Ledger, prepared: Prepared, source: str, engine: Engine, account: Standing | None = None
 ) -> tuple[Standing | None, Agreement, frozenset[str] | None]:
     """Return the account as it is, what a release would add to it, and the identities that were found out for that.
 
     Refuses, before any data are measured, what contradicts the account's terms, and data that another account holds.
     Identities need a scan of the whole table, and are asked for only where the account does not know them yet.
+    ``account``: as it was when the release began, to save reading it again.
     """
-    account = ledger.standing(prepared.dataset)
+    account = account or ledger.standing(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
     identities = None
     if account is None or (prepared.schema_digest, source) not in account.identified:

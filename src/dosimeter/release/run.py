@@ -70,11 +70,11 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     Raises DatasetStopped where an incident stopped the dataset, now or before (N4): then nothing is answered, not even
     what the ledger could repeat.
     """
-    require_running(ledger, dataset.schema)
+    begun = require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
-    account, entered, identities = enter_books(ledger, prepared, source, dataset.engine)
+    account, entered, identities = enter_books(ledger, prepared, source, dataset.engine, begun)
     request = write_request(prepared, source)
     other = None
     if account is not None and not order.again:
