@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -194,3 +195,26 @@ def test_zero_and_minus_zero_are_one_observed_group() -> None:
     assert profile.keys == ((0,), (1,))
     assert measure_answer(plan, engine, profile).values == ((6,), (4,))
     assert measure_answer(plan, engine).values == ((6,), (4,))
+
+
+@pytest.mark.parametrize("ends", [(1, 99), (-7, 3), (0, 2**21), (-(2**22), 2**21), (0, 2**22 + 1), (-(10**15), 10**15)])
+def test_totals_are_exact_in_64_bits_and_beyond(ends: tuple[int, int]) -> None:
+    """Sums that 64 bits are sure to hold are written otherwise; NULL adds nothing, nobody declared group x (S8)."""
+    low, high = ends
+    values = [None, low - 5, low, high, high + 10**9, None, (low + high) // 3, high - 1, low]
+    groups = ["a", "a", "a", "a", "b", "b", "x", "x", None]
+    columns: dict[str, Any] = {
+        "v": {"type": "integer", "bounds": [low, high]},
+        "g": {"type": "category", "values": ["a", "b", "c"]},
+    }
+    schema = read_schema({"table": "t", "individuals": 9, "columns": columns})
+    engine = open_duckdb(pa.table({"v": pa.array(values, pa.int64()), "g": groups}), ReadOptions(table="t"))
+    engine.impose(schema)
+    plan = plan_query("SELECT g, COUNT(*), SUM(v), AVG(v) FROM t GROUP BY g", schema)
+    found = measure_answer(plan, engine)
+    assert found.keys == (("a",), ("b",), ("c",))
+    for (key,), answer in zip(found.keys, found.values, strict=True):
+        own = [value for value, group in zip(values, groups, strict=True) if group == key]
+        kept = [min(max(value, low), high) for value in own if value is not None]
+        centred = sum(Fraction(2 * value - low - high, 2) for value in kept)
+        assert list(answer) == [len(own), sum(kept), len(kept), centred]

@@ -86,7 +86,7 @@ class Count(ArgumentMeasure, _AnyCount):
 
     def total(self) -> exp.Expression:
         """Count the values."""
-        return exp.Count(this=self.argument.tree.copy())
+        return exp.Count(this=self.column())
 
     def native(self) -> Native:
         """Return COUNT(x)."""

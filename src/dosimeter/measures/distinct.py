@@ -46,7 +46,7 @@ class CountDistinct(Reducible, Total):
 
     def total(self) -> exp.Expression:
         """Count the different values."""
-        return exp.Count(this=exp.Distinct(expressions=[self.argument.tree.copy()]))
+        return exp.Count(this=exp.Distinct(expressions=[self.column()]))
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
         return self.total()  # the profile keeps who holds a value alone, not how many values there are
@@ -128,7 +128,7 @@ class CountIndividuals(ArgumentMeasure, Total):
 
     def total(self) -> exp.Expression:
         """Count the individuals."""
-        return exp.Count(this=exp.Distinct(expressions=[self.argument.tree.copy()]))
+        return exp.Count(this=exp.Distinct(expressions=[self.column()]))
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
         return self.total()  # the profile counts rows, and an individual may have several

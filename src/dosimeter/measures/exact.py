@@ -11,6 +11,8 @@ from sqlglot import exp
 from dosimeter.arrays import IntArray
 
 FITS = 2**62  # two numbers below it can be added in 64 bits
+MOST_ROWS = 2**40
+"""More rows than any table has: a million times a million."""
 
 
 def find_largest(values: NDArray[Any]) -> int:
@@ -31,7 +33,16 @@ def exact_squares(values: IntArray) -> NDArray[Any]:
     return squares
 
 
-def exact_sum(tree: exp.Expression) -> exp.Expression:
-    """Write a sum as DECIMAL(38, 0) (S8); an empty group sums to 0 (C6)."""
-    total = exp.Sum(this=exp.Cast(this=tree, to=exp.DataType.build("DECIMAL(38, 0)")))
+def fits(largest: int) -> bool:
+    """Return whether 64 bits hold the sum of numbers of at most this size over every row of a table, and some more."""
+    return largest * MOST_ROWS < FITS
+
+
+def exact_sum(tree: exp.Expression, largest: int) -> exp.Expression:
+    """Write a sum as DECIMAL(38, 0), or in 64 bits where these hold it (S8); an empty group sums to 0 (C6).
+
+    ``largest``: the largest size of what is added.
+    """
+    kind = "BIGINT" if fits(largest) else "DECIMAL(38, 0)"
+    total = exp.Sum(this=exp.Cast(this=tree, to=exp.DataType.build(kind)))
     return exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])

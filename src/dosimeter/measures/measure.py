@@ -146,7 +146,10 @@ class Measure(ABC):
 
     @abstractmethod
     def total(self) -> exp.Expression | None:
-        """Write the exact answer in whole steps of the unit, as SQL over a group's rows; None if it is no total."""
+        """Write the exact answer in whole steps of the unit, as SQL over a group's rows; None if it is no total.
+
+        An argument is read from its column, by its name in a profile query.
+        """
 
     def value(self, column: GroupColumn) -> Fraction | exp.Expression:
         """Return the exact answer from the group's distinct inputs.

@@ -16,13 +16,13 @@ from dosimeter.errors import QueryError
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count
 from dosimeter.measures.estimates import Estimate, FromSums, Identity
-from dosimeter.measures.exact import exact_squares, exact_sum, exact_total
+from dosimeter.measures.exact import exact_squares, exact_sum, exact_total, fits
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, Facts, noise_grid, on_grid
 from dosimeter.measures.reading import Call, Collector, Source, refuse_constant
 from dosimeter.measures.units import Entries, UnitField, Whole, add_own, add_own_centred, add_own_squares
 from dosimeter.problems import for_controller
-from dosimeter.sql import expect_only
+from dosimeter.sql import expect_only, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class _AnySum(ArgumentMeasure, Total, ABC):
     def _term(self, value: exp.Expression) -> exp.Expression:
         """Write what one value adds, in steps."""
 
+    @property
+    @abstractmethod
+    def _largest_term(self) -> int:
+        """Return the largest size of what one value adds, in steps."""
+
     @abstractmethod
     def _steps(self, values: IntArray) -> NDArray[Any]:
         """Return what each value adds, in steps."""
@@ -46,7 +51,7 @@ class _AnySum(ArgumentMeasure, Total, ABC):
 
     def total(self) -> exp.Expression:
         """Write the sum."""
-        return exact_sum(self._term(self.argument.tree.copy()))
+        return exact_sum(self._term(self.column()), self._largest_term)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return exact_total(self._steps(values), people) * self.unit
@@ -92,6 +97,10 @@ class Sum(_AnySum):
     def _term(self, value: exp.Expression) -> exp.Expression:
         return value
 
+    @property
+    def _largest_term(self) -> int:
+        return self.argument.largest
+
     def _steps(self, values: IntArray) -> NDArray[Any]:
         return values
 
@@ -114,6 +123,19 @@ class CentredSum(_AnySum):
 
     def _term(self, value: exp.Expression) -> exp.Expression:
         return self.argument.centred(value)
+
+    @property
+    def _largest_term(self) -> int:
+        return self.argument.width
+
+    def total(self) -> exp.Expression:
+        """Write the sum as 2·Σv − (L + U)·COUNT(v) where 64 bits hold these: nothing is computed for a row."""
+        argument, column = self.argument, self.column()
+        if not fits(2 * argument.largest):
+            return exact_sum(self._term(column), self._largest_term)
+        doubled = exp.Mul(this=exp.Literal.number(2), expression=exact_sum(column, argument.largest))
+        middle = exp.Mul(this=whole_number(argument.lower + argument.upper), expression=exp.Count(this=column.copy()))
+        return exp.Sub(this=doubled, expression=middle)
 
     def _steps(self, values: IntArray) -> NDArray[Any]:
         return self._centre(values)
@@ -138,6 +160,10 @@ class CentredSquares(_AnySum):
     def _term(self, value: exp.Expression) -> exp.Expression:
         centred = exp.Paren(this=self.argument.centred(value))
         return exp.Mul(this=centred, expression=centred.copy())
+
+    @property
+    def _largest_term(self) -> int:
+        return self.argument.width**2
 
     def _steps(self, values: IntArray) -> NDArray[Any]:
         return exact_squares(self._centre(values))

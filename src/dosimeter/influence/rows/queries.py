@@ -103,12 +103,39 @@ def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
 
 
 def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp.Expression]) -> exp.Select:
-    """Return the query for aggregates of every group, as the columns m0, m1 …"""
+    """Return the query for aggregates of every group, as the columns m0, m1 …
+
+    ``totals``: written over the arguments a0, a1 …, each of which is computed once a row, whoever reads it.
+    """
     groups = [_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
-    columns = [*groups, *(_alias(tree, f"m{at}") for at, tree in enumerate(totals))]
-    query = _select(columns, relation, where=plan.where, group=len(groups))
+    named = [_alias(tree, f"m{at}") for at, tree in enumerate(totals)]
+    if plan.arguments:
+        arguments = [_alias(_pass_null(argument.column()), f"a{at}") for at, argument in enumerate(plan.arguments)]
+        rows = _as_subquery(_select([*groups, *arguments], relation, where=plan.where), "contributions")
+        kept = [_alias(column_tree(group.alias), group.alias) for group in groups]
+        query = _select([*kept, *named], rows, group=len(groups))
+    else:
+        query = _select([*groups, *named], relation, where=plan.where, group=len(groups))
     declared = conjunction(_group_tests(plan).values())
-    return query if declared is None else _select([exp.Star()], _as_subquery(query, "totals"), where=declared)
+    if declared is None:
+        return query
+    # No total is NULL. An engine that took the condition for one on rows would look at all of them, not at the groups.
+    told = exp.If(this=is_null(column_tree("m0")), true=exp.Boolean(this=False))
+    return _select([exp.Star()], _as_subquery(query, "totals"), where=exp.Case(ifs=[told], default=declared))
+
+
+def _pass_null(tree: exp.Expression) -> exp.Expression:
+    """Return a value within bounds without its branch for NULL, which it is without it too.
+
+    An engine that knows from a file's statistics that nothing is NULL then knows it of the value.
+    """
+    match tree:
+        case exp.Case(args={"ifs": [exp.If(this=exp.Is(this=raw, expression=exp.Null())), *ends], "default": inside}):
+            compared = [end.this for end in ends]
+            bounded = all(isinstance(test, (exp.LT, exp.GT)) and test.this == raw for test in compared)
+            if bounded and isinstance(inside, exp.Cast) and inside.this == raw:
+                return exp.Case(ifs=[end.copy() for end in ends], default=inside.copy())
+    return tree
 
 
 def people_query(
