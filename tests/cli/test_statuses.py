@@ -106,7 +106,7 @@ def test_control_c_stops_the_work(tmp_path: Path, start: str) -> None:
     path.write_text("x\n" + "\n".join(str(value) for value in range(30_000)))  # so many that processes share it
     words = ["risk", path, "SELECT MEDIAN(x) FROM t", "--method", "recompute"]
     process = subprocess.Popen(
-        [sys.executable, "-c", start + "sys.exit(main(sys.argv[1:]))", *map(str, words)],
+        [sys.executable, "-c", start + "from dosimeter.__main__ import main as run\nrun()", *map(str, words)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None
