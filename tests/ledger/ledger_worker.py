@@ -21,9 +21,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import AccountAlgorithm, AccountOpening, Algorithm, Ledger, Request, Reservation, Standing
+from dosimeter.ledger import AccountAlgorithm, AccountOpening, Algorithm, Ledger, Record, Request, Reservation, Standing
 from dosimeter.ledger.accounting import Policy, admits_charge
 from dosimeter.ledger.readings import Charge
 from dosimeter.mechanisms.zcdp import pure_rho
@@ -114,8 +115,9 @@ def stop_and_clear(ledger: Ledger, reached: Callable[[str], None]) -> None:
 
 def kill_at(step: str) -> Callable[[str], None]:
     """SIGKILL for this process at a step of release_one, or around one of the commits it makes."""
-    from sqlalchemy import event
-    from sqlalchemy.engine import Engine
+    from dosimeter.ledger.backends import SQLiteConnection
+    from dosimeter.ledger.postgresql import PostgreSQLConnection
+    from dosimeter.ledger.store import Transaction
 
     commits: list[str] = []
 
@@ -123,30 +125,35 @@ def kill_at(step: str) -> Callable[[str], None]:
         if name == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def before_commit(connection: object) -> None:
-        commits.append("")
-        reached(f"before commit {len(commits)}")
+    def count_commits(kind: type[SQLiteConnection] | type[PostgreSQLConnection]) -> None:
+        commit = kind.commit
 
-    def after_execute(connection: object, cursor: object, statement: str, *rest: object) -> None:
-        if statement.startswith("INSERT INTO dosimeter_ledger "):
-            payload = json.loads(_payload_of(rest[0]))
-            reached(f"after insert {payload.get('status')}")
-            reached(f"after inserting {', '.join(payload)}")
+        def count_and_commit(connection: Any) -> None:
+            commits.append("")
+            reached(f"before commit {len(commits)}")
+            commit(connection)
 
-    event.listen(Engine, "commit", before_commit)
-    event.listen(Engine, "after_cursor_execute", after_execute)
+        kind.commit = count_and_commit  # type: ignore[method-assign, assignment]
+
+    append = Transaction.append
+
+    def append_and_tell(transaction: Transaction, record: Record) -> None:
+        append(transaction, record)
+        payload = json.loads(record.payload)
+        reached(f"after insert {payload.get('status')}")
+        reached(f"after inserting {', '.join(payload)}")
+
+    count_commits(SQLiteConnection)
+    count_commits(PostgreSQLConnection)
+    Transaction.append = append_and_tell  # type: ignore[method-assign, assignment]
     return reached
-
-
-def _payload_of(parameters: object) -> str:
-    values = parameters.values() if isinstance(parameters, dict) else parameters
-    return next(str(value) for value in values if str(value).startswith("{"))  # type: ignore[attr-defined]
 
 
 def run_crowd(target: str, processes: int, each: int, epsilon: str) -> None:
     """Fork once everything is imported; every child opens the ledger for itself."""
     import psycopg  # noqa: F401
 
+    import dosimeter.ledger.postgresql
     import dosimeter.ledger.store  # noqa: F401
 
     children = []

@@ -20,7 +20,8 @@ from typing import Any
 import pyarrow as pa
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import Ledger
+from dosimeter.ledger import Ledger, Record
+from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing
 from dosimeter.risk.choose import paper_candidates
 
@@ -65,8 +66,6 @@ def open_table(name: str) -> Dataset:
 
 def die_at(step: str) -> Callable[[str], None]:
     """Wrap every step of a release, in this process only, so that it dies at the one named."""
-    from sqlalchemy import event
-    from sqlalchemy.engine import Engine
 
     def reached(name: str) -> None:
         if name == step:
@@ -83,18 +82,18 @@ def die_at(step: str) -> Callable[[str], None]:
 
         setattr(owner, name, wrapped)
 
-    def after_execute(connection: object, cursor: object, statement: str, parameters: object, *rest: object) -> None:
-        if statement.startswith("INSERT INTO dosimeter_ledger "):
-            values = parameters.values() if isinstance(parameters, dict) else parameters
-            payload = next(json.loads(value) for value in values if str(value).startswith("{"))  # type: ignore[attr-defined]
-            happened = {"reserved": "before the reservation's commit", "released": "before the settlement's commit"}
-            reached(happened.get(payload.get("status", ""), ""))
+    append = Transaction.append
+
+    def append_and_tell(transaction: Transaction, record: Record) -> None:
+        append(transaction, record)
+        happened = {"reserved": "before the reservation's commit", "released": "before the settlement's commit"}
+        reached(happened.get(json.loads(record.payload).get("status", ""), ""))
 
     wrap(Ledger, "reserve", "before the reservation", "after the reservation")
     wrap(Ledger, "settle", "before the settlement", "after the settlement")
     wrap(releasing, "open_books", "inside the decision", "")
     wrap(releasing, "add_noise_to", "before the noise", "after the noise")
-    event.listen(Engine, "after_cursor_execute", after_execute)
+    Transaction.append = append_and_tell  # type: ignore[method-assign, assignment]
     return reached
 
 

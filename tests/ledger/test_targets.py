@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from unittest import mock
 
 import psycopg
 import pytest
-import sqlalchemy
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Reservation, Standing
+from dosimeter.ledger.backends import SQLite
 from tests.ledger.ledger_worker import NOBODY, decide_on
 
 
@@ -116,16 +117,20 @@ def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     Ledger.open(path).close()
 
-    def limit(connection: sqlite3.Connection, record: object) -> None:
+    connect = SQLite._connect
+
+    def connect_to_a_full_disk(backend: SQLite) -> sqlite3.Connection:
+        connection = connect(backend)
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
 
-    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", limit)
-    try:
-        with Ledger.open(path) as ledger, pytest.raises(LedgerError, match="disk is full"):
-            reserve_often(ledger)
-    finally:
-        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", limit)
+    with (
+        mock.patch.object(SQLite, "_connect", connect_to_a_full_disk),
+        Ledger.open(path) as ledger,
+        pytest.raises(LedgerError, match="disk is full"),
+    ):
+        reserve_often(ledger)
     with Ledger.open(path) as ledger:
         assert ledger.verify().intact
         ledger.reserve("clinic", decide_on("0.001"))

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import sqlalchemy as sa
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.backends import FORMAT, KEYS, METADATA, RECORDS, Backend, choose_backend, list_indexes
+from dosimeter.ledger.backends import KEYS, TABLES, Backend, Connection, Row, choose_backend, list_indexes
 from dosimeter.ledger.records import COLUMNS, Record
 
 FORMAT_VERSION = 1
@@ -26,58 +23,64 @@ class Transaction:
     """One open transaction. Reading sees one state of the ledger; writing excludes every other writer."""
 
     def __init__(
-        self, connection: sa.Connection, backend: Backend, *, writing: bool, followed: dict[str, object] | None = None
+        self, connection: Connection, backend: Backend, *, writing: bool, followed: dict[str, object] | None = None
     ) -> None:
         self.followed = {} if followed is None else followed  # what readers keep for the next transaction
         self._connection = connection
         self._backend = backend
         self._writing = writing
 
-    def rows(self, start: int = 1) -> Generator[Sequence[object], None, None]:
+    def rows(self, start: int = 1) -> Generator[Row, None, None]:
         """Yield the records, as they are stored, by number: all of them, or those from a number on."""
-        query = _select_rows(self._backend.texts_as_bytes, whole=start <= 1)
-        values = {} if start <= 1 else {"start": start}
-        with _translated(self._backend, writing=self._writing), self._connection.execute(query, values) as result:
-            for row in result:
-                yield tuple(row)
+        query = f"{_select_columns(self._backend.texts_as_bytes)} WHERE seq >= :start ORDER BY seq"
+        if start <= 1:  # whatever stands there: after tampering, a number may be anything
+            query = f"{_select_columns(self._backend.texts_as_bytes)} ORDER BY seq"
+        with _translated(self._backend, writing=self._writing):
+            yield from self._connection.stream(query, {} if start <= 1 else {"start": start})
 
-    def row(self, seq: int) -> Sequence[object] | None:
+    def row(self, seq: int) -> Row | None:
         """Return one record as it is stored."""
-        return next(iter(self._fetch(_select_row(self._backend.texts_as_bytes), {"seq": seq})), None)
+        found = self._fetch(f"{_select_columns(self._backend.texts_as_bytes)} WHERE seq = :seq", {"seq": seq})
+        return next(iter(found), None)
 
     def last_checkpoint(self, before: int | None = None) -> int | None:
         """Return the number of the last checkpoint, or of the last one before a record."""
-        values = {} if before is None else {"before": before}
-        found = next(iter(self._fetch(_select_checkpoint(last=before is None), values)))[0]
+        query = "SELECT max(seq) FROM dosimeter_ledger WHERE kind = 'checkpoint'"
+        if before is None:
+            found = self._fetch(query)[0][0]
+        else:
+            found = self._fetch(f"{query} AND seq < :before", {"before": before})[0][0]
         return found if isinstance(found, int) and found >= 1 else None
 
     def last(self) -> int:
         """Return the number of the last record; 0 without one."""
-        found = next(iter(self._fetch(sa.select(sa.func.max(RECORDS.c.seq)))))[0]
+        found = self._fetch("SELECT max(seq) FROM dosimeter_ledger")[0][0]
         return found if isinstance(found, int) else 0
 
-    def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Sequence[object]]:
+    def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Row]:
         """Return the records of all datasets under a key of KEYS, as they are stored, the latest first."""
         kind, mark, marks = KEYS[key]
         names = [f"text_{number}" for number in range(len(marks))]
         found = [f"{self._backend.text_after(each)} = :{name}" for each, name in zip(marks, names, strict=True)]
-        conditions = (f"kind = '{kind}' AND {self._backend.contains(mark)}", *found)
+        conditions = " AND ".join([f"kind = '{kind}'", self._backend.contains(mark), *found])
+        query = f"{_select_columns(self._backend.texts_as_bytes)} WHERE {conditions} ORDER BY seq DESC"
         written = [json.dumps(text, ensure_ascii=False)[1:-1].partition('"')[0] for text in texts]  # as it is cut out
-        values = dict(zip(names, written, strict=True))
-        return self._fetch(_select_latest(self._backend.texts_as_bytes, conditions, limit), values)
+        return self._fetch(_limit(query, limit), dict(zip(names, written, strict=True)))
 
-    def find_by_entry(self, entry: str) -> Sequence[Sequence[object]]:
+    def find_by_entry(self, entry: str) -> Sequence[Row]:
         """Return the records of an entry, as they are stored, in order."""
-        return self._fetch(_select_entry(self._backend.texts_as_bytes), {"entry": entry})
+        columns = _select_columns(self._backend.texts_as_bytes)
+        return self._fetch(f"{columns} WHERE entry <> '' AND entry = :entry ORDER BY seq", {"entry": entry})
 
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
     ) -> list[tuple[int, str]]:
         """Return number and entry of a dataset's records of one kind, the latest first."""
-        query = sa.select(RECORDS.c.seq, RECORDS.c.entry).where(RECORDS.c.dataset == dataset, RECORDS.c.kind == kind)
+        query = "SELECT seq, entry FROM dosimeter_ledger WHERE dataset = :dataset AND kind = :kind"
+        values: dict[str, object] = {"dataset": dataset, "kind": kind}
         if before is not None:
-            query = query.where(RECORDS.c.seq < before)
-        found = self._fetch(query.order_by(RECORDS.c.seq.desc()).limit(limit))
+            query, values = f"{query} AND seq < :before", {**values, "before": before}
+        found = self._fetch(_limit(f"{query} ORDER BY seq DESC", limit), values)
         return [(seq, entry) for seq, entry in found if isinstance(seq, int) and isinstance(entry, str)]
 
     def add_indexes(self) -> None:
@@ -85,19 +88,20 @@ class Transaction:
         with _translated(self._backend, writing=True):
             for name, statement in list_indexes(self._backend).items():
                 if self._backend.may_index(self._connection, name):
-                    self._connection.exec_driver_sql(statement)
+                    self._connection.create(statement)
 
-    def _fetch(self, query: sa.Select[Any], values: Mapping[str, object] | None = None) -> Sequence[Sequence[object]]:
+    def _fetch(self, query: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
         with _translated(self._backend, writing=self._writing):
-            return [tuple(row) for row in self._connection.execute(query, values or {})]
+            return self._connection.execute(query, values)
 
     def count(self) -> int:
-        with _translated(self._backend, writing=self._writing):
-            return int(self._connection.execute(sa.select(sa.func.count()).select_from(RECORDS)).scalar_one())
+        found = self._fetch("SELECT count(*) FROM dosimeter_ledger")[0][0]
+        assert isinstance(found, int)
+        return found
 
     def append(self, record: Record) -> None:
         with _translated(self._backend, writing=True):
-            self._connection.execute(RECORDS.insert(), {name: getattr(record, name) for name in COLUMNS})
+            self._connection.execute(_INSERT, {name: getattr(record, name) for name in COLUMNS})
 
 
 class Store:
@@ -105,7 +109,6 @@ class Store:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._engine = backend.create_engine()
         self._followed: dict[str, object] = {}
 
     @classmethod
@@ -113,11 +116,7 @@ class Store:
         backend = choose_backend(target, busy_timeout)
         backend.prepare(create=create)
         store = cls(backend)
-        try:
-            store._check_format(create=create)
-        except BaseException:
-            store.close()
-            raise
+        store._check_format(create=create)
         return store
 
     @property
@@ -125,7 +124,8 @@ class Store:
         return self._backend.label
 
     def close(self) -> None:
-        self._engine.dispose()
+        """Forget what was followed. Nothing is open: a connection lives as long as its transaction."""
+        self._followed.clear()
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -138,27 +138,23 @@ class Store:
             yield Transaction(connection, self._backend, writing=True, followed=self._followed)
 
     @contextmanager
-    def _transaction(self, *, writing: bool) -> Iterator[sa.Connection]:
+    def _transaction(self, *, writing: bool) -> Iterator[Connection]:
         with _translated(self._backend, writing=writing):
-            connection = self._engine.connect()
-            if not writing and self._backend.reading_isolation is not None:
-                connection = connection.execution_options(isolation_level=self._backend.reading_isolation)
+            connection = self._backend.connect()
         try:
             with _translated(self._backend, writing=writing):
-                transaction = connection.begin()
-                if writing:
-                    self._backend.begin_writing(connection)
-                elif connection.dialect.name == "sqlite":
-                    connection.exec_driver_sql("BEGIN")
+                self._backend.begin(connection, writing=writing)
             try:
                 yield connection
             except BaseException:
-                _roll_back(transaction)
+                with suppress(*self._backend.errors):  # the connection may be gone, and the transaction with it
+                    connection.roll_back()
                 raise
             with _translated(self._backend, writing=writing):
-                transaction.commit()
+                connection.commit()
         finally:
-            _close(connection)
+            with suppress(*self._backend.errors):
+                connection.close()
 
     def _check_format(self, *, create: bool) -> None:
         with self._transaction(writing=False) as connection:
@@ -177,85 +173,45 @@ class Store:
                 "Use the version of dosimeter that wrote it, or a newer one."
             )
 
-    def _read_format(self, connection: sa.Connection) -> int | None:
+    def _read_format(self, connection: Connection) -> int | None:
         with _translated(self._backend, writing=False):
-            if not self._backend.has_table(connection, FORMAT.name):
+            records, formats = TABLES
+            if not self._backend.has_table(connection, formats):
                 return None
-            version = connection.execute(sa.select(sa.func.max(FORMAT.c.version))).scalar()
-            if version is None or not self._backend.has_table(connection, RECORDS.name):
+            version = connection.execute(f"SELECT max(version) FROM {formats}")[0][0]
+            if version is None or not self._backend.has_table(connection, records):
                 raise LedgerError(f"{self.label} is not a whole ledger: a table is missing or empty. Restore a backup.")
-            return int(version)
+            return int(str(version))
 
-    def _create_tables(self, connection: sa.Connection) -> None:
+    def _create_tables(self, connection: Connection) -> None:
         with _translated(self._backend, writing=True):
             self._backend.check_vacant(connection)
-            METADATA.create_all(connection, checkfirst=False)
-            connection.execute(FORMAT.insert().values(version=FORMAT_VERSION))
-            for statement in self._backend.guards():
-                connection.exec_driver_sql(statement)
-            for statement in list_indexes(self._backend).values():
-                connection.exec_driver_sql(statement)
+            for statement in self._backend.tables():
+                connection.create(statement)
+            connection.execute("INSERT INTO dosimeter_ledger_format (version) VALUES (:it)", {"it": FORMAT_VERSION})
+            for statement in (*self._backend.guards(), *list_indexes(self._backend).values()):
+                connection.create(statement)
+
+
+_INSERT = f"INSERT INTO dosimeter_ledger ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
 
 
 @cache
-def _select_columns(texts_as_bytes: bool) -> sa.Select[Any]:
-    """Return the query for whole records. Written once: that takes longer than to run it."""
-    raw: list[Any] = [
-        sa.cast(column, sa.LargeBinary) if texts_as_bytes and isinstance(column.type, sa.Text) else column
-        for column in (RECORDS.c[name] for name in COLUMNS)
-    ]
-    return sa.select(*raw)
+def _select_columns(texts_as_bytes: bool) -> str:
+    """Return how a query for whole records begins."""
+    raw = [f"CAST({name} AS BLOB)" if texts_as_bytes and name not in ("seq", "version") else name for name in COLUMNS]
+    return f"SELECT {', '.join(raw)} FROM dosimeter_ledger"
 
 
-@cache
-def _select_rows(texts_as_bytes: bool, *, whole: bool) -> sa.Select[Any]:
-    found = _select_columns(texts_as_bytes).order_by(RECORDS.c.seq).execution_options(yield_per=1000)
-    return found if whole else found.where(RECORDS.c.seq >= sa.bindparam("start"))
-
-
-@cache
-def _select_row(texts_as_bytes: bool) -> sa.Select[Any]:
-    return _select_columns(texts_as_bytes).where(RECORDS.c.seq == sa.bindparam("seq"))
-
-
-@cache
-def _select_entry(texts_as_bytes: bool) -> sa.Select[Any]:
-    of_entry = _select_columns(texts_as_bytes).where(sa.text("entry <> ''"), RECORDS.c.entry == sa.bindparam("entry"))
-    return of_entry.order_by(RECORDS.c.seq)
-
-
-@cache
-def _select_latest(texts_as_bytes: bool, conditions: tuple[str, ...], limit: int | None) -> sa.Select[Any]:
-    found = _select_columns(texts_as_bytes).where(*map(sa.text, conditions))
-    return found.order_by(RECORDS.c.seq.desc()).limit(limit)
-
-
-@cache
-def _select_checkpoint(*, last: bool) -> sa.Select[Any]:
-    found = sa.select(sa.func.max(RECORDS.c.seq)).where(sa.text("kind = 'checkpoint'"))
-    return found if last else found.where(RECORDS.c.seq < sa.bindparam("before"))
+def _limit(query: str, limit: int | None) -> str:
+    return query if limit is None else f"{query} LIMIT {limit:d}"
 
 
 @contextmanager
 def _translated(backend: Backend, *, writing: bool) -> Iterator[None]:
     try:
         yield
-    except sa.exc.DBAPIError as error:
-        raise LedgerError(backend.explain(error.orig or error, writing=writing)) from None
+    except backend.errors as error:
+        raise LedgerError(backend.explain(getattr(error, "orig", None) or error, writing=writing)) from None
     except UnicodeDecodeError as error:
         raise LedgerError(backend.explain(error, writing=writing)) from None
-
-
-def _roll_back(transaction: sa.Transaction) -> None:
-    """Roll back, and let the error that led here be the one that is raised."""
-    try:
-        transaction.rollback()
-    except sa.exc.DBAPIError:
-        return  # the connection is gone, and the transaction with it
-
-
-def _close(connection: sa.Connection) -> None:
-    try:
-        connection.close()
-    except sa.exc.DBAPIError:
-        return

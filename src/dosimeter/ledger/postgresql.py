@@ -1,0 +1,195 @@
+"""A ledger in PostgreSQL: how to connect, lock and create, and what errors mean. Only this module has SQLAlchemy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+
+import sqlalchemy as sa
+
+from dosimeter.errors import LedgerError
+from dosimeter.ledger.backends import TABLES, Connection, Row, create_tables
+from dosimeter.ledger.records import GENESIS
+
+
+class PostgreSQLConnection:
+    """A connection to a server. Its first statement begins a transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
+        """Run a statement and return what it gives."""
+        result = self._connection.execute(_parse(statement), values or {})
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+    def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
+        """Run a query and yield its rows, a thousand at a time from the server."""
+        query = _parse(statement).execution_options(yield_per=1000)
+        with self._connection.execute(query, values) as result:
+            for row in result:
+                yield tuple(row)
+
+    def create(self, statement: str) -> None:
+        """Run a statement that creates something, as it is written."""
+        self._connection.exec_driver_sql(statement)
+
+    def commit(self) -> None:
+        """Write what was done to the server's disk."""
+        self._connection.commit()
+
+    def roll_back(self) -> None:
+        """Undo what was done."""
+        self._connection.rollback()
+
+    def close(self) -> None:
+        """Close it, and undo what was not committed."""
+        self._connection.close()
+
+
+@cache
+def _parse(statement: str) -> sa.TextClause:
+    return sa.text(statement)
+
+
+class PostgreSQL:
+    """A ledger in two tables of a PostgreSQL database."""
+
+    errors: tuple[type[Exception], ...] = (sa.exc.DBAPIError,)
+    texts_as_bytes = False
+    _WRITERS = 0x646F73696D657465  # the advisory lock's number: "dosimete"
+
+    def __init__(self, url: str, busy_timeout: float) -> None:
+        self._busy_timeout = busy_timeout
+        try:
+            parsed = sa.make_url(url)
+        except (sa.exc.ArgumentError, ValueError):
+            parsed = None
+        parts = () if parsed is None else (parsed.username or "", parsed.host or "", parsed.database or "")
+        if parsed is None or "@" in "".join(parts):
+            raise LedgerError(
+                "The ledger's URL cannot be read. It looks like postgresql://user:password@host:5432/database; in the "
+                "password write @ as %40, : as %3A and / as %2F."
+            )
+        host = parsed.host or parsed.query.get("host") or "the local socket"
+        self.label = f"{parsed.database or 'default'} on {host} (PostgreSQL)"
+        self._url = parsed.set(drivername="postgresql+psycopg")
+
+    def prepare(self, *, create: bool) -> None:
+        try:
+            import psycopg  # noqa: F401
+        except ImportError:
+            raise LedgerError(
+                "A ledger in PostgreSQL needs the psycopg driver: pip install 'dosimeter[postgres]'."
+            ) from None
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        arguments: dict[str, str | int] = {"client_encoding": "utf8", "application_name": "dosimeter ledger"}
+        if "connect_timeout" not in self._url.query:
+            arguments["connect_timeout"] = max(2, min(10, round(self._busy_timeout)))
+        # READ COMMITTED whatever the server's default: a writer must see what was committed while it waited.
+        return sa.create_engine(
+            self._url, connect_args=arguments, isolation_level="READ COMMITTED", poolclass=sa.NullPool
+        )
+
+    def connect(self) -> Connection:
+        return PostgreSQLConnection(self._engine.connect())
+
+    def begin(self, connection: Connection, *, writing: bool) -> None:
+        if not writing:  # all that a reader asks is about one state
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            return
+        settings = (
+            "SELECT set_config('lock_timeout', :wait, true), CASE WHEN current_setting('synchronous_commit') = 'off' "
+            "THEN set_config('synchronous_commit', 'on', true) END"
+        )
+        connection.execute(settings, {"wait": f"{max(1, round(self._busy_timeout * 1000))}ms"})
+        # An advisory lock, for LOCK TABLE would need more than the right to SELECT and INSERT.
+        connection.execute("SELECT pg_advisory_xact_lock(:number)", {"number": self._WRITERS})
+
+    def has_table(self, connection: Connection, name: str) -> bool:
+        return connection.execute("SELECT to_regclass(:name)", {"name": name})[0][0] is not None
+
+    def check_vacant(self, connection: Connection) -> None:
+        """Accept any database: other tables may be in it."""
+
+    def tables(self) -> Sequence[str]:
+        return create_tables("BIGINT")
+
+    def guards(self) -> Sequence[str]:
+        refuse = "EXECUTE FUNCTION dosimeter_ledger_refuse()"
+        return (
+            "CREATE FUNCTION dosimeter_ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$",
+            "CREATE FUNCTION dosimeter_ledger_in_order() RETURNS trigger LANGUAGE plpgsql AS $$ "
+            "DECLARE last_seq bigint; last_digest text; BEGIN "
+            "EXECUTE 'SELECT seq, digest FROM ' || TG_RELID::regclass || ' ORDER BY seq DESC LIMIT 1' "
+            "INTO last_seq, last_digest; "
+            "IF NEW.seq IS DISTINCT FROM COALESCE(last_seq, 0) + 1 "
+            f"OR NEW.previous IS DISTINCT FROM COALESCE(last_digest, '{GENESIS}') "
+            "THEN RAISE EXCEPTION 'the ledger is append-only'; END IF; RETURN NEW; END $$",
+            "CREATE TRIGGER dosimeter_ledger_in_order BEFORE INSERT ON dosimeter_ledger "
+            "FOR EACH ROW EXECUTE FUNCTION dosimeter_ledger_in_order()",
+            "CREATE TRIGGER dosimeter_ledger_format_no_insert BEFORE INSERT ON dosimeter_ledger_format "
+            f"FOR EACH ROW {refuse}",
+            *(f"CREATE TRIGGER {t}_no_change BEFORE UPDATE OR DELETE ON {t} FOR EACH ROW {refuse}" for t in TABLES),
+            *(f"CREATE TRIGGER {t}_no_truncate BEFORE TRUNCATE ON {t} FOR EACH STATEMENT {refuse}" for t in TABLES),
+        )
+
+    def contains(self, mark: str) -> str:
+        return f"strpos(payload, '{mark}') > 0"
+
+    def text_after(self, mark: str) -> str:
+        return f"split_part(substr(payload, strpos(payload, '{mark}') + {len(mark)}), '\"', 1)"
+
+    def may_index(self, connection: Connection, name: str) -> bool:
+        """Return False also for a user who is not the owner: without the index, lookups read the table."""
+        query = (
+            "SELECT to_regclass(:name) IS NULL AND pg_has_role(relowner, 'USAGE') FROM pg_class "
+            "WHERE oid = 'dosimeter_ledger'::regclass"
+        )
+        found = connection.execute(query, {"name": name})
+        return bool(found and found[0][0])
+
+    def explain(self, error: BaseException, *, writing: bool) -> str:
+        state = getattr(error, "sqlstate", None) or _guess_state(str(error))
+        match state:
+            case "55P03":
+                return (
+                    f"The ledger {self.label} was busy for {self._busy_timeout:g} seconds: another process is writing "
+                    "to it. Try again, or allow a longer busy timeout."
+                )
+            case "28P01" | "28000":
+                return f"The server of the ledger {self.label} refuses this user or password. Check the URL."
+            case "3D000":
+                return f"There is no such database: {self.label}. Create it, or correct the URL."
+            case "42501" if writing:
+                return (
+                    f"The user may not write to the ledger {self.label}. It needs SELECT and INSERT on "
+                    "dosimeter_ledger and SELECT on dosimeter_ledger_format; for the first use, CREATE on the schema."
+                )
+            case "42501":
+                return f"The user may not read the ledger {self.label}. It needs SELECT on both of its tables."
+            case "25006":
+                return f"The ledger {self.label} is on a server that is read-only. Use the primary server."
+            case "53100":
+                return f"The server's disk is full: nothing was added to the ledger {self.label}."
+            case "22P05":
+                return f"The database {self.label} cannot hold this text: it was not created with the encoding UTF8."
+            case None | "":
+                return (
+                    f"The ledger {self.label} cannot be reached, or the connection was lost. Check host, port and "
+                    "network, and that the server is running."
+                )
+            case _:
+                return f"The ledger {self.label} cannot be used: PostgreSQL says SQLSTATE {state}."
+
+
+def _guess_state(message: str) -> str | None:
+    """Guess the SQLSTATE of a refused connection from its words: it carries none."""
+    if "authentication failed" in message or "no password supplied" in message or "no pg_hba.conf entry" in message:
+        return "28P01"
+    if "database" in message and "does not exist" in message:
+        return "3D000"
+    return None
