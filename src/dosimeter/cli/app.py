@@ -17,6 +17,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from dosimeter import __version__
+from dosimeter.cli.plain_values import PlainCommand, PlainGroup
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.problems import Surface
 
@@ -42,6 +43,7 @@ def build_app(only: str | None = None) -> typer.Typer:
     """Return the application with all its commands, or with one: to run it, the others need not be loaded."""
     app = typer.Typer(
         name="dosimeter",
+        cls=PlainGroup,
         help="Choose and spend ε knowing whom it exposes: everybody's relative disclosure risk, for data controllers.",
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -54,7 +56,7 @@ def build_app(only: str | None = None) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            app.command(name, cls=PlainCommand)(command)
     return app
 
 
