@@ -207,8 +207,12 @@ def _load_opendp() -> Any:
     return SimpleNamespace(c=combinators, d=domains, m=measurements, measures=measures, metrics=metrics, mod=mod)
 
 
+@lru_cache(maxsize=64)
 def _make_measurement(mechanism: Mechanism, scale: float) -> Any:
-    """Return the measurement that both certifies and draws: independent discrete noise on 64-bit integers."""
+    """Return the measurement that both certifies and draws: independent discrete noise on 64-bit integers.
+
+    It holds nothing but its scale, and draws anew whenever it is called.
+    """
     opendp = _load_opendp()
     return _find_drawn(mechanism).measurement(opendp, _whole_numbers(opendp), scale)
 

@@ -111,11 +111,11 @@ def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp
     named = [_alias(tree, f"m{at}") for at, tree in enumerate(totals)]
     if plan.arguments:
         arguments = [_alias(_pass_null(argument.column()), f"a{at}") for at, argument in enumerate(plan.arguments)]
-        rows = _as_subquery(_select([*groups, *arguments], relation, where=plan.where), "contributions")
+        rows = _as_subquery(_select([*groups, *arguments], relation.copy(), where=plan.where), "contributions")
         kept = [_alias(column_tree(group.alias), group.alias) for group in groups]
         query = _select([*kept, *named], rows, group=len(groups))
     else:
-        query = _select([*groups, *named], relation, where=plan.where, group=len(groups))
+        query = _select([*groups, *named], relation.copy(), where=plan.where, group=len(groups))
     declared = conjunction(_group_tests(plan).values())
     if declared is None:
         return query
@@ -144,7 +144,7 @@ def people_query(
     """Return the query for records that meet the WHERE and the condition, identical ones grouped."""
     columns = [_alias(column_tree(name), name) for name in shown]
     where = conjunction(tree for tree in (plan.where, condition) if tree is not None)
-    query = _select([*columns, _alias(_count_star(), PEOPLE)], relation, where=where, group=len(columns))
+    query = _select([*columns, _alias(_count_star(), PEOPLE)], relation.copy(), where=where, group=len(columns))
     # By position: a column of the data may have any name.
     order = [exp.Ordered(this=exp.Literal.number(len(shown) + 1), desc=True)]
     order += [exp.Ordered(this=exp.Literal.number(at + 1), nulls_first=False) for at in range(len(shown))]
@@ -160,14 +160,14 @@ def held_values_query(
     Only individuals who meet the WHERE and ``within`` count.
     """
     where = conjunction(part for part in (plan.where, within) if part is not None)
-    query = _select([_alias(tree.copy(), "value")], relation, where=where, group=1)
+    query = _select([_alias(tree.copy(), "value")], relation.copy(), where=where, group=1)
     compared = exp.EQ if alone else exp.GT
     query.set("having", exp.Having(this=compared(this=_count_star(), expression=exp.Literal.number(1))))
     return query
 
 
 def count_query(relation: exp.Expression) -> exp.Select:
-    return _select([_alias(_count_star(), PEOPLE)], relation)
+    return _select([_alias(_count_star(), PEOPLE)], relation.copy())
 
 
 # ---------------------------------------------------------------- the histogram of contributions
@@ -236,7 +236,7 @@ def _histogram(
 ) -> exp.Select:
     columns = [column for part in parts for column in part.columns()]
     columns += [_alias(tree.copy(), name) for name, tree in attributes.items()]
-    return _select([*columns, _alias(_count_star(), PEOPLE)], relation, where=where, group=len(columns))
+    return _select([*columns, _alias(_count_star(), PEOPLE)], relation.copy(), where=where, group=len(columns))
 
 
 # ---------------------------------------------------------------- arguments reduced to a few values
@@ -285,8 +285,11 @@ def _select(
     where: exp.Expression | None = None,
     group: int = 0,
 ) -> exp.Select:
-    """Return SELECT columns FROM source [WHERE …] [GROUP BY 1 … group]: the group columns come first, by position."""
-    query = exp.select(*columns, copy=False).from_(source.copy(), copy=False)
+    """Return SELECT columns FROM source [WHERE …] [GROUP BY 1 … group]: the group columns come first, by position.
+
+    ``source`` becomes part of it.
+    """
+    query = exp.select(*columns, copy=False).from_(source, copy=False)
     if where is not None:
         query = query.where(where.copy(), copy=False)
     if group:
