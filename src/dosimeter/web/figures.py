@@ -73,8 +73,8 @@ def show_small(value: float) -> str:
 
 
 def keep_together(text: str) -> str:
-    """Return a text in which "ε = 0.5" and "5 %" stay on one line."""
-    return text.replace("ε = ", f"ε{SPACE}={SPACE}").replace(" %", f"{SPACE}%")
+    """Return a text in which "ε = 0.5", "± 6" and "5 %" stay on one line."""
+    return text.replace("ε = ", f"ε{SPACE}={SPACE}").replace("± ", f"±{SPACE}").replace(" %", f"{SPACE}%")
 
 
 def show_bound(bound: str) -> str:
