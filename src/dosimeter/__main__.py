@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 
-SELDOM = (50_000, 20, 100)
+SELDOM = (200_000, 20, 100)
 """When cyclic garbage is looked for. Modules make none while they are loaded, and looking took a fifth of that time."""
 
 

@@ -10,7 +10,7 @@
     entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out
     records.py   one record: kinds, canonical JSON, digest
-    store.py     transactions on SQLite and PostgreSQL; backends.py: what differs between the two
+    store.py     transactions; backends.py: what a database must do, and SQLite; postgresql.py: PostgreSQL
 
 Reserve before release: a charge is committed before any noise is drawn, and settled afterwards. A crash in between
 counts too much, never too little. A record never holds rows of the data or RDRs.
